@@ -1,0 +1,35 @@
+"""ramet trains many networks on one set of weights without letting them forget each other.
+
+Sub-packages are imported when they are first used, so that ``import ramet`` and ``ramet --help`` do not wait for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+__version__ = "0.1.0"
+__all__ = [
+    "__version__",
+    "data",
+    "execution",
+    "guards",
+    "growth",
+    "ranking",
+    "reports",
+    "runs",
+    "sharing",
+    "spaces",
+    "testing",
+    "training",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return importlib.import_module(f"ramet.{name}")
+    raise AttributeError(f"module 'ramet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,32 @@
+"""What ramet raises, and the exit code that the command line gives each.
+
+Two families are enough: what the user can mend by changing the input, and what went wrong outside. Both carry one
+sentence that states the rule and then the value that broke it.
+"""
+
+
+class RametError(Exception):
+    """Base of every error that ramet raises on purpose; its message is one line, fit for a terminal."""
+
+    exit_code = 1
+
+
+class ConfigError(RametError, ValueError):
+    """An argument, option or name that breaks a rule: nothing was written, exit code 2."""
+
+    exit_code = 2
+
+
+class DataError(ConfigError):
+    """A data set that is missing, damaged or of the wrong shape: nothing was written, exit code 2."""
+
+
+class RunError(RametError):
+    """A run that cannot go on: its directory is locked, damaged or not writable, or a worker failed."""
+
+
+class MissingExtraError(ConfigError):
+    """An optional library that the request needs is not installed."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is needed for this, but is not installed; install it with: pip install 'ramet[{extra}]'.")

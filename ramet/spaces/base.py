@@ -1,0 +1,123 @@
+"""What a space of architectures and its supernet are: the seam that every space implements.
+
+A space is a list of decisions, each with a number of options; an architecture is the tuple of options taken. So every
+space is enumerated, indexed, sampled and grouped by the same few lines, and a strategy or a sharing needs to know
+nothing else about it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ramet.errors import ConfigError
+
+Arch = tuple[int, ...]
+"""One architecture: for each decision of its space, the index of the option taken, counted from 0."""
+
+
+class Space(ABC, Sequence[Arch]):
+    """The architectures there are, in lexicographic order.
+
+    A space behaves as an immutable sequence of architectures: ``len(space)``, ``space[59]``, ``list(space)`` and
+    ``arch in space`` work without ever holding them all. ``space.index(arch)`` is the inverse of ``space[i]``.
+
+    Args:
+        num_options: for each decision the number of its options.
+    """
+
+    def __init__(self, num_options: Sequence[int]) -> None:
+        if not num_options or min(num_options) < 1:
+            raise ConfigError(f"a space needs at least one decision of at least one option, but got {tuple(num_options)}.")
+        self.num_options = tuple(num_options)
+
+    @abstractmethod
+    def supernet(self, in_channels: int, num_classes: int) -> Supernet:
+        """A freshly initialised supernet that holds every architecture of this space."""
+
+    @abstractmethod
+    def name(self, arch: Arch) -> str:
+        """The architecture in the space's own notation."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Arch:
+        """The architecture of a notation; the inverse of ``name``. Raises ``ConfigError`` for any other text."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """The arguments that make this space again, as JSON values: what identifies it in a run and in a cache."""
+
+    def __len__(self) -> int:
+        return math.prod(self.num_options)
+
+    def __getitem__(self, index: int) -> Arch:  # type: ignore[override]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index must be below the {len(self)} architectures of the space, but got {index}.")
+        rest = index % len(self)
+        choices = []
+        for options in reversed(self.num_options):
+            rest, choice = divmod(rest, options)
+            choices.append(choice)
+        return tuple(reversed(choices))
+
+    def __iter__(self) -> Iterator[Arch]:
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, arch: object) -> bool:
+        return (
+            isinstance(arch, tuple)
+            and len(arch) == len(self.num_options)
+            and all(
+                isinstance(choice, int) and 0 <= choice < n for choice, n in zip(arch, self.num_options, strict=True)
+            )
+        )
+
+    def check(self, arch: Arch) -> Arch:
+        """The architecture itself, or a ``ConfigError`` that says why it is not of this space."""
+        if arch not in self:
+            raise ConfigError(f"an architecture of this space takes one of {self.num_options} options, but got {arch}.")
+        return arch
+
+    def index(self, arch: Arch, start: int = 0, stop: int | None = None) -> int:  # type: ignore[override]
+        """The place of an architecture in lexicographic order."""
+        place = 0
+        for choice, options in zip(self.check(arch), self.num_options, strict=True):
+            place = place * options + choice
+        return place
+
+    def sample(self, generator: torch.Generator) -> Arch:
+        """An architecture drawn uniformly."""
+        return tuple(int(torch.randint(n, (), generator=generator)) for n in self.num_options)
+
+
+class Supernet(nn.Module, ABC):
+    """A module that holds every architecture of a space on one set of weights.
+
+    A supernet is a chain of stages: ``forward(x, arch)`` calls ``stage(x, arch)`` for each in turn. The first
+    stage is the stem and the last one the head, so that sharing a prefix means sharing the first few stages.
+    """
+
+    stages: nn.ModuleList
+
+    def forward(self, x: Tensor, arch: Arch) -> Tensor:
+        """Logits of one architecture, shape [batch, classes]."""
+        for stage in self.stages:
+            x = stage(x, arch)
+        return x
+
+    @abstractmethod
+    def child(self, arch: Arch) -> nn.Module:
+        """One architecture as a plain module with a copy of the inherited weights, which needs no ramet to run."""
+
+    def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
+        """Logits of many architectures on one batch, in order; spaces override it to walk common prefixes once.
+
+        Only for evaluation mode: a batch norm in training mode would see the shared prefix once instead of once a
+        child.
+        """
+        return (self(x, arch) for arch in archs)
