@@ -59,6 +59,7 @@ def fit(
     checkpoints: Checkpoints | None = None,
     log: dict[str, Any] | None = None,
     seconds_between_checkpoints: float = 30.0,
+    save_last: bool = True,
     num_steps: int | None = None,
 ) -> None:
     """Train a network in place by SGD on the cross-entropy.
@@ -79,6 +80,8 @@ def fit(
         checkpoints: where the training saves itself from time to time, and resumes from.
         log: JSON values that ``after_step`` collects; saved with each checkpoint and filled again on resuming.
         seconds_between_checkpoints: how much work may be lost.
+        save_last: whether the trained network itself is saved at the end; without it, a training that is over in less
+            than ``seconds_between_checkpoints`` writes nothing.
         num_steps: the number of steps, when it is not the whole number of epochs; the schedule then spans these.
 
     Raises:
@@ -113,7 +116,7 @@ def fit(
         if checkpoints is not None and time.monotonic() - saved_at > seconds_between_checkpoints:
             _save(checkpoints, step + 1, network, optimizer, guard, log)
             saved_at = time.monotonic()
-    if checkpoints is not None and first < num_steps:
+    if checkpoints is not None and save_last and first < num_steps:
         _save(checkpoints, num_steps, network, optimizer, guard, log)
 
 
