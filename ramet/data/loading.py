@@ -31,6 +31,7 @@ def load(
     seed: int = 0,
     validation_fraction: float = 0.2,
     test_fraction: float = 0.2,
+    pool: bool = False,
     image_size: int | tuple[int, int] | None = None,
     train_size: int | None = None,
     eval_size: int | None = None,
@@ -51,6 +52,8 @@ def load(
         seed: What the splits and the subsets are drawn from.
         validation_fraction: The part of each class of the training images that validates.
         test_fraction: The part of each class that tests, for a source without a test set.
+        pool: Whether a source's own test set is first joined to its training set, so that all three splits are drawn by
+            the seed. For studies that need many validation images of a set that has few to train on.
         image_size: Height and width to average-pool the images to, or one number for both; None leaves them.
         train_size: How many training images to keep, in the proportions of the classes; None keeps all.
         eval_size: The same for the validation and for the test images, each.
@@ -79,6 +82,8 @@ def load(
     raw = _read(source, data_dir, layout)
     pixels = _pixels(raw)
     labels, class_names = encode(raw)
+    if pool and len(pixels) == 2:
+        pixels, labels = [np.concatenate(pixels)], [np.concatenate(labels)]
     size = _pooled_size(pixels[0], wanted)
 
     rows = _split(labels, class_names, seed, validation_fraction, test_fraction)
