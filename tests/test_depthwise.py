@@ -6,9 +6,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
+from ramet.spaces import depthwise
 from ramet.spaces.depthwise import DepthwiseConv2d
 
 FORMATS = [torch.channels_last, torch.contiguous_format]
+
+
+@pytest.fixture(autouse=True)
+def no_tensor_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depthwise, "_SMALL", 0)
 
 
 def gradients(module: nn.Conv2d, x: Tensor, grad: Tensor) -> list[Tensor]:

@@ -10,7 +10,6 @@ input gradient is a convolution of the output gradient with the flipped kernel, 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -20,14 +19,16 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 
 _TILE = 3  # the most kernel columns that oneDNN's depthwise weight gradient takes
+_SMALL = 64 * 8 * 8 * 8  # elements up to which a few calls from Python cost more than they save
 
 
 class DepthwiseConv2d(nn.Conv2d):
     """``nn.Conv2d`` with one filter a channel, and a quicker backward pass on a CPU.
 
     The forward pass is torch's own, bit for bit, and so are the parameters, their names and their initialisation. The
-    gradients are equal to torch's but for rounding. Torch's own backward pass is taken on other devices, under
-    autocast, for gradients of gradients, and for settings that differ between height and width.
+    gradients are equal to torch's but for rounding. Torch's own backward pass is taken where it is as quick, on other
+    devices, under autocast and ``torch.func``, for gradients of gradients, and for settings that differ between height
+    and width.
 
     Args:
         in_channels: the number of channels C of the input ``[batch, C, height, width]``.
@@ -67,13 +68,11 @@ class DepthwiseConv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """The convolution of ``input``, ``[batch, C, height, width]``."""
-        if not (torch.is_grad_enabled() and input.device.type == "cpu" and input.dim() == 4 and self._is_square()):
-            return super().forward(input)
-        if torch.is_autocast_enabled("cpu"):
-            return super().forward(input)  # torch casts around its own convolution only
-        settings = (self.stride[0], self.padding[0], self.dilation[0])
-        output: Tensor = _Depthwise.apply(input, self.weight, self.bias, *settings)  # type: ignore[no-untyped-call]
-        return output
+        if self._is_worth_it(input):
+            settings = (self.stride[0], self.padding[0], self.dilation[0])
+            output: Tensor = _Depthwise.apply(input, self.weight, self.bias, *settings)  # type: ignore[no-untyped-call]
+            return output
+        return super().forward(input)
 
     def plain(self) -> nn.Conv2d:
         """An ``nn.Conv2d`` that holds the very same parameters."""
@@ -83,24 +82,33 @@ class DepthwiseConv2d(nn.Conv2d):
         convolution.weight, convolution.bias = self.weight, self.bias
         return convolution.train(self.training)
 
-    def _is_square(self) -> bool:
+    def _is_worth_it(self, x: Tensor) -> bool:
+        """Whether the backward pass of this file is both quicker than torch's and able to do the work."""
+        # Torch is quick without dilation if there is a stride, or the kernel or the tensor is small.
+        if self.dilation[0] == 1 and (self.stride[0] > 1 or self.kernel_size[0] <= _TILE or x.numel() <= _SMALL):
+            return False
         pairs = (self.kernel_size, self.stride, self.padding, self.dilation)
-        return self.padding_mode == "zeros" and all(len(pair) == 2 and pair[0] == pair[1] for pair in pairs)
+        return (
+            torch.is_grad_enabled()
+            and x.device.type == "cpu"
+            and x.dim() == 4
+            and self.padding_mode == "zeros"
+            and all(len(pair) == 2 and pair[0] == pair[1] for pair in pairs)  # "same" and "valid" are not pairs
+            and not torch.is_autocast_enabled("cpu")  # which casts around torch's own convolution only
+            and not torch._C._are_functorch_transforms_active()  # torch.func looks into torch's own, too
+        )
 
 
 class _Depthwise(torch.autograd.Function):
     """Torch's forward pass with the backward pass of this file."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int, dilation: int) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int, dilation: int
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.settings = (stride, padding, dilation)
         return F.conv2d(x, weight, bias, stride, padding, dilation, x.shape[1])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0], inputs[1])
-        ctx.settings = inputs[3:]  # stride, padding, dilation
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -163,16 +171,19 @@ def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, paddin
     batch, _, height, width, channels = x.shape  # [batch, d, height / d, width / d, d C]
     top = padding if height < size else 0  # oneDNN wants images no lower than the kernel; else it pads by itself
     row = max(width + padding, grad.shape[2] + _TILE - 1)  # the zeros right of a row are those left of the next
-    shape = (batch * dilation, height + 2 * top, row, channels)
-    buffer = x.new_zeros(math.prod(shape) + size * channels)  # room for the last row's shift
-    rows = buffer[: math.prod(shape)].view(batch, dilation, *shape[1:])
-    rows[:, :, top : top + height, padding : padding + width] = x
-    grad = F.pad(grad, (0, 0, 0, row - _TILE + 1 - grad.shape[2])).permute(0, 3, 1, 2)
+    shape = (batch * dilation, channels, height + 2 * top, row)
+    image = shape[2] * row * channels
+    buffer = x.new_zeros(shape[0] * image + size * channels)  # with room for the last row's shift
+    inside = (dilation * image, image, row * channels, channels, 1)
+    buffer.as_strided(x.shape, inside, (top * row + padding) * channels).copy_(x)
+    if row + 1 - _TILE > grad.shape[2]:
+        grad = F.pad(grad, (0, 0, 0, row + 1 - _TILE - grad.shape[2]))
+    grad = grad.permute(0, 3, 1, 2)
 
     tile = weight.new_empty(channels, 1, size, _TILE)
     parts = []
     for column in range(0, size, _TILE):
-        shifted = buffer[column * channels :][: math.prod(shape)].view(shape).permute(0, 3, 1, 2)
+        shifted = buffer.as_strided(shape, (image, 1, row * channels, channels), column * channels)
         parts.append(_torch_gradients(grad, shifted, tile, 1, (padding - top, 0), 1, wanted=(False, True))[1])
     columns = torch.cat(parts, dim=3)[..., :size]  # [d C, 1, k, k]
     return columns.reshape(dilation, *weight.shape).sum(0)
