@@ -76,6 +76,17 @@ def test_gradients_equal_torchs_in_single_precision(
         check(module, torch.randn(16, channels, image, image, generator=generator), generator, memory_format, 1e-5)
 
 
+def test_torchs_own_backward_where_it_is_as_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_ours(size: int, x: Tensor, **options: int) -> bool:
+        return "_Depthwise" in DepthwiseConv2d(4, 4, size, **options)(x).grad_fn.name()
+
+    x = torch.randn(2, 4, 16, 16)
+    assert is_ours(5, x) and is_ours(3, x, dilation=2) and is_ours(3, x, dilation=2, stride=2)
+    assert not is_ours(3, x) and not is_ours(5, x, stride=2)
+    monkeypatch.setattr(depthwise, "_SMALL", x.numel())
+    assert not is_ours(5, x) and is_ours(5, x, dilation=2)
+
+
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_only_the_wanted_gradients_are_made(dilation: int) -> None:
     x = torch.randn(2, 4, 9, 9, dtype=torch.float64)

@@ -128,20 +128,13 @@ class _Depthwise(torch.autograd.Function):
 def input_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int) -> Tensor:
     """The gradient of a depthwise convolution with respect to its input ``x``.
 
-    Without a stride it is ``grad`` convolved with the flipped kernel, padded by what the forward pass left out.
-
-    Args:
-        grad: the gradient with respect to the output, ``[batch, C, height', width']``.
-        x: the input, ``[batch, C, height, width]``; only its shape and memory format count.
-        weight: the filters, ``[C, 1, k, k]``.
-        stride: of the forward pass.
-        padding: of the forward pass.
-        dilation: of the forward pass.
+    Without a stride it is the output gradient ``grad`` convolved with the flipped filters ``weight``, ``[C, 1, k, k]``,
+    padded by what the forward pass left out. Of ``x`` only the shape and the memory format count.
     """
     rest = dilation * (weight.shape[-1] - 1) - padding
     if rest >= 0 and stride == 1:
         return F.conv2d(grad, weight.flip(2, 3), None, 1, rest, dilation, x.shape[1])
-    if rest >= 0 and _only_meets_multiples(stride, padding, dilation):
+    if rest >= 0 and stride == dilation and padding % stride == 0:  # other rows and columns never meet the kernel
         gradient = torch.zeros_like(x)
         seen = gradient[..., ::stride, ::stride]
         seen.copy_(input_gradient(grad, seen, weight, 1, padding // stride, 1))
@@ -152,7 +145,7 @@ def input_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding
 def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int) -> Tensor:
     """The gradient of a depthwise convolution with respect to its filters, ``[C, 1, k, k]``.
 
-    Arguments as in :func:`input_gradient`; of ``weight`` only the shape counts.
+    Of ``weight`` only the shape counts.
 
     A dilated kernel never lets pixels of different remainders modulo the dilation d meet. So each remainder of the rows
     becomes an image of its own and each remainder of the columns a channel (in channels_last memory just another
@@ -160,7 +153,7 @@ def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, paddin
     kernel at a time, each from a shifted view of one buffer that holds the rows end to end with zeros between them.
     """
     size = weight.shape[-1]
-    if stride > 1 and _only_meets_multiples(stride, padding, dilation):
+    if stride == dilation > 1 and padding % stride == 0:  # other rows and columns never meet the kernel
         return weight_gradient(grad, x[..., ::stride, ::stride], weight, 1, padding // stride, 1)
     if stride > 1 or (size <= _TILE and dilation == 1):  # oneDNN is quick by itself, or the stride stands in the way
         return _torch_gradients(grad, x, weight, stride, padding, dilation, wanted=(False, True))[1]
@@ -184,14 +177,12 @@ def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, paddin
     parts = []
     for column in range(0, size, _TILE):
         shifted = buffer.as_strided(shape, (image, 1, row * channels, channels), column * channels)
-        parts.append(_torch_gradients(grad, shifted, tile, 1, (padding - top, 0), 1, wanted=(False, True))[1])
+        part = torch.ops.aten.convolution_backward(
+            grad, shifted, tile, None, (1, 1), (padding - top, 0), (1, 1), False, (0, 0), channels, (False, True, False)
+        )
+        parts.append(part[1])
     columns = torch.cat(parts, dim=3)[..., :size]  # [d C, 1, k, k]
     return columns.reshape(dilation, *weight.shape).sum(0)
-
-
-def _only_meets_multiples(stride: int, padding: int, dilation: int) -> bool:
-    """Whether only the rows and columns that are multiples of the stride take part, as an undilated convolution."""
-    return stride == dilation and padding % stride == 0
 
 
 def _pad_to_multiples(x: Tensor, grad: Tensor, size: int, padding: int, dilation: int) -> tuple[Tensor, Tensor, int]:
@@ -210,18 +201,11 @@ def _split(x: Tensor, dilation: int) -> Tensor:
 
 
 def _torch_gradients(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    stride: int,
-    padding: int | tuple[int, int],
-    dilation: int,
-    *,
-    wanted: tuple[bool, bool],
+    grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int, *, wanted: tuple[bool, bool]
 ) -> tuple[Tensor, Tensor]:
     """Torch's own gradients for the input and the weight, those ``wanted``; the other is ``None``."""
-    padding = (padding, padding) if isinstance(padding, int) else padding
+    pairs = ((stride, stride), (padding, padding), (dilation, dilation))
     for_x, for_weight, _ = torch.ops.aten.convolution_backward(
-        grad, x, weight, None, (stride,) * 2, padding, (dilation,) * 2, False, (0, 0), x.shape[1], (*wanted, False)
+        grad, x, weight, None, *pairs, False, (0, 0), x.shape[1], (*wanted, False)
     )
     return for_x, for_weight
