@@ -2,7 +2,8 @@
 
 Prints CPU milliseconds of the forward and backward pass, the least of several repeats, for batches of 64 in
 channels_last memory: ``OMP_NUM_THREADS=1 python -m benchmarks.bench_depthwise``. With ``--parts`` also the input and
-the weight gradient alone.
+the weight gradient alone. Set ``MALLOC_TRIM_THRESHOLD_`` and ``MALLOC_MMAP_THRESHOLD_`` to 1000000000 to leave out
+what glibc's page faults cost, which is as much again for large tensors.
 """
 
 from __future__ import annotations
@@ -27,19 +28,21 @@ KERNELS = [
 ]  # size, dilation, stride
 
 
-def cpu_milliseconds(function: Callable[[], object], repeats: int = 9) -> float:
-    """The least CPU time of a call, from runs of about 20 ms, so that a shared machine disturbs it little."""
-    function()
-    start = time.process_time()
-    function()
-    calls = max(1, int(0.02 / max(time.process_time() - start, 1e-5)))
-    best = float("inf")
-    for _ in range(repeats):
+def cpu_milliseconds(*functions: Callable[[], object], repeats: int = 15) -> list[float]:
+    """The least CPU time of a call of each, in turns of about 10 ms: a shared machine disturbs that little."""
+    calls, best = [], [float("inf")] * len(functions)
+    for function in functions:
+        function()
         start = time.process_time()
-        for _ in range(calls):
-            function()
-        best = min(best, (time.process_time() - start) / calls)
-    return 1000 * best
+        function()
+        calls.append(max(1, int(0.01 / max(time.process_time() - start, 1e-5))))
+    for _ in range(repeats):
+        for i, function in enumerate(functions):
+            start = time.process_time()
+            for _ in range(calls[i]):
+                function()
+            best[i] = min(best[i], 1000 * (time.process_time() - start) / calls[i])
+    return best
 
 
 def main() -> None:
@@ -63,15 +66,20 @@ def main() -> None:
                 x = torch.randn(64, channels, image, image).contiguous(memory_format=memory_format).requires_grad_()
                 grad = torch.randn_like(plain(x))
                 inputs = (x, module.weight)
-                before = cpu_milliseconds(lambda: torch.autograd.grad(plain(x), inputs, grad))  # noqa: B023
-                after = cpu_milliseconds(lambda: torch.autograd.grad(module(x), inputs, grad))  # noqa: B023
+                before, after = cpu_milliseconds(
+                    lambda: torch.autograd.grad(plain(x), inputs, grad),  # noqa: B023
+                    lambda: torch.autograd.grad(module(x), inputs, grad),  # noqa: B023
+                )
                 name = f"{size}x{size}" + f" dilation {dilation}" * (dilation > 1) + f" stride {stride}" * (stride > 1)
                 row = f"| {image} | {channels} | {name} | {before:.2f} | {after:.2f} | {before / after:.1f} |"
                 if arguments.parts:
                     given = (grad, x.detach(), module.weight.detach(), stride, padding, dilation)
                     for ours, wanted in ((input_gradient, (True, False)), (weight_gradient, (False, True))):
-                        theirs = cpu_milliseconds(lambda: _torch_gradients(*given, wanted=wanted))  # noqa: B023
-                        row += f" {theirs:.2f}, {cpu_milliseconds(lambda: ours(*given)):.2f} |"  # noqa: B023
+                        before, after = cpu_milliseconds(
+                            lambda: _torch_gradients(*given, wanted=wanted),  # noqa: B023
+                            lambda: ours(*given),  # noqa: B023
+                        )
+                        row += f" {before:.2f}, {after:.2f} |"
                 print(row, flush=True)
 
 

@@ -6,9 +6,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
+from ramet.spaces import depthwise
 from ramet.spaces.depthwise import DepthwiseConv2d
 
 FORMATS = [torch.channels_last, torch.contiguous_format]
+
+
+@pytest.fixture(autouse=True)
+def no_tensor_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depthwise, "_SMALL", 0)
 
 
 def gradients(module: nn.Conv2d, x: Tensor, grad: Tensor) -> list[Tensor]:
@@ -68,6 +74,17 @@ def test_gradients_equal_torchs_in_single_precision(
         padding = dilation * (size // 2)
         module = DepthwiseConv2d(channels, channels, size, stride, padding=padding, dilation=dilation)
         check(module, torch.randn(16, channels, image, image, generator=generator), generator, memory_format, 1e-5)
+
+
+def test_torchs_own_backward_where_it_is_as_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_ours(size: int, x: Tensor, **options: int) -> bool:
+        return "_Depthwise" in DepthwiseConv2d(4, 4, size, **options)(x).grad_fn.name()
+
+    x = torch.randn(2, 4, 16, 16)
+    assert is_ours(5, x) and is_ours(3, x, dilation=2) and is_ours(3, x, dilation=2, stride=2)
+    assert not is_ours(3, x) and not is_ours(5, x, stride=2)
+    monkeypatch.setattr(depthwise, "_SMALL", x.numel())
+    assert not is_ours(5, x) and is_ours(5, x, dilation=2)
 
 
 @pytest.mark.parametrize("dilation", [1, 2])

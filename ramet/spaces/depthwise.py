@@ -10,7 +10,6 @@ input gradient is a convolution of the output gradient with the flipped kernel, 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -20,14 +19,16 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 
 _TILE = 3  # the most kernel columns that oneDNN's depthwise weight gradient takes
+_SMALL = 64 * 8 * 8 * 8  # elements up to which a few calls from Python cost more than they save
 
 
 class DepthwiseConv2d(nn.Conv2d):
     """``nn.Conv2d`` with one filter a channel, and a quicker backward pass on a CPU.
 
     The forward pass is torch's own, bit for bit, and so are the parameters, their names and their initialisation. The
-    gradients are equal to torch's but for rounding. Torch's own backward pass is taken on other devices, under
-    autocast, for gradients of gradients, and for settings that differ between height and width.
+    gradients are equal to torch's but for rounding. Torch's own backward pass is taken where it is as quick, on other
+    devices, under autocast and ``torch.func``, for gradients of gradients, and for settings that differ between height
+    and width.
 
     Args:
         in_channels: the number of channels C of the input ``[batch, C, height, width]``.
@@ -67,13 +68,11 @@ class DepthwiseConv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """The convolution of ``input``, ``[batch, C, height, width]``."""
-        if not (torch.is_grad_enabled() and input.device.type == "cpu" and input.dim() == 4 and self._is_square()):
-            return super().forward(input)
-        if torch.is_autocast_enabled("cpu"):
-            return super().forward(input)  # torch casts around its own convolution only
-        settings = (self.stride[0], self.padding[0], self.dilation[0])
-        output: Tensor = _Depthwise.apply(input, self.weight, self.bias, *settings)  # type: ignore[no-untyped-call]
-        return output
+        if self._is_worth_it(input):
+            settings = (self.stride[0], self.padding[0], self.dilation[0])
+            output: Tensor = _Depthwise.apply(input, self.weight, self.bias, *settings)  # type: ignore[no-untyped-call]
+            return output
+        return super().forward(input)
 
     def plain(self) -> nn.Conv2d:
         """An ``nn.Conv2d`` that holds the very same parameters."""
@@ -83,24 +82,33 @@ class DepthwiseConv2d(nn.Conv2d):
         convolution.weight, convolution.bias = self.weight, self.bias
         return convolution.train(self.training)
 
-    def _is_square(self) -> bool:
+    def _is_worth_it(self, x: Tensor) -> bool:
+        """Whether the backward pass of this file is both quicker than torch's and able to do the work."""
+        # Torch is quick without dilation if there is a stride, or the kernel or the tensor is small.
+        if self.dilation[0] == 1 and (self.stride[0] > 1 or self.kernel_size[0] <= _TILE or x.numel() <= _SMALL):
+            return False
         pairs = (self.kernel_size, self.stride, self.padding, self.dilation)
-        return self.padding_mode == "zeros" and all(len(pair) == 2 and pair[0] == pair[1] for pair in pairs)
+        return (
+            torch.is_grad_enabled()
+            and x.device.type == "cpu"
+            and x.dim() == 4
+            and self.padding_mode == "zeros"
+            and all(len(pair) == 2 and pair[0] == pair[1] for pair in pairs)  # "same" and "valid" are not pairs
+            and not torch.is_autocast_enabled("cpu")  # which casts around torch's own convolution only
+            and not torch._C._are_functorch_transforms_active()  # torch.func looks into torch's own, too
+        )
 
 
 class _Depthwise(torch.autograd.Function):
     """Torch's forward pass with the backward pass of this file."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int, dilation: int) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int, dilation: int
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.settings = (stride, padding, dilation)
         return F.conv2d(x, weight, bias, stride, padding, dilation, x.shape[1])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0], inputs[1])
-        ctx.settings = inputs[3:]  # stride, padding, dilation
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -120,20 +128,13 @@ class _Depthwise(torch.autograd.Function):
 def input_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int) -> Tensor:
     """The gradient of a depthwise convolution with respect to its input ``x``.
 
-    Without a stride it is ``grad`` convolved with the flipped kernel, padded by what the forward pass left out.
-
-    Args:
-        grad: the gradient with respect to the output, ``[batch, C, height', width']``.
-        x: the input, ``[batch, C, height, width]``; only its shape and memory format count.
-        weight: the filters, ``[C, 1, k, k]``.
-        stride: of the forward pass.
-        padding: of the forward pass.
-        dilation: of the forward pass.
+    Without a stride it is the output gradient ``grad`` convolved with the flipped filters ``weight``, ``[C, 1, k, k]``,
+    padded by what the forward pass left out. Of ``x`` only the shape and the memory format count.
     """
     rest = dilation * (weight.shape[-1] - 1) - padding
     if rest >= 0 and stride == 1:
         return F.conv2d(grad, weight.flip(2, 3), None, 1, rest, dilation, x.shape[1])
-    if rest >= 0 and _only_meets_multiples(stride, padding, dilation):
+    if rest >= 0 and stride == dilation and padding % stride == 0:  # other rows and columns never meet the kernel
         gradient = torch.zeros_like(x)
         seen = gradient[..., ::stride, ::stride]
         seen.copy_(input_gradient(grad, seen, weight, 1, padding // stride, 1))
@@ -144,7 +145,7 @@ def input_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding
 def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int) -> Tensor:
     """The gradient of a depthwise convolution with respect to its filters, ``[C, 1, k, k]``.
 
-    Arguments as in :func:`input_gradient`; of ``weight`` only the shape counts.
+    Of ``weight`` only the shape counts.
 
     A dilated kernel never lets pixels of different remainders modulo the dilation d meet. So each remainder of the rows
     becomes an image of its own and each remainder of the columns a channel (in channels_last memory just another
@@ -152,7 +153,7 @@ def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, paddin
     kernel at a time, each from a shifted view of one buffer that holds the rows end to end with zeros between them.
     """
     size = weight.shape[-1]
-    if stride > 1 and _only_meets_multiples(stride, padding, dilation):
+    if stride == dilation > 1 and padding % stride == 0:  # other rows and columns never meet the kernel
         return weight_gradient(grad, x[..., ::stride, ::stride], weight, 1, padding // stride, 1)
     if stride > 1 or (size <= _TILE and dilation == 1):  # oneDNN is quick by itself, or the stride stands in the way
         return _torch_gradients(grad, x, weight, stride, padding, dilation, wanted=(False, True))[1]
@@ -163,24 +164,25 @@ def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, paddin
     batch, _, height, width, channels = x.shape  # [batch, d, height / d, width / d, d C]
     top = padding if height < size else 0  # oneDNN wants images no lower than the kernel; else it pads by itself
     row = max(width + padding, grad.shape[2] + _TILE - 1)  # the zeros right of a row are those left of the next
-    shape = (batch * dilation, height + 2 * top, row, channels)
-    buffer = x.new_zeros(math.prod(shape) + size * channels)  # room for the last row's shift
-    rows = buffer[: math.prod(shape)].view(batch, dilation, *shape[1:])
-    rows[:, :, top : top + height, padding : padding + width] = x
-    grad = F.pad(grad, (0, 0, 0, row - _TILE + 1 - grad.shape[2])).permute(0, 3, 1, 2)
+    shape = (batch * dilation, channels, height + 2 * top, row)
+    image = shape[2] * row * channels
+    buffer = x.new_zeros(shape[0] * image + size * channels)  # with room for the last row's shift
+    inside = (dilation * image, image, row * channels, channels, 1)
+    buffer.as_strided(x.shape, inside, (top * row + padding) * channels).copy_(x)
+    if row + 1 - _TILE > grad.shape[2]:
+        grad = F.pad(grad, (0, 0, 0, row + 1 - _TILE - grad.shape[2]))
+    grad = grad.permute(0, 3, 1, 2)
 
     tile = weight.new_empty(channels, 1, size, _TILE)
     parts = []
     for column in range(0, size, _TILE):
-        shifted = buffer[column * channels :][: math.prod(shape)].view(shape).permute(0, 3, 1, 2)
-        parts.append(_torch_gradients(grad, shifted, tile, 1, (padding - top, 0), 1, wanted=(False, True))[1])
+        shifted = buffer.as_strided(shape, (image, 1, row * channels, channels), column * channels)
+        part = torch.ops.aten.convolution_backward(
+            grad, shifted, tile, None, (1, 1), (padding - top, 0), (1, 1), False, (0, 0), channels, (False, True, False)
+        )
+        parts.append(part[1])
     columns = torch.cat(parts, dim=3)[..., :size]  # [d C, 1, k, k]
     return columns.reshape(dilation, *weight.shape).sum(0)
-
-
-def _only_meets_multiples(stride: int, padding: int, dilation: int) -> bool:
-    """Whether only the rows and columns that are multiples of the stride take part, as an undilated convolution."""
-    return stride == dilation and padding % stride == 0
 
 
 def _pad_to_multiples(x: Tensor, grad: Tensor, size: int, padding: int, dilation: int) -> tuple[Tensor, Tensor, int]:
@@ -199,18 +201,11 @@ def _split(x: Tensor, dilation: int) -> Tensor:
 
 
 def _torch_gradients(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    stride: int,
-    padding: int | tuple[int, int],
-    dilation: int,
-    *,
-    wanted: tuple[bool, bool],
+    grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int, *, wanted: tuple[bool, bool]
 ) -> tuple[Tensor, Tensor]:
     """Torch's own gradients for the input and the weight, those ``wanted``; the other is ``None``."""
-    padding = (padding, padding) if isinstance(padding, int) else padding
+    pairs = ((stride, stride), (padding, padding), (dilation, dilation))
     for_x, for_weight, _ = torch.ops.aten.convolution_backward(
-        grad, x, weight, None, (stride,) * 2, padding, (dilation,) * 2, False, (0, 0), x.shape[1], (*wanted, False)
+        grad, x, weight, None, *pairs, False, (0, 0), x.shape[1], (*wanted, False)
     )
     return for_x, for_weight
