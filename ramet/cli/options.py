@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-
-from ramet.errors import ConfigError
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
@@ -40,17 +37,10 @@ class Common:
     workers: int = 1
 
     def folder(self, kind: str) -> Path:
-        """Where a new run goes. An existing run is removed only here, and only if it was asked for."""
+        """Where a new run goes."""
         if self.out is None:
             return Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"
         return self.out
-
-    def clear(self) -> None:
-        """Remove the run that is to be overwritten; anything that is not a run stays."""
-        if self.overwrite and self.out is not None and self.out.exists():
-            if not (self.out / "config.json").is_file():
-                raise ConfigError(f"only a run directory can be overwritten, but {self.out} is not one.")
-            shutil.rmtree(self.out)
 
     def executor(self) -> Executor:
         """Where independent trainings run."""

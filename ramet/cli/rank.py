@@ -144,9 +144,12 @@ def show_rank(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(result)
         return
-    from ramet.reports.rank import rank_summary
+    from ramet.reports.rank import rank_table
 
-    print(rank_summary(result))
+    rank_table(result).print()
+    print()
+    for line in result["recommendation"]:
+        print(f"- {line}")
     print(f"\nReport: {out / 'report.html'}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ramet.ranking.metrics import (
     top_n_rank,
 )
 from ramet.seeding import numpy_generator
+from ramet.sharing import mean_change
 
 Json = dict[str, Any]
 
@@ -64,6 +65,7 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
         "accuracy": _accuracies(scores),
         "trained_is_best": _trained_ranks(scores),
         "ranks": _rank_distributions(scores),
+        "disturbance": _disturbance(scores),
     }
     if scores.truth is not None:
         result["truth"] = _truth(scores.truth)
@@ -143,6 +145,23 @@ def _rank_distributions(scores: Scores) -> Json:
     return {"over_instances": over_instances.T.tolist(), "over_epochs": over_epochs.T.tolist()}
 
 
+def _disturbance(scores: Scores) -> Json | None:
+    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained ones."""
+    num_instances, num_steps, num_children = scores.steps.shape
+    if num_steps < 2 or (scores.trained < 0).any():
+        return None
+    change = np.concatenate(np.diff(scores.steps, axis=1))  # [instances * (steps - 1), children]
+    trained = np.concatenate(scores.trained[:, 1:])
+    matrix = mean_change(change, trained, num_children)
+    own = change[np.arange(len(change)), trained]
+    others = (change.sum() - own.sum()) / (change.size - own.size)
+    return {
+        "matrix": [[None if np.isnan(value) else float(value) for value in row] for row in matrix],
+        "own": float(own.mean()),
+        "others": float(others),
+    }
+
+
 def _truth(truth: Floats) -> Json:
     single = stability(truth).mean if len(truth) > 1 else None
     halves = None
@@ -170,15 +189,14 @@ def _correlations(scores: Scores, seed: int) -> Json:
     table = {}
     for name, values in named.items():
         arguments = {"generator": numpy_generator(seed, "bootstrap", name)}
-        entry = {"tau": correlation_interval(values, truth, **arguments).to_json()}
+        entry = {"tau": asdict(correlation_interval(values, truth, **arguments))}
         entry["per_ranking"] = rank_correlations(values, truth[None])[:, 0].tolist()
         if name != "last":
-            entry["gain_over_last"] = correlation_gain_interval(values, named["last"], truth, **arguments).to_json()
-        if name not in ("parameters", "flops"):
-            entry["gain_over_parameters"] = correlation_gain_interval(
-                values, named["parameters"], truth, **arguments
-            ).to_json()
-            entry["gain_over_flops"] = correlation_gain_interval(values, named["flops"], truth, **arguments).to_json()
+            entry["gain_over_last"] = asdict(correlation_gain_interval(values, named["last"], truth, **arguments))
+        for trivial in ("parameters", "flops"):
+            if name not in ("parameters", "flops"):
+                gain = correlation_gain_interval(values, named[trivial], truth, **arguments)
+                entry[f"gain_over_{trivial}"] = asdict(gain)
         table[name] = entry
     return table
 

@@ -6,29 +6,12 @@ quadratic forms in the weights. So all resamples are a few matrix products, with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ramet.errors import ConfigError
 from ramet.ranking.metrics import Floats, check_scores
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure with its confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def to_json(self) -> dict[str, float]:
-        """The figure as JSON values."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+from ramet.reports import Estimate
 
 
 def correlation_interval(

@@ -15,7 +15,7 @@ from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
 from ramet.reports.rank import write_rank_report
-from ramet.runs import Run
+from ramet.runs import Run, remove_run
 from ramet.spaces import Space, make_space
 from ramet.training import Settings
 
@@ -69,9 +69,11 @@ class RankJob:
         return bench
 
 
-def rank(job: RankJob, out: Path, executor: Executor) -> dict[str, Any]:
+def rank(job: RankJob, out: Path, executor: Executor, *, overwrite: bool = False) -> dict[str, Any]:
     """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it."""
     bench = job.build()
+    if overwrite:
+        remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run:
         return _diagnose(job, bench, run, executor)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ramet.runs.checkpoints import Checkpoint, Checkpoints
-from ramet.runs.directory import Run, read_config
+from ramet.runs.directory import Run, read_config, remove_run
 from ramet.runs.encoding import FORMAT_VERSION, JSON
 from ramet.runs.environment import describe_environment
 from ramet.runs.records import Records, read_records
@@ -26,6 +26,7 @@ __all__ = [
     "pack_state",
     "read_config",
     "read_records",
+    "remove_run",
     "unpack_state",
 ]
 

@@ -168,6 +168,26 @@ def read_config(run: str | os.PathLike[str]) -> dict[str, Any]:
     return document
 
 
+def remove_run(path: str | os.PathLike[str]) -> None:
+    """Remove a run directory to make room for a new run; a folder that is not a run is refused, none is fine.
+
+    Raises:
+        ConfigError: If the folder is there and is not a run.
+        RunError: If it is in use or cannot be removed.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        return
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"only a run directory can be overwritten, but {folder} is not one.")
+    lock = RunLock(folder / "lock")
+    try:
+        with writing(folder):
+            shutil.rmtree(folder)
+    finally:
+        lock.release()
+
+
 def _check_free(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"a new run needs a new or empty directory, but {folder} is a file.")

@@ -66,10 +66,14 @@ def trained_effect(scores: NDArray[np.floating], trained: Sequence[int]) -> NDAr
     [[0.2, -0.1], [-0.1, 0.2]]
     """
     scores = np.asarray(scores, dtype=float)
-    num_children = scores.shape[1]
-    change = np.diff(scores, axis=0)  # [steps - 1, children]
-    one_hot = np.eye(num_children)[np.asarray(trained)[1:]]  # [steps - 1, children]
-    times = one_hot.sum(axis=0)
+    return mean_change(np.diff(scores, axis=0), np.asarray(trained)[1:], scores.shape[1])
+
+
+def mean_change(
+    change: NDArray[np.floating], trained: NDArray[np.integer], num_children: int
+) -> NDArray[np.float64]:
+    """The mean of the rows of ``change``, shape [steps, children], for each trained child; NaN for one without rows."""
+    one_hot = np.eye(num_children)[trained]  # [steps, children]
     with np.errstate(invalid="ignore", divide="ignore"):
-        effect: NDArray[np.float64] = (one_hot.T @ change) / times[:, None]
+        effect: NDArray[np.float64] = (one_hot.T @ change) / one_hot.sum(axis=0)[:, None]
     return effect
