@@ -33,10 +33,8 @@ def trace_child(stages: nn.ModuleList, arch: Arch) -> fx.GraphModule:
     """
     path = _Path(stages, arch)
     graph = _Tracer().trace(path)
-    for (
-        node
-    ) in graph.nodes:  # Annotations that are strings would end up in the pickled code, where nothing resolves them.
-        node.type = None
+    for node in graph.nodes:
+        node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
     child = copy.deepcopy(fx.GraphModule(path, graph, class_name="Child"))
     for name, module in list(child.named_modules()):
         plain = plain_module(module)
