@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.spaces.base import Arch
+
+
+def check_counts(**counts: int) -> None:
+    """Raise a ``ConfigError`` that names the first of the counts which is not a whole number of at least 1."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} must be a whole number of at least 1, but got {value!r}.")
 
 
 def to_channels_last(network: nn.Module) -> None:
@@ -20,13 +28,14 @@ def to_channels_last(network: nn.Module) -> None:
 
 
 class Head(nn.Module):
-    """The classifier at the end of a chain: global average pooling and one linear layer."""
+    """The classifier at the end of a chain: what comes before the pooling, global average pooling, a linear layer."""
 
-    def __init__(self, channels: int, num_classes: int) -> None:
+    def __init__(self, channels: int, num_classes: int, *before: nn.Module) -> None:
         super().__init__()
+        self.before = nn.Sequential(*before)
         self.linear = nn.Linear(channels, num_classes)
 
     def forward(self, x: Tensor, arch: Arch) -> Tensor:
         """Logits, shape [batch, classes]."""
-        logits: Tensor = self.linear(x.mean((2, 3)))
+        logits: Tensor = self.linear(self.before(x).mean((2, 3)))
         return logits
