@@ -12,7 +12,7 @@ from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, Space, Supernet
 from ramet.spaces.child import trace_child
 from ramet.spaces.dag import DenseDag, edges_of
-from ramet.spaces.layers import Head, to_channels_last
+from ramet.spaces.layers import Head, check_counts, to_channels_last
 from ramet.spaces.operations import OPERATIONS, make_operation
 from ramet.spaces.walk import walk_prefixes
 
@@ -58,9 +58,7 @@ class Cells64(Space):
         *,
         bn_momentum: float = 0.4,
     ) -> None:
-        for name, value in (("channels", channels), ("num_cells", num_cells), ("num_nodes", num_nodes)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a whole number of at least 1, but got {value!r}.")
+        check_counts(channels=channels, num_cells=num_cells, num_nodes=num_nodes)
         if not 0 < bn_momentum <= 1:
             raise ConfigError(f"bn_momentum must be above 0 and at most 1, but got {bn_momentum}.")
         operations = tuple(operations)
@@ -110,9 +108,7 @@ class Cells64Supernet(Supernet):
 
     def __init__(self, space: Cells64, in_channels: int, num_classes: int) -> None:
         super().__init__()
-        for name, value in (("in_channels", in_channels), ("num_classes", num_classes)):
-            if value < 1:
-                raise ConfigError(f"{name} must be at least 1, but got {value}.")
+        check_counts(in_channels=in_channels, num_classes=num_classes)
         self.space = space
         width, joined = 3 * space.channels, space.num_nodes * space.channels
         self.stages = nn.ModuleList([_Stem(in_channels, width, space.bn_momentum)])

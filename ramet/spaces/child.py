@@ -7,6 +7,7 @@ operations in the same order, and cannot come to differ from the supernet. docs/
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -17,8 +18,13 @@ from ramet.spaces.base import Arch
 
 def plain_module(module: nn.Module) -> nn.Module | None:
     """The ``torch.nn`` module that one of ramet's own layers stands for, with a copy of its weights, or None."""
-    make = getattr(module, "plain", None)
-    return cast(nn.Module, make()) if callable(make) else None
+    return cast(Callable[[], nn.Module], module.plain)() if stands_for_plain(module) else None
+
+
+def stands_for_plain(module: nn.Module) -> bool:
+    """Whether a layer is ramet's own, faster form of one of torch's; such a layer has a method ``plain()``."""
+    # A user's own module may have an attribute of that name, which means something else.
+    return type(module).__module__.startswith("ramet.") and hasattr(module, "plain")
 
 
 def trace_child(stages: nn.ModuleList, arch: Arch) -> fx.GraphModule:
@@ -33,15 +39,14 @@ def trace_child(stages: nn.ModuleList, arch: Arch) -> fx.GraphModule:
     """
     path = _Path(stages, arch)
     graph = _Tracer().trace(path)
-    for (
-        node
-    ) in graph.nodes:  # Annotations that are strings would end up in the pickled code, where nothing resolves them.
-        node.type = None
-    child = copy.deepcopy(fx.GraphModule(path, graph, class_name="Child"))
-    for name, module in list(child.named_modules()):
-        plain = plain_module(module)
-        if plain is not None:
-            child.set_submodule(name, plain)
+    for node in graph.nodes:
+        node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
+    child = fx.GraphModule(path, graph, class_name="Child")
+    copies: dict[int, object] = {}  # One for all layers, so that what is shared on the path stays shared.
+    for name in dict.fromkeys(str(node.target) for node in graph.nodes if node.op == "call_module"):
+        layer = child.get_submodule(name)
+        plain = plain_module(layer)
+        child.set_submodule(name, copy.deepcopy(layer, copies) if plain is None else plain)
     for name, module in child.named_modules():  # fx makes new containers, in training mode.
         module.training = path.get_submodule(name).training
     child.training = stages.training
@@ -66,4 +71,4 @@ class _Tracer(fx.Tracer):
     """Stops at layers: those of torch, and ramet's own that stand for one of torch's."""
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
-        return hasattr(m, "plain") or super().is_leaf_module(m, module_qualified_name)
+        return stands_for_plain(m) or super().is_leaf_module(m, module_qualified_name)

@@ -6,7 +6,7 @@ on the first j (j + 1) / 2 choices only, and architectures in lexicographic orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -116,12 +116,3 @@ def _add(total: Tensor | None, value: Tensor | None) -> Tensor | None:
     if total is None or value is None:
         return value if total is None else total
     return total + value
-
-
-def lexicographic_places(archs: Sequence[Arch]) -> list[int]:
-    """The places of the architectures in the order in which to evaluate them.
-
-    >>> lexicographic_places([(1, 0), (0, 1), (0, 0)])
-    [2, 1, 0]
-    """
-    return sorted(range(len(archs)), key=lambda place: archs[place])
