@@ -92,14 +92,9 @@ def rank(
     from ramet.ranking.plan import Plan
     from ramet.training import Settings
 
-    own_code = space.endswith(".py") or ".py:" in space
     job = RankJob(
         space=space,
-        space_options=_given(
-            channels=channels if own_code or channels is not None else 8,
-            num_cells=cells if own_code or cells is not None else 2,
-            bn_momentum=bn_momentum,
-        ),
+        space_options=_space_options(space, channels, cells, bn_momentum),
         data=data,
         data_options=_given(
             data_dir=None if data_dir is None else str(data_dir),
@@ -156,6 +151,14 @@ def show_rank(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
 def default_cache() -> Path:
     """The folder for what is kept across runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramet"
+
+
+def _space_options(space: str, channels: int | None, cells: int | None, bn_momentum: float | None) -> dict[str, Any]:
+    """The arguments of the space: its own names, and small defaults for the built-in ones."""
+    own_name = {"cells64": "num_cells", "nasbench201": "cells_per_stage"}.get(space)
+    if own_name is None:
+        return _given(channels=channels, num_cells=cells, bn_momentum=bn_momentum)
+    return _given(channels=channels or 8, **{own_name: cells or 2}, bn_momentum=bn_momentum)
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
 from ramet.reports.rank import write_rank_report
 from ramet.runs import Run, remove_run
-from ramet.spaces import Space, make_space
+from ramet.spaces import SPACES, Space, make_space
 from ramet.training import Settings
 
 KIND = "rank"
@@ -61,9 +61,10 @@ class RankJob:
 
     def build(self) -> Bench:
         """The space, the data and the settings; refuses whatever cannot work, before anything is written."""
-        space = make_space(self.space, **self.space_options)
-        self.plan.check(space)
         data = on_device(load(self.data, **self.data_options), self.device)
+        fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes} if self.space not in SPACES else {}
+        space = make_space(self.space, **fitting, **self.space_options)
+        self.plan.check(space)
         bench = Bench(space, data, self.settings)
         _try_one_child(bench, space)
         return bench
