@@ -61,6 +61,8 @@ def option_row(name: str, phrase: str, **options: Any) -> None:
 
 option_row("unknown name", "did you mean digits?", source="digit")
 option_row("unknown name, nothing near", "must be one of digits, mnist", source="qqqqqqqq")
+option_row("empty name", "must have a name or a path", source="")
+option_row("name beyond all measure", "must be readable", source="x" * 5000)
 option_row("layout of a named set", "layout is for arrays of your own", layout="NHWC")
 
 
