@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_report import sample_report
-from test_reports import LONG, all_charts, hostile_page, values
+from sample_report import LONG, all_charts, hostile_page, sample_report, values
 
 from ramet.reports import Page
 
