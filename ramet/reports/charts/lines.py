@@ -189,9 +189,9 @@ def _draw_event(place: float, word: str, plane: Plane, size: float) -> Markup:
     x = plane.x(place)
     if not plane.left - 1 <= x <= plane.right + 1:
         return Markup("")
-    at_end = x + text_width(word, size) > plane.right
+    label = fit(word, max(x - plane.left, plane.right - x) - 5, size)
+    at_end = x + 5 + text_width(label, size) > plane.right
     line = tag("path", d=f"M{coordinate(x)} {coordinate(plane.top)}V{coordinate(plane.bottom)}", class_="reference")
-    label = fit(word, max(x - plane.left, plane.right - x), size)
     text = tag("text", label, x=x + (-5 if at_end else 5), y=plane.top + size, class_=f"muted halo{' end' * at_end}")
     return join([line, text])
 
@@ -214,7 +214,7 @@ def _readouts(lines: Sequence[Line], x_label: str, plane: Plane) -> Markup:
     for index, (place, pixel) in enumerate(zip(places, pixels, strict=True)):
         start = (pixels[index - 1] + pixel) / 2 if index else min(plane.left, pixel)
         end = (pixels[index + 1] + pixel) / 2 if index + 1 < len(pixels) else max(plane.right, pixel)
-        told = "\n".join([f"{x_label or 'x'} {write(place, significant)}", *at[place]])
+        told = "\n".join([f"{x_label or 'x'}: {write(place, significant)}", *at[place]])
         strips.append(
             tag(
                 "rect",
