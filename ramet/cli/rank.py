@@ -25,6 +25,7 @@ def rank(
     validation_fraction: float = 0.2,
     instances: int = 3,
     epochs: int = 10,
+    supernet_epochs: int | None = None,
     batch_size: int = 64,
     learning_rate: float = 0.05,
     final_learning_rate: float = 0.001,
@@ -68,6 +69,7 @@ def rank(
         validation_fraction: the share of the training images that scores are taken on.
         instances: how many supernets are trained.
         epochs: passes over the training images, for supernets and for children alone.
+        supernet_epochs: passes of a supernet, when it should train longer or shorter than a child alone.
         batch_size: images in a mini-batch.
         learning_rate: the first learning rate of the cosine schedule.
         final_learning_rate: its last learning rate.
@@ -117,6 +119,7 @@ def rank(
             order=order,
             varied=varied,
             sharing=sharing,
+            supernet_epochs=supernet_epochs,
             children=children,
             last_epochs=last_epochs,
             last_steps=last_steps,

@@ -69,6 +69,10 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
     }
     if scores.truth is not None:
         result["truth"] = _truth(scores.truth)
+        result["smallest_first"] = {
+            "parameters": smallest_first(scores.params, scores.truth),
+            "flops": smallest_first(scores.flops, scores.truth),
+        }
         result["correlation"] = _correlations(scores, seed)
         result["over_time"] = _over_time(scores)
         result["top"] = _top(scores)
@@ -77,7 +81,11 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
 
 
 def rankings(scores: Scores) -> dict[str, Floats]:
-    """The rankings that a user could go by, each of shape [rankings, children], by a name that says what was done."""
+    """The rankings that a user could go by, each of shape [rankings, children], by a name that says what was done.
+
+    The trivial ones, by size, are turned so that they agree with the truth: where small children are better, a user who
+    knows that much ranks the smallest first, and a supernet has to beat that.
+    """
     mean = scores.steps.mean(axis=1)  # [instances, children]
     named = {
         "last": scores.steps[:, -1],
@@ -89,9 +97,16 @@ def rankings(scores: Scores) -> dict[str, Floats]:
         named["averaged over epochs"] = scores.epochs.mean(axis=1)
     if scores.fine_tuned is not None:
         named["fine-tuned"] = scores.fine_tuned[-1:]
-    named["parameters"] = scores.params[None]
-    named["flops"] = scores.flops[None]
+    for name, sizes in (("parameters", scores.params), ("flops", scores.flops)):
+        named[name] = sizes[None] * (-1 if smallest_first(sizes, scores.truth) else 1)
     return named
+
+
+def smallest_first(sizes: Floats, truth: Floats | None) -> bool:
+    """Whether the small children are the better ones."""
+    if truth is None:
+        return False
+    return bool(rank_correlations(sizes[None], truth.mean(axis=0)[None])[0, 0] < 0)
 
 
 def _stabilities(scores: Scores) -> Json:

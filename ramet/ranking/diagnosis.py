@@ -75,6 +75,7 @@ class Diagnosis:
         tasks = []
         for variation in ("", *self.plan.also):
             overrides, bn_momentum = _overrides(variation)
+            overrides = {"epochs": self._supernet_epochs()} | overrides
             for instance in range(self.plan.instances):
                 for group, children in enumerate(groups):
                     key = instance_key(variation, instance, group)
@@ -85,7 +86,7 @@ class Diagnosis:
                         "order": self.plan.order,
                         "order_seed": self._seed("order", instance, group),
                         "batches_seed": self._seed("batches", instance, group),
-                        "last_epochs": min(self.plan.last_epochs, self.bench.settings.epochs),
+                        "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
                         "last_steps": self.plan.last_steps,
                         "overrides": overrides,
                         "bn_momentum": bn_momentum,
@@ -130,9 +131,12 @@ class Diagnosis:
         varies = {"weights": ("weights",), "order": ("order",), "both": ("weights", "order", "batches")}
         return derive_seed(self.plan.seed, role, instance if role in varies[self.plan.varied] else 0, group)
 
+    def _supernet_epochs(self) -> int:
+        return self.plan.supernet_epochs or self.bench.settings.epochs
+
     def _cost(self) -> float:
         """The cost of a supernet, in trainings of one child: the same number of steps, and the scores near the end."""
-        return 1.0 + 0.02 * self.plan.last_steps
+        return self._supernet_epochs() / self.bench.settings.epochs + 0.02 * self.plan.last_steps
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
@@ -158,6 +162,7 @@ class Diagnosis:
                     "batches_seed": self._seed("pilot-batches"),
                     "last_epochs": 1,
                     "last_steps": 1,
+                    "overrides": {"epochs": self._supernet_epochs()},
                 },
             )
             self._finish([pilot])
@@ -260,7 +265,7 @@ class Diagnosis:
         # A forward pass is about a third of a training step.
         evaluation = len(scored) * len(data.validation.y) / settings.batch_size / 3
         return {
-            "supernet": settings.epochs * steps_per_epoch * len(groups),
+            "supernet": self._supernet_epochs() * steps_per_epoch * len(groups),
             "evaluation": evaluation,
             "averaging": evaluation * self.plan.last_steps,
             "fine_tuning": self.plan.fine_tune_steps * len(scored),

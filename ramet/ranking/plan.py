@@ -27,6 +27,7 @@ class Plan:
         order: which child a mini-batch trains: ``cyclic``, ``shuffled`` or ``uniform``.
         varied: what differs among instances: the initial ``weights``, the ``order`` of the children, or ``both``.
         sharing: which children use which copy of the weights, for example ``full``, ``groups:8:similar`` or ``prefix:2``.
+        supernet_epochs: epochs of a supernet, when they are not those of a child alone.
         children: how many children, drawn by the seed, are scored; all of them if none. Training covers the whole space.
         last_epochs: scores are taken after that many last epochs.
         last_steps: scores are taken after that many last mini-batches.
@@ -45,6 +46,7 @@ class Plan:
     order: OrderKind = "shuffled"
     varied: Varied = "both"
     sharing: str = "full"
+    supernet_epochs: int | None = None
     children: int | None = None
     last_epochs: int = 10
     last_steps: int = 64
@@ -59,6 +61,8 @@ class Plan:
         for name, least in (("instances", 1), ("last_epochs", 1), ("last_steps", 1), ("truth_seeds", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, but got {getattr(self, name)}.")
+        if self.supernet_epochs is not None and self.supernet_epochs < 1:
+            raise ConfigError(f"supernet_epochs must be at least 1, but got {self.supernet_epochs}.")
         if self.fine_tune_steps < 0:
             raise ConfigError(f"fine_tune_steps must not be negative, but got {self.fine_tune_steps}.")
         if self.fine_tune_learning_rate is not None and not self.fine_tune_learning_rate > 0:

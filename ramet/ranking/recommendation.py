@@ -21,7 +21,7 @@ def recommend(result: Json) -> list[str]:
     return [
         *_truth_warning(result["truth"]),
         *_verdict(result),
-        *_against_trivial(result["correlation"]),
+        *_against_trivial(result["correlation"], result["smallest_first"]),
         *_averaging(result),
         *_fine_tuning(result),
         *_batch_norm(result["correlation"]),
@@ -70,11 +70,12 @@ def _count(result: Json) -> int:
     return len(result["children"])
 
 
-def _against_trivial(correlation: Json) -> list[str]:
+def _against_trivial(correlation: Json, smallest_first: Json) -> list[str]:
     trivial = max(("parameters", "flops"), key=lambda name: correlation[name]["tau"]["value"])
     candidates = {name: entry for name, entry in correlation.items() if name not in ("parameters", "flops")}
     best = max(candidates, key=lambda name: candidates[name]["tau"]["value"])
     words = {"parameters": "the number of parameters", "flops": "the number of multiply-adds"}[trivial]
+    words += ", fewest first" * smallest_first[trivial]
     gain = candidates[best][f"gain_over_{trivial}"]
     theirs = correlation[trivial]["tau"]
     if gain["value"] <= 0:
@@ -87,7 +88,7 @@ def _against_trivial(correlation: Json) -> list[str]:
             f"It is not clearly better than {words}, which alone has {_interval(theirs)}: the best of its rankings "
             f"({best}) gains {_interval(gain)}, an interval that includes 0."
         ]
-    return [f"It beats {words} ({_interval(theirs)}): the best of its rankings ({best}) gains {_interval(gain)}."]
+    return [f"It beats {words} (which alone has {_interval(theirs)}): the best of its rankings ({best}) gains {_interval(gain)}."]
 
 
 def _averaging(result: Json) -> list[str]:

@@ -35,13 +35,14 @@ def rank_table(result: Json) -> Table:
     rows = []
     for name, entry in result["correlation"].items():
         picks = [result["top"][name][top] for top in tops]
-        rows.append([NAMES.get(name, name), _estimate(entry["tau"]), *picks, result["pruning"][name]])
-    columns: list[Column | str] = ["ranking by", Column("correlation with the truth", best="highest")]
-    columns += [Column(f"true rank of the best of {top[4:]}", decimals(1), best="lowest") for top in tops]
-    columns.append(Column("best quarter kept", lambda value: percent(value, 0), best="highest"))
+        rows.append([_name(name, result), _estimate(entry["tau"]), *picks, result["pruning"][name]])
+    columns: list[Column | str] = ["ranking by", Column("correlation", best="highest")]
+    columns += [Column(f"top {top[4:]}", decimals(1), best="lowest") for top in tops]
+    columns.append(Column("kept", lambda value: percent(value, 0), best="highest"))
     caption = (
-        f"Kendall's tau-b over {len(result['children'])} children, with 95 % bootstrap intervals over children; the "
-        "mean of the instances. Kept: the share of the truly best quarter that survives pruning the worst half."
+        f"Correlation with the truth: Kendall's tau-b over {len(result['children'])} children, 95 % bootstrap interval "
+        "over children, mean of the instances. Top n: the true rank of the best of its first n. Kept: the share of the "
+        "truly best quarter that survives pruning the worst half."
     )
     return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
 
@@ -110,7 +111,7 @@ def _key_numbers(result: Json) -> list[KeyNumber]:
         best = max(result["correlation"], key=lambda name: result["correlation"][name]["tau"]["value"])
         numbers = [
             KeyNumber("last evaluation", _estimate(result["correlation"]["last"]["tau"]), "correlation with the truth"),
-            KeyNumber("best ranking", _estimate(result["correlation"][best]["tau"]), NAMES.get(best, best)),
+            KeyNumber("best ranking", _estimate(result["correlation"][best]["tau"]), _name(best, result)),
             *numbers,
             KeyNumber("two seeds of the truth", result["truth"]["reliability_of_one_seed"], "the ceiling for one run"),
         ]
@@ -121,7 +122,7 @@ def _add_correlation(page: Page, result: Json) -> None:
     names = list(result["correlation"])
     page.chart(
         dot_chart(
-            [NAMES.get(name, name) for name in names],
+            [_name(name, result) for name in names],
             [_estimate(result["correlation"][name]["tau"]) for name in names],
             x_label="correlation with the truth (Kendall's tau-b)",
             reference=result["correlation"]["parameters"]["tau"]["value"],
@@ -263,6 +264,12 @@ def _stability_table(result: Json) -> Table:
             rows.append([name, stability[key], None, None])
     columns = ["over", Column("rank correlation of two"), Column("lowest pair"), Column("highest pair")]
     return Table(columns, rows, title="How alike two rankings are", caption="Kendall's tau-b, the mean over all pairs.")
+
+
+def _name(ranking: str, result: Json) -> str:
+    """What a ranking is called."""
+    turned = ranking in TRIVIAL and result["smallest_first"][ranking]
+    return NAMES.get(ranking, ranking) + (", fewest first" if turned else "")
 
 
 def _estimate(entry: Json) -> Estimate:
