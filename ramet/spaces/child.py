@@ -41,6 +41,7 @@ def trace_child(stages: nn.ModuleList, arch: Arch) -> fx.GraphModule:
     graph = _Tracer().trace(path)
     for node in graph.nodes:
         node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
+    graph._tracer_cls = fx.Tracer  # A pickle names the tracer's class, which must not be ramet's.
     child = fx.GraphModule(path, graph, class_name="Child")
     copies: dict[int, object] = {}  # One for all layers, so that what is shared on the path stays shared.
     for name in dict.fromkeys(str(node.target) for node in graph.nodes if node.op == "call_module"):
