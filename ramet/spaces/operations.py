@@ -1,7 +1,7 @@
 """The operations that an edge of a cell can take, by the names that the field gives them.
 
-Each is a builder of one ``nn.Module`` that keeps the shape of its input, made from ``torch.nn`` parts only, so that an
-exported child holds nothing of ramet.
+Each is a builder of one ``nn.Module`` that keeps the shape of its input, made from ``torch.nn`` parts and from layers
+that export as such, so that an exported child holds nothing of ramet.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from torch import nn
 
 from ramet.errors import ConfigError
+from ramet.spaces.depthwise import DepthwiseConv2d
 
 Builder = Callable[[int, float], nn.Module]
 """Makes one operation: ``builder(channels, bn_momentum)``."""
@@ -19,7 +20,7 @@ Builder = Callable[[int, float], nn.Module]
 def depthwise(channels: int, kernel: int, dilation: int = 1) -> nn.Conv2d:
     """A convolution that treats each channel alone and keeps height and width."""
     padding = dilation * (kernel - 1) // 2
-    return nn.Conv2d(channels, channels, kernel, padding=padding, dilation=dilation, groups=channels, bias=False)
+    return DepthwiseConv2d(channels, channels, kernel, padding=padding, dilation=dilation, bias=False)
 
 
 def _separable(channels: int, momentum: float, kernel: int, dilation: int = 1) -> list[nn.Module]:
