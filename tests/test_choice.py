@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.spaces import Choice, ModuleSpace, make_space, space_of
+from ramet.spaces.depthwise import DepthwiseConv2d
 from ramet.testing.spaces import SPACE_CHECKS
 
 ROOT = Path(__file__).parents[1]
@@ -254,3 +255,12 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path, monkeypatch: pyte
     assert done.returncode == 0, done.stderr
     shown = re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
     assert done.stdout == "".join(shown)
+
+
+def test_fast_depthwise_layers_become_torchs_own_in_a_child() -> None:
+    module = nn.Sequential(Choice([DepthwiseConv2d(2, 2, 5, dilation=2), nn.Identity()]), DepthwiseConv2d(2, 2, 3))
+    net = space_of(module).supernet(2, 2)
+    child = net.child((0,))
+    assert [type(layer) for layer in child] == [nn.Conv2d, nn.Conv2d]  # type: ignore[attr-defined]
+    own = {id(param) for param in net.parameters()}
+    assert not any(id(param) in own for param in child.parameters())

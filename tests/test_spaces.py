@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces import Arch, Cells64, NasBench201, Space
+from ramet.spaces import Arch, Cells64, NasBench201, Space, trace_child
 from ramet.spaces.cells64 import Cells64Supernet
+from ramet.spaces.depthwise import DepthwiseConv2d
 from ramet.testing.spaces import (
     SPACE_CHECKS,
     check_children,
@@ -244,3 +245,13 @@ def test_a_childs_weights_go_back_into_the_supernet_by_name() -> None:
     assert not net.load_state_dict(child.state_dict(), strict=False).unexpected_keys
     x = torch.randn(2, 1, 6, 6)
     assert torch.equal(net(x, (3, 2, 3)), child(x))
+
+
+def test_a_child_that_stays_inside_ramet_may_keep_its_fast_layers() -> None:
+    net = Cells64(channels=4, num_cells=1).supernet(1, 2).eval()
+    fast = trace_child(net.stages, (3, 2, 3), plain=False)
+    plain = net.child((3, 2, 3))
+    x = torch.randn(2, 1, 6, 6)
+    assert torch.equal(fast(x), plain(x))
+    assert sum(isinstance(module, DepthwiseConv2d) for module in fast.modules()) == 4
+    assert not any(isinstance(module, DepthwiseConv2d) for module in plain.modules())
