@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces import Arch, Cells64, NasBench201, Space, trace_child
+from ramet.spaces import Arch, Cells64, Choice, NasBench201, Space, space_of, trace_child
 from ramet.spaces.cells64 import Cells64Supernet
 from ramet.spaces.depthwise import DepthwiseConv2d
 from ramet.testing.spaces import (
@@ -37,6 +38,16 @@ def test_the_default_is_the_papers_space() -> None:
     assert space.name((3, 2, 3)) == "434"
     assert list(space)[59] == space.parse("434") == (3, 2, 3)
     assert space.name(space[63]) == "444"
+
+
+def test_a_space_is_cut_and_copied_as_a_sequence() -> None:
+    space = Cells64()
+    assert [space.name(arch) for arch in space[62:]] == ["443", "444"]
+    assert space[::16] == [(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)]
+    net = space.supernet(1, 2)
+    assert copy.deepcopy(net).space is space
+    with pytest.raises(IndexError):
+        space[64]
 
 
 def test_child_434_has_the_layers_of_the_paper() -> None:
@@ -185,9 +196,11 @@ def test_evaluating_all_computes_each_edge_of_the_first_cell_once_a_provenance()
     assert [calls.count(f"second {edge}") for edge in range(3)] == [64, 64, 64]
 
 
+@pytest.mark.parametrize("in_channels", [1, 3])
 @pytest.mark.parametrize("space", [SMALL[0], SMALL[2]], ids=["cells64", "nasbench201"])
-def test_weights_and_features_keep_the_channels_last(space: Space) -> None:
-    net = space.supernet(3, 4)
+def test_weights_and_features_keep_the_channels_last(space: Space, in_channels: int) -> None:
+    """Also for grey images, whose own layout is both at once: the strides of the first weights decide."""
+    net = space.supernet(in_channels, 4)
     arch = space[len(space) // 2 + 7]
     for network in (net, net.child(arch), pickle.loads(pickle.dumps(net.child(arch)))):
         for param in network.parameters():
@@ -197,7 +210,7 @@ def test_weights_and_features_keep_the_channels_last(space: Space) -> None:
         stage.register_forward_hook(
             lambda module, args, output: layouts.append(output.is_contiguous(memory_format=torch.channels_last))
         )
-    net(torch.randn(2, 3, 8, 8), arch)
+    net(torch.randn(2, in_channels, 8, 8), arch)
     assert layouts and all(layouts)
 
 
@@ -221,10 +234,11 @@ for child, x, expected in pickle.load(open(sys.argv[1], "rb")):
 
 def test_pickled_children_run_where_ramet_cannot_be_imported(tmp_path: Path) -> None:
     cases = []
-    for space in (SMALL[0], SMALL[2]):
+    layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    own = space_of(nn.Sequential(Choice([layers, nn.Identity()]), nn.Linear(4, 4), *[Choice([nn.ReLU()])] * 4))
+    for space, arch in ((SMALL[0], (3, 2, 3)), (SMALL[2], (3, 0, 1, 4, 2, 0)), (own, (0, 0))):
         net = space.supernet(3, 4)
         x = torch.randn(4, 3, 8, 8)
-        arch = space[len(space) - 5]
         net(x, arch)
         child = net.eval().child(arch)
         cases.append((child, x, child(x).detach()))
@@ -233,7 +247,7 @@ def test_pickled_children_run_where_ramet_cannot_be_imported(tmp_path: Path) -> 
     (tmp_path / "cases").write_bytes(pickle.dumps(cases))
     command = [sys.executable, "-c", WITHOUT_RAMET, str(tmp_path / "cases")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0 and done.stdout.split() == ["done", "done"], done.stderr
+    assert done.returncode == 0 and done.stdout.split() == ["done"] * 3, done.stderr
 
 
 def test_a_childs_weights_go_back_into_the_supernet_by_name() -> None:

@@ -134,7 +134,7 @@ class ModuleSupernet(Supernet):
         self.space = space
         self._names: list[str] | None = None
         if type(module) is nn.Sequential:
-            self._names = [name for name, _ in module.named_children()]
+            self._names = list(module._modules)  # named_children() leaves out an item that comes twice.
             self.stages = nn.ModuleList(_Stage(item) for item in module)
         else:
             self.stages = nn.ModuleList([_Stage(module)])
