@@ -6,6 +6,7 @@ import contextlib
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
@@ -131,6 +132,7 @@ class _Worker:
         self._process: SpawnProcess = spawn.Process(
             target=work, args=(theirs, shared, numerics, threads), name="ramet-worker", daemon=True
         )
+        resource_tracker.ensure_running()  # Its own start would undo the block below.
         with _without_interrupts():
             self._process.start()
         theirs.close()  # So that the end of the worker is the end of the connection.

@@ -71,15 +71,8 @@ class _Pickler(pickle.Pickler):
             self.storages[storage.data_ptr()] = (storage, self.size)
             self.size += -(-storage.nbytes() // _ALIGNMENT) * _ALIGNMENT
         offset = self.storages[storage.data_ptr()][1]
-        return (
-            offset,
-            storage.nbytes(),
-            item.dtype,
-            item.storage_offset(),
-            item.shape,
-            item.stride(),
-            item.requires_grad,
-        )
+        view = (item.dtype, item.storage_offset(), tuple(item.shape), item.stride(), item.requires_grad)
+        return offset, storage.nbytes(), *view
 
 
 class _Unpickler(pickle.Unpickler):
