@@ -36,7 +36,7 @@ class Scores:
         params: the number of parameters of each child, shape [children].
         flops: the multiply-adds of each child, shape [children].
         truth: shape [seeds, children], or none.
-        fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [points, children], or none.
+        fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [instances, points, children], or none.
         fine_tune_after: shape [points].
     """
 
@@ -96,7 +96,7 @@ def rankings(scores: Scores) -> dict[str, Floats]:
     if scores.epochs.shape[1] > 1:
         named["averaged over epochs"] = scores.epochs.mean(axis=1)
     if scores.fine_tuned is not None:
-        named["fine-tuned"] = scores.fine_tuned[-1:]
+        named["fine-tuned"] = scores.fine_tuned[:, -1]
     for name, sizes in (("parameters", scores.params), ("flops", scores.flops)):
         named[name] = sizes[None] * (-1 if smallest_first(sizes, scores.truth) else 1)
     return named
@@ -222,7 +222,9 @@ def _over_time(scores: Scores) -> Json:
     truth = scores.truth.mean(axis=0)[None]
     steps = np.stack([rank_correlations(instance, truth)[:, 0] for instance in scores.steps])
     epochs = np.stack([rank_correlations(instance, truth)[:, 0] for instance in scores.epochs])
-    tuned = None if scores.fine_tuned is None else rank_correlations(scores.fine_tuned, truth)[:, 0].tolist()
+    tuned = None
+    if scores.fine_tuned is not None:
+        tuned = np.stack([rank_correlations(curve, truth)[:, 0] for curve in scores.fine_tuned])  # [instances, points]
     return {
         "steps": steps.tolist(),
         "epochs": epochs.tolist(),
@@ -231,7 +233,8 @@ def _over_time(scores: Scores) -> Json:
         "mean_over_epochs": float(epochs.mean()),
         "deviation_over_epochs": float(epochs.std(axis=1).mean()),
         "averaging_last": _averaging_curve(scores.steps, truth),
-        "fine_tuned": tuned,
+        "fine_tuned": None if tuned is None else tuned.mean(axis=0).tolist(),
+        "fine_tuned_per_instance": None if tuned is None else tuned.tolist(),
         "fine_tuned_after": scores.fine_tune_after,
     }
 

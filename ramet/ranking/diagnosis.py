@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,8 @@ class Diagnosis:
                         "batches_seed": self._seed("batches", instance, group),
                         "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
                         "last_steps": self.plan.last_steps,
+                        "step_samples": self.plan.step_samples,
+                        "stop_epoch": self.plan.stop_epoch,
                         "overrides": overrides,
                         "bn_momentum": bn_momentum,
                     }
@@ -103,13 +106,13 @@ class Diagnosis:
         if learning_rate <= 0:
             raise ConfigError("fine-tuning needs a positive learning rate, but the settings' final one is 0.")
         tasks = []
-        for group, children in enumerate(groups):
-            members = list(children) if len(groups) > 1 else list(scored)
+        for instance, group in itertools.product(range(self.plan.fine_tune_instances), range(len(groups))):
+            members = list(groups[group]) if len(groups) > 1 else list(scored)
             for first in range(0, len(members), CHILDREN_A_TASK):
-                key = f"fine-tuning/group-{group}/part-{first // CHILDREN_A_TASK}"
+                key = f"fine-tuning/instance-{instance}/group-{group}/part-{first // CHILDREN_A_TASK}"
                 arguments = {
-                    **self._network_arguments(0, group, groups),
-                    "name": instance_key("", 0, group),
+                    **self._network_arguments(instance, group, groups),
+                    "name": instance_key("", instance, group),
                     "indices": members[first : first + CHILDREN_A_TASK],
                     "seed": self._seed("fine-tuning"),
                     "score_after": fine_tuning_points(self.plan.fine_tune_steps),
@@ -233,7 +236,8 @@ class Diagnosis:
             curves = [
                 curve for task in self._fine_tuning_tasks(groups, scored) for curve in records[task.key]["curves"]
             ]
-            tuned = np.asarray(curves).T[:, columns]
+            shape = (self.plan.fine_tune_instances, len(scored), len(points))
+            tuned = np.asarray(curves).reshape(shape).transpose(0, 2, 1)[:, :, columns]
         return Scores(
             names=[space.name(space[index]) for index in scored],
             epochs=gather("epochs"),

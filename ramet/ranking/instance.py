@@ -34,6 +34,8 @@ def train_instance(
     batches_seed: int,
     last_epochs: int,
     last_steps: int,
+    step_samples: int | None = None,
+    stop_epoch: int | None = None,
     overrides: dict[str, Any] | None = None,
     bn_momentum: float | None = None,
 ) -> dict[str, Any]:
@@ -51,6 +53,9 @@ def train_instance(
         batches_seed: the seed of the mini-batches.
         last_epochs: scores are taken at the end of that many last epochs.
         last_steps: scores are taken after that many last mini-batches.
+        step_samples: validation images that the scores after mini-batches are taken on; all of them if none.
+        stop_epoch: end after that many epochs of the schedule, as if interrupted; the last epochs and mini-batches are
+            then those before it.
         overrides: settings that differ from the bench's.
         bn_momentum: the momentum of every batch norm, when it is not the space's own.
 
@@ -70,23 +75,23 @@ def train_instance(
         return turns[step] if trained is None else trained[turns[step]]
 
     steps_per_epoch = Batches(len(data.train.y), settings.batch_size, batches_seed).steps_per_epoch
-    num_steps = settings.epochs * steps_per_epoch
+    num_steps = (stop_epoch or settings.epochs) * steps_per_epoch
     log: dict[str, Any] = {"epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
+
+    def scores(num_samples: int | None = None) -> list[float]:
+        return score_children(network, archs, data.validation.x[:num_samples], data.validation.y[:num_samples])
 
     def after_step(step: int, loss: float) -> None:
         log["sum"] += loss
         done = step + 1
-        scores = None
         if done > num_steps - last_steps:
-            scores = score_children(network, archs, data.validation.x, data.validation.y)
-            log["steps"].append(scores)
+            log["steps"].append(scores(step_samples))
             log["trained"].append(child_at(step))
         if done % steps_per_epoch == 0:
             log["loss"].append(log["sum"] / steps_per_epoch)
             log["sum"] = 0.0
             if done > num_steps - last_epochs * steps_per_epoch:
-                scores = scores or score_children(network, archs, data.validation.x, data.validation.y)
-                log["epochs"].append(scores)
+                log["epochs"].append(scores())
         pulse(done / num_steps)
 
     fit(
@@ -99,6 +104,7 @@ def train_instance(
         after_step=after_step,
         checkpoints=bench.checkpoints(name),
         log=log,
+        stop_after=num_steps,
     )
     reestimated = score_reestimated(
         network, archs, data.validation.x, data.validation.y, calibration_batches(bench, batches_seed)

@@ -28,12 +28,15 @@ class Plan:
         varied: what differs among instances: the initial ``weights``, the ``order`` of the children, or ``both``.
         sharing: which children use which copy of the weights, for example ``full``, ``groups:8:similar`` or ``prefix:2``.
         supernet_epochs: epochs of a supernet, when they are not those of a child alone.
+        stop_epoch: end supernets after that many epochs of their schedule, to look at them half-trained.
         children: how many children, drawn by the seed, are scored; all of them if none. Training covers the whole space.
         last_epochs: scores are taken after that many last epochs.
         last_steps: scores are taken after that many last mini-batches.
+        step_samples: validation images that the scores after mini-batches are taken on; all of them if none.
         truth: ``train`` (every child alone), ``table:FILE[:COLUMN]``, or ``none``.
         truth_seeds: how many seeds the truth is the mean of.
-        fine_tune_steps: for how many mini-batches children are fine-tuned from the first instance; 0 for not at all.
+        fine_tune_steps: for how many mini-batches children are fine-tuned from an instance; 0 for not at all.
+        fine_tune_instances: from how many of the instances.
         fine_tune_learning_rate: its learning rate; the settings' final one if none.
         also: variations, ``NAME=VALUE``, each of which is run with as many instances.
         seed: the seed of the run.
@@ -47,12 +50,15 @@ class Plan:
     varied: Varied = "both"
     sharing: str = "full"
     supernet_epochs: int | None = None
+    stop_epoch: int | None = None
     children: int | None = None
     last_epochs: int = 10
     last_steps: int = 64
+    step_samples: int | None = None
     truth: str = "train"
     truth_seeds: int = 2
     fine_tune_steps: int = 16
+    fine_tune_instances: int = 1
     fine_tune_learning_rate: float | None = None
     also: tuple[str, ...] = ()
     seed: int = 0
@@ -63,6 +69,15 @@ class Plan:
                 raise ConfigError(f"{name} must be at least {least}, but got {getattr(self, name)}.")
         if self.supernet_epochs is not None and self.supernet_epochs < 1:
             raise ConfigError(f"supernet_epochs must be at least 1, but got {self.supernet_epochs}.")
+        if self.stop_epoch is not None and self.stop_epoch < 1:
+            raise ConfigError(f"stop_epoch must be at least 1, but got {self.stop_epoch}.")
+        if self.step_samples is not None and self.step_samples < 1:
+            raise ConfigError(f"step_samples must be at least 1, but got {self.step_samples}.")
+        if not 1 <= self.fine_tune_instances <= self.instances:
+            raise ConfigError(
+                f"fine_tune_instances must be between 1 and the {self.instances} instances, "
+                f"but got {self.fine_tune_instances}."
+            )
         if self.fine_tune_steps < 0:
             raise ConfigError(f"fine_tune_steps must not be negative, but got {self.fine_tune_steps}.")
         if self.fine_tune_learning_rate is not None and not self.fine_tune_learning_rate > 0:

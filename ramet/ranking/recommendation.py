@@ -118,7 +118,7 @@ def _fine_tuning(result: Json) -> list[str]:
     if curve[best] - curve[0] < 0.02 or points[best] == 0:
         return [f"Fine-tuning each child for up to {points[-1]} mini-batches does not raise the correlation."]
     return [
-        f"Fine-tuning each child for {points[best]} mini-batches raises the correlation of that instance from "
+        f"Fine-tuning each child for {points[best]} mini-batches raises the correlation from "
         f"{curve[0]:.2f} to {curve[best]:.2f}, at {cost:.2f} times the cost of training the supernet."
     ]
 

@@ -60,7 +60,7 @@ def fit(
     log: dict[str, Any] | None = None,
     seconds_between_checkpoints: float = 30.0,
     save_last: bool = True,
-    num_steps: int | None = None,
+    stop_after: int | None = None,
 ) -> None:
     """Train a network in place by SGD on the cross-entropy.
 
@@ -82,20 +82,21 @@ def fit(
         seconds_between_checkpoints: how much work may be lost.
         save_last: whether the trained network itself is saved at the end; without it, a training that is over in less
             than ``seconds_between_checkpoints`` writes nothing.
-        num_steps: the number of steps, when it is not the whole number of epochs; the schedule then spans these.
+        stop_after: end after that many steps; the schedule still spans all epochs.
 
     Raises:
         RunError: the loss is not finite.
     """
     optimizer = make_optimizer(network, settings)
     batches = Batches(len(x), settings.batch_size, seed)
-    num_steps = settings.epochs * batches.steps_per_epoch if num_steps is None else num_steps
+    num_steps = settings.epochs * batches.steps_per_epoch
+    last = num_steps if stop_after is None else min(stop_after, num_steps)
     log = {} if log is None else log
     first = _resume(checkpoints, network, optimizer, guard, log)
     params = dict(network.named_parameters())
     saved_at = time.monotonic()
     network.train()
-    for step in range(first, num_steps):
+    for step in range(first, last):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(step, num_steps)
         indices = batches[step].to(x.device)
@@ -116,8 +117,8 @@ def fit(
         if checkpoints is not None and time.monotonic() - saved_at > seconds_between_checkpoints:
             _save(checkpoints, step + 1, network, optimizer, guard, log)
             saved_at = time.monotonic()
-    if checkpoints is not None and save_last and first < num_steps:
-        _save(checkpoints, num_steps, network, optimizer, guard, log)
+    if checkpoints is not None and save_last and first < last:
+        _save(checkpoints, last, network, optimizer, guard, log)
 
 
 def _save(
