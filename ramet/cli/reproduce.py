@@ -47,7 +47,9 @@ def reproduce(
         print_json({"claims": read_claims(results)}) if common.json else print(claims_table(read_claims(results)))
         return
     if target is None:
-        raise ConfigError("reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all.")
+        raise ConfigError(
+            "reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all."
+        )
     if target not in TARGETS:
         raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}.")
     desk = Desk(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ramet.cli.options import Common, print_json
+from ramet.cli.options import Common
 from ramet.cli.rank import show_rank
 from ramet.errors import ConfigError
 

@@ -1,1 +1,1 @@
-
+"""Guards: updates that do not disturb earlier models."""

@@ -75,7 +75,9 @@ def claims_table(claims: list[dict[str, Any]]) -> str:
     """The claims as text: a table, and a note under it for each."""
     words = {True: "holds", False: "does not hold", None: "not measured"}
     rows = [[c["id"], c["claim"], c["paper"], c["ours"], c["spread"], words[c["holds"]]] for c in claims]
-    table = Table(["id", "claim", "paper", "ours", "spread", "answer"], rows, title="The papers' claims, at small scale")
+    table = Table(
+        ["id", "claim", "paper", "ours", "spread", "answer"], rows, title="The papers' claims, at small scale"
+    )
     return table.to_text() + "".join(f"\n{c['id']}: {c['note']}" for c in claims if c["note"])
 
 

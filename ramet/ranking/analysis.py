@@ -186,6 +186,7 @@ def _truth(truth: Floats) -> Json:
     mean = truth.mean(axis=0)
     return {
         "seeds": len(truth),
+        "seeds_scores": truth.tolist(),
         "mean": mean.tolist(),
         "deviation": truth.std(axis=0, ddof=1).tolist() if len(truth) > 1 else None,
         "reliability_of_one_seed": single,

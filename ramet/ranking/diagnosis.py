@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ramet.costs import count_multiply_adds, count_parameters
+from ramet.costs import count_flops, count_parameters
 from ramet.errors import ConfigError
 from ramet.execution import Executor, Task
 from ramet.ranking.alone import train_alone
@@ -334,7 +334,7 @@ def child_costs(bench: Bench, indices: Sequence[int]) -> tuple[np.ndarray[Any, A
     for index in indices:
         child = network.child(bench.space[index])  # type: ignore[operator]
         params.append(count_parameters(child))
-        flops.append(count_multiply_adds(child, shape))
+        flops.append(count_flops(child, shape))
     return np.asarray(params, float), np.asarray(flops, float)
 
 

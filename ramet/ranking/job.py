@@ -102,7 +102,9 @@ def on_device(data: DataSet, device: str) -> DataSet:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device must be one that torch can use here, but {device!r} is not: {_first(error)}") from None
+        raise ConfigError(
+            f"device must be one that torch can use here, but {device!r} is not: {_first(error)}"
+        ) from None
     if device == "cpu":
         return data
     return replace(data, train=moved(data.train), validation=moved(data.validation), test=moved(data.test))
@@ -121,7 +123,9 @@ def _try_one_child(bench: Bench, space: Space) -> None:
     except RametError:
         raise
     except Exception as error:
-        raise DataError(f"the space must run on the data, but does not: {type(error).__name__}: {_first(error)}.") from None
+        raise DataError(
+            f"the space must run on the data, but does not: {type(error).__name__}: {_first(error)}."
+        ) from None
     if tuple(logits.shape) != (2, bench.data.num_classes):
         raise DataError(
             f"a child must give a logit for each of the {bench.data.num_classes} classes, "

@@ -88,7 +88,9 @@ def _against_trivial(correlation: Json, smallest_first: Json) -> list[str]:
             f"It is not clearly better than {words}, which alone has {_interval(theirs)}: the best of its rankings "
             f"({best}) gains {_interval(gain)}, an interval that includes 0."
         ]
-    return [f"It beats {words} (which alone has {_interval(theirs)}): the best of its rankings ({best}) gains {_interval(gain)}."]
+    return [
+        f"It beats {words} (which alone has {_interval(theirs)}): the best of its rankings ({best}) gains {_interval(gain)}."
+    ]
 
 
 def _averaging(result: Json) -> list[str]:
@@ -132,7 +134,9 @@ def _batch_norm(correlation: Json) -> list[str]:
 def _pruning(result: Json) -> list[str]:
     kept = result["pruning"]["averaged"]
     if kept >= 0.9:
-        return [f"Pruning the worst half by the averaged scores is safe: it keeps {kept:.0%} of the truly best quarter."]
+        return [
+            f"Pruning the worst half by the averaged scores is safe: it keeps {kept:.0%} of the truly best quarter."
+        ]
     return [f"Pruning the worst half by the averaged scores would lose {1 - kept:.0%} of the truly best quarter."]
 
 

@@ -193,7 +193,10 @@ def _add_ranks(page: Page, result: Json) -> None:
         order.sort(key=lambda place: -result["truth"]["mean"][place])
         label = "children, the truly best first"
     order = order[:128]  # more boxes than that are a grey band
-    for key, words in (("over_instances", "over the instances"), ("over_epochs", "over the last epochs of one instance")):
+    for key, words in (
+        ("over_instances", "over the instances"),
+        ("over_epochs", "over the last epochs of one instance"),
+    ):
         samples = result["ranks"][key]
         if len(samples[0]) < 2:
             continue

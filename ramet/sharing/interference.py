@@ -69,9 +69,7 @@ def trained_effect(scores: NDArray[np.floating], trained: Sequence[int]) -> NDAr
     return mean_change(np.diff(scores, axis=0), np.asarray(trained)[1:], scores.shape[1])
 
 
-def mean_change(
-    change: NDArray[np.floating], trained: NDArray[np.integer], num_children: int
-) -> NDArray[np.float64]:
+def mean_change(change: NDArray[np.floating], trained: NDArray[np.integer], num_children: int) -> NDArray[np.float64]:
     """The mean of the rows of ``change``, shape [steps, children], for each trained child; NaN for one without rows."""
     one_hot = np.eye(num_children)[trained]  # [steps, children]
     with np.errstate(invalid="ignore", divide="ignore"):
