@@ -136,4 +136,4 @@ SMALL = Preset(
     note="CIFAR-10 at 8x8, 10,000 training images, 8 channels, 2 cells.",
 )
 
-PRESETS: Mapping[str, Preset] = {"small": SMALL, "paper": PAPER}
+PRESETS: dict[str, Preset] = {"small": SMALL, "paper": PAPER}

@@ -22,7 +22,7 @@ def figure_4(desk: Desk, preset_name: str) -> Outcome:
     preset = PRESETS[preset_name]
     curves, points = {}, []
     for name, stop in (("half", preset.supernet_epochs // 2), ("full", None)):
-        plan = {
+        plan: Json = {
             "order": "shuffled",
             "stop_epoch": stop,
             "fine_tune_steps": preset.fine_tune_steps,
@@ -78,7 +78,12 @@ def figure_5(desk: Desk, preset_name: str) -> Outcome:
                 float(taus.max()),
             ]
         )
-    columns = ["order", Column("in the best quarter", percent), Column("the best", percent), "median rank"]
+    columns: list[Column | str] = [
+        "order",
+        Column("in the best quarter", percent),
+        Column("the best", percent),
+        "median rank",
+    ]
     columns += ["own change, points", "others' change, points", "GT-Tau lowest", "GT-Tau highest"]
     table = Table(
         columns, rows, title=f"Figure 5: the child just trained, over the last {preset.figure_steps} mini-batches"
@@ -87,7 +92,7 @@ def figure_5(desk: Desk, preset_name: str) -> Outcome:
         id="D6",
         claim="Training a child makes it (nearly) the best.",
         paper="in most mini-batches (Figure 5)",
-        ours=f"in the best quarter in {shares['shuffled']:.0%} of the steps (shuffled), {shares['cyclic']:.0%} (cyclic)",
+        ours=f"in the best quarter in {shares['shuffled']:.0%} of steps (shuffled), {shares['cyclic']:.0%} (cyclic)",
         spread=f"median rank {rows[1][3]:.0f} (shuffled), {rows[0][3]:.0f} (cyclic) of 64",
         seeds=preset.instances,
         holds=min(shares.values()) > 0.5,
@@ -109,7 +114,7 @@ def figure_8(desk: Desk, preset_name: str) -> Outcome:
     ]
     for row in result["variations"]:
         rows.append([row["variation"], row["accuracy"], row["mean_over_steps"], row["deviation_over_steps"]])
-    columns = ["setting", Column("accuracy", percent), "GT-Tau", "its deviation over mini-batches"]
+    columns: list[Column | str] = ["setting", Column("accuracy", percent), "GT-Tau", "its deviation over mini-batches"]
     table = Table(columns, rows, title="Figures 8 and 9: momentum of SGD and of batch norm")
     without = result["variations"][0]
     claim = Claim(
