@@ -119,7 +119,9 @@ def figure_6(desk: Desk, preset_name: str) -> Outcome:
     columns: list[Column | str] = ["child", Column("alone", percent), Column("in its group", percent)]
     within = [_within_group(result, members) for members in result["groups"]]
     table = Table(columns, rows, title=f"Figure 6: a random group of {len(group)} children")
-    notes = [f"GT-Tau within a group, the mean of the {len(within)} groups: {np.nanmean(within):.2f} (paper: 0.26)."]
+    defined = [tau for tau in within if tau == tau]
+    inside = f"{np.mean(defined):.2f}" if defined else "undefined"
+    notes = [f"GT-Tau within a group, the mean of the {len(within)} groups: {inside} (paper: 0.26)."]
     return Outcome("Deeper insights, Figure 6", [table], [], notes)
 
 
@@ -192,4 +194,6 @@ def _within_group(result: Json, members: list[str]) -> float:
     places = [result["children"].index(child) for child in members]
     truth = np.asarray(result["truth"]["mean"])[places]
     last = np.asarray(result["accuracy"]["last"])[:, places]
-    return float(np.nanmean(rank_correlations(last, truth[None])))
+    taus = rank_correlations(last, truth[None])
+    defined = taus[~np.isnan(taus)]  # children that all score the same have no order
+    return float(defined.mean()) if len(defined) else float("nan")
