@@ -70,7 +70,7 @@ def rank_page(result: Json, config: Json) -> Page:
     page.verdict(words, result["recommendation"][0], tone=tone)
     page.numbers(*_key_numbers(result))
     page.section("What to do")
-    page.prose("\n".join(f"- {line}" for line in result["recommendation"]))
+    page.prose("\n".join(f"- {line}" for line in result["recommendation"][1:]))
     page.section("Every ranking, and the trivial ones")
     page.table(rank_table(result))
     if "correlation" in result:
