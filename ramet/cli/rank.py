@@ -36,7 +36,7 @@ def rank(
     varied: Literal["weights", "order", "both"] = "both",
     children: int | None = None,
     last_epochs: int = 5,
-    last_steps: int = 64,
+    last_steps: int = 32,
     truth: str = "train",
     truth_seeds: int = 2,
     truth_cache: Path | None = None,
