@@ -61,9 +61,7 @@ def figure_5(desk: Desk, preset_name: str) -> Outcome:
     preset = PRESETS[preset_name]
     rows, shares = [], {}
     for order in ("cyclic", "shuffled"):
-        result = desk.diagnose(
-            f"deeper-insights-{preset.name}/last-steps-{order}", _step_job(desk, preset, order=order)
-        )
+        result = _shuffled_run(desk, preset) if order == "shuffled" else _cyclic_run(desk, preset)
         trained, effect = result["trained_is_best"], result["disturbance"]
         taus = np.asarray(result["over_time"]["steps"])
         shares[order] = trained["share_in_best_quarter"]
