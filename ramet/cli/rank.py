@@ -136,7 +136,8 @@ def rank(
         device=common.device,
     )
     out = common.folder("rank")
-    show_rank(run_rank(job, out, common.executor(), overwrite=common.overwrite), out, as_json=common.json)
+    result = run_rank(job, out, common.executor(), overwrite=common.overwrite, tensorboard=common.tensorboard)
+    show_rank(result, out, as_json=common.json)
 
 
 def show_rank(result: dict[str, Any], out: Path, *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
 from ramet.reports.rank import write_rank_report
-from ramet.runs import Run, remove_run
+from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.spaces import SPACES, Space, make_space
 from ramet.training import Settings
 
@@ -70,23 +71,42 @@ class RankJob:
         return bench
 
 
-def rank(job: RankJob, out: Path, executor: Executor, *, overwrite: bool = False) -> dict[str, Any]:
-    """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it."""
+def rank(
+    job: RankJob, out: Path, executor: Executor, *, overwrite: bool = False, tensorboard: bool = False
+) -> dict[str, Any]:
+    """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it.
+
+    Args:
+        job: what is diagnosed, and how.
+        out: the run directory.
+        executor: where the trainings run.
+        overwrite: replace a run that is there already.
+        tensorboard: also write the numbers of the records as TensorBoard scalars.
+    """
+    if tensorboard:
+        require_tensorboard()
     bench = job.build()
     if overwrite:
         remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run:
-        return _diagnose(job, bench, run, executor)
+        return _diagnose(job, bench, run, executor, tensorboard)
 
 
-def resume(path: Path, executor: Executor) -> dict[str, Any]:
+def resume(path: Path, executor: Executor, *, tensorboard: bool = False) -> dict[str, Any]:
     """Go on with a diagnosis that was interrupted; one that is finished gives its result again."""
+    if tensorboard:
+        require_tensorboard()
     with Run.open(path) as run:
         job = RankJob.from_json(run.config)
-        return _diagnose(job, job.build(), run, executor)
+        return _diagnose(job, job.build(), run, executor, tensorboard)
 
 
-def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor) -> dict[str, Any]:
+def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor, tensorboard: bool) -> dict[str, Any]:
+    with closing(ScalarMirror(run)) if tensorboard else nullcontext():
+        return _diagnosed(job, bench, run, executor)
+
+
+def _diagnosed(job: RankJob, bench: Bench, run: Run, executor: Executor) -> dict[str, Any]:
     bench = replace(bench, folder=run.path / "checkpoints")
     result = Diagnosis(bench, job.plan, run, executor, Path(job.truth_cache))()
     write_rank_report(run.path)
