@@ -38,8 +38,8 @@ def __getattr__(name: str) -> Any:
         from ramet.runs import packing
 
         return getattr(packing, name)
-    if name == "ScalarMirror":
-        from ramet.runs.scalars import ScalarMirror, require_tensorboard
+    if name in ("ScalarMirror", "require_tensorboard"):
+        from ramet.runs import scalars
 
-        return ScalarMirror
+        return getattr(scalars, name)
     raise AttributeError(f"module 'ramet.runs' has no attribute {name!r}")
