@@ -41,7 +41,7 @@ def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = F
     from ramet.runs import read_config, read_records
 
     kind = read_config(directory)["kind"]
-    if kind != "rank":
+    if kind not in ("rank", "rank-from-python"):
         raise ConfigError(f"a run to report must be one of: rank; but {directory} is of kind {kind!r}.")
     result: dict[str, Any] | None = next((r for r in read_records(directory) if r["key"] == "result"), None)
     if result is None:

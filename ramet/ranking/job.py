@@ -11,7 +11,7 @@ import torch
 
 from ramet.data import DataSet, Split, load
 from ramet.errors import ConfigError, DataError, RametError
-from ramet.execution import Executor
+from ramet.execution import Executor, make_executor
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
@@ -21,6 +21,7 @@ from ramet.spaces import SPACES, Space, make_space
 from ramet.training import Settings
 
 KIND = "rank"
+KIND_FROM_PYTHON = "rank-from-python"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +100,52 @@ def resume(path: Path, executor: Executor, *, tensorboard: bool = False) -> dict
     with Run.open(path) as run:
         job = RankJob.from_json(run.config)
         return _diagnose(job, job.build(), run, executor, tensorboard)
+
+
+def diagnose(
+    space: Space,
+    data: DataSet,
+    *,
+    out: str | Path,
+    settings: Settings | None = None,
+    plan: Plan | None = None,
+    truth_cache: str | Path | None = None,
+    workers: int = 1,
+) -> dict[str, Any]:
+    """Diagnose a supernet of one's own from Python: any space, any data; leaves a run directory with a report.
+
+    Called again with the same arguments and the same ``out``, an interrupted diagnosis goes on and a finished one gives
+    its result again.
+
+    Args:
+        space: the architectures; ``ramet.spaces.ModuleSpace`` makes one from a module with choices inside.
+        data: the splits; ``ramet.data.load`` makes one from arrays, files and torch data sets.
+        out: the run directory.
+        settings: the numbers of a training; the paper's if none.
+        plan: what is done; three instances of full sharing if none.
+        truth_cache: the folder in which the truth is kept across runs; inside ``out`` if none.
+        workers: how many processes train at the same time. With more than one, a script that calls this needs the usual
+            ``if __name__ == "__main__":``.
+
+    Returns:
+        Every figure with its interval, and the ``recommendation``; see docs/ranking.md.
+
+    Raises:
+        ConfigError: the plan does not fit the space, or ``out`` holds a run of other arguments.
+    """
+    plan = plan or Plan()
+    plan.check(space)
+    bench = Bench(space, data, settings or Settings())
+    _try_one_child(bench, space)
+    config = bench.describe() | {"plan": plan.describe()}
+    path = Path(out)
+    with Run.open(path) if (path / "config.json").exists() else Run.create(path, KIND_FROM_PYTHON, config) as run:
+        if run.config != config:
+            raise ConfigError(f"a run goes on with the arguments it began with, but {path} began with others.")
+        bench = replace(bench, folder=run.path / "checkpoints")
+        result = Diagnosis(bench, plan, run, make_executor(workers), Path(truth_cache or path / "truth"))()
+        write_rank_report(run.path)
+    return result
 
 
 def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor, tensorboard: bool) -> dict[str, Any]:
