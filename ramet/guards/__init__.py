@@ -4,6 +4,7 @@ from ramet.guards.base import Guard
 from ramet.guards.chain import NoGuard, chain
 from ramet.guards.elastic import ElasticConsolidation
 from ramet.guards.fisher import diagonal_fisher, sample_labels
+from ramet.guards.kronecker import KroneckerPlasticity
 from ramet.guards.names import step_sizes
 from ramet.guards.plasticity import WeightPlasticity
 from ramet.guards.projection import OrthogonalProjection
@@ -12,6 +13,7 @@ from ramet.guards.quadratic import quadratic_penalty
 __all__ = [
     "ElasticConsolidation",
     "Guard",
+    "KroneckerPlasticity",
     "NoGuard",
     "OrthogonalProjection",
     "WeightPlasticity",

@@ -14,13 +14,13 @@ from ramet.guards.base import Guard
 from ramet.guards.kronecker_factors import (
     Factors,
     LayerMemory,
-    eigenbasis,
     interaction_gradient,
     output_columns,
     proximal_interaction,
 )
-from ramet.guards.layers import Product
-from ramet.guards.listening import listening, watched_layers
+from ramet.guards.layers import Product, precise
+from ramet.guards.listening import Watched, listening, watched_layers
+from ramet.guards.matrices import joined, parted, weight_of
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.guards.plasticity import Form, check_form, check_strength
 from ramet.guards.quadratic import all_finite
@@ -35,7 +35,7 @@ class KroneckerPlasticity(Guard):
     :math:`\Omega = A \otimes G`, with the second moments :math:`A = E[a a^\top]` of its inputs and
     :math:`G = E[g g^\top]` of its output gradients, so that for a layer's weights :math:`W` and anchor :math:`\hat W`
 
-    .. math:: \frac{\alpha}{2} v^\top \Omega v = \frac{\alpha}{2} \operatorname{tr}(V^\top G V A), \qquad V = W - \hat W .
+    .. math:: \frac\alpha2 v^\top \Omega v = \frac\alpha2 \operatorname{tr}(V^\top G V A), \qquad V = W - \hat W .
 
     A direction of the weights that no input excites costs nothing, even when every single weight matters. With layers
     taken as independent, the block :math:`H_{1s}` between one model's own layers and the shared ones is zero, and so
@@ -93,7 +93,7 @@ class KroneckerPlasticity(Guard):
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
         """Gather the factors of the layers that run forward and backward inside the block."""
-        layers = [
+        layers: Watched = [
             (layer, products)
             for layer, products in watched_layers(module, lambda product: matches(product.weight, self.protect))
             if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)
@@ -108,7 +108,7 @@ class KroneckerPlasticity(Guard):
 
         def on_inputs(product: Product, columns: Tensor) -> None:
             if torch.is_grad_enabled():
-                self._gathered.setdefault(product.key, Factors(product.weight, product.bias)).add_inputs(columns)
+                self._gathered.setdefault(product.key, Factors(product.key)).add_inputs(columns)
 
         def on_output_gradient(layer: nn.Module, products: list[Product], gradient: Tensor) -> None:
             columns, num_samples = output_columns(layer, gradient)
@@ -121,19 +121,19 @@ class KroneckerPlasticity(Guard):
         """Fold the gathered factors in; the anchor becomes the finished model."""
         for key, factors in self._gathered.items():
             moments = factors.moments(self._group)
-            if moments is None or factors.weight not in path:
+            if moments is None or weight_of(key) not in path:
                 continue
-            value = factors.matrix_of(path)
-            kept = self._layers.get(key)
-            if kept is None:
-                self._layers[key] = LayerMemory(factors.weight, factors.bias, *moments, value, count=1)
+            inputs, outputs = moments
+            anchor = precise(joined(key, inputs.shape[0], inputs.shape[-1], path)).clone()
+            if key in self._layers:
+                self._layers[key].learn(inputs, outputs, anchor)
             else:
-                kept.learn(*moments, value)
+                self._layers[key] = LayerMemory(key, inputs, outputs, anchor, count=1)
         self._gathered = {}
 
     def penalty(self, params: Params) -> Tensor:
         """The sum over layers of v' Omega v, Eq. 3's interaction term without its factor; autograd goes through it."""
-        terms = [layer.penalty(params) for layer in self._layers.values() if layer.weight in params]
+        terms = [layer.penalty(params) for layer in self._on(params)]
         return torch.stack(terms).sum() if terms else torch.zeros(())
 
     def before_step(self, path: Params) -> None:
@@ -142,19 +142,21 @@ class KroneckerPlasticity(Guard):
         if self.form == "implicit" or self.strength == 0:
             return
         for layer in self._on(path):
-            change = layer.matrix_of(path) - layer.anchor
-            gradient = self.strength * layer.count * interaction_gradient(change, layer.inputs, layer.outputs)
+            gradient = interaction_gradient(layer.change(path), layer.inputs, layer.outputs)
             limit = torch.finfo(gradient.dtype).max / 100
-            for param, part in layer.split(gradient.clamp(-limit, limit), path):
-                assert param.grad is not None
-                self._added.append((param.grad, part.to(param.grad.dtype)))
-                param.grad += self._added[-1][1]
+            gradient = (self.strength * layer.count * gradient).clamp(-limit, limit)
+            for name, part in parted(layer.key, gradient, path).items():
+                target = path[name].grad
+                assert target is not None, "the path holds only parameters with a gradient"
+                self._added.append((target, part.to(target.dtype)))
+        if self._added:
+            torch._foreach_add_([target for target, _ in self._added], [part for _, part in self._added])
 
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
         """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
-        for gradient, added in self._added:
-            gradient -= added
-        self._added = []
+        if self._added:
+            torch._foreach_sub_([target for target, _ in self._added], [part for _, part in self._added])
+            self._added = []
         if self.form == "explicit" or self.strength == 0:
             return
         layers = self._on(path)
@@ -162,17 +164,15 @@ class KroneckerPlasticity(Guard):
             return
         # As for weight plasticity: a step that a gradient scaler skipped must stay skipped.
         enabled = all_finite([param.grad for param in path.values() if param.grad is not None])
-        for layer, size in zip(layers, sizes_of(step_sizes, [layer.weight for layer in layers]), strict=True):
-            change = layer.matrix_of(path) - layer.anchor
+        sizes = sizes_of(step_sizes, [weight_of(layer.key) for layer in layers])
+        for layer, size in zip(layers, sizes, strict=True):
+            change = layer.change(path)
             pulled = proximal_interaction(change, layer.bases(), size * self.strength * layer.count)
-            for param, part in layer.split((pulled - change) * enabled.to(change.dtype), path):
-                param += part.to(param.dtype)
+            moves = parted(layer.key, torch.where(enabled > 0, pulled - change, 0.0), path)
+            torch._foreach_add_([path[name] for name in moves], [part.to(path[name]) for name, part in moves.items()])
 
     def _on(self, path: Params) -> list[LayerMemory]:
-        found = [layer for layer in self._layers.values() if layer.weight in path]
-        for layer in found:
-            layer.move(path[layer.weight])
-        return found
+        return [layer for key, layer in self._layers.items() if weight_of(key) in path]
 
     def forget(self) -> None:
         """Drop factors and anchors."""
@@ -187,7 +187,7 @@ class KroneckerPlasticity(Guard):
         """``inputs``, ``outputs``, ``anchor`` and ``count`` of each layer, and what was gathered for the next."""
         state = {f"{part}/{key}": t for key, layer in self._layers.items() for part, t in layer.tensors().items()}
         for key, factors in self._gathered.items():
-            state.update({f"{part}/{key}": tensor for part, tensor in factors.tensors().items()})
+            state.update({f"{part}/{key}": tensor for part, tensor in factors.sums.items()})
         return {name: tensor.contiguous().clone() for name, tensor in state.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -201,10 +201,8 @@ class KroneckerPlasticity(Guard):
         self.forget()
         for key, tensors in parts.items():
             if "anchor" in tensors:
-                self._layers[key] = LayerMemory.of(key, {p: t for p, t in tensors.items() if p in LayerMemory.PARTS})
+                inputs, outputs, anchor, count = (tensors[part] for part in LayerMemory.PARTS)
+                self._layers[key] = LayerMemory(key, inputs, outputs, anchor, float(count))
             gathered = {part: tensor for part, tensor in tensors.items() if part in Factors.PARTS}
             if gathered:
-                self._gathered[key] = Factors.of(key, gathered)
-
-
-__all__ = ["KroneckerPlasticity", "eigenbasis"]
+                self._gathered[key] = Factors(key, gathered)

@@ -14,6 +14,7 @@ from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.layers import Product
 from ramet.guards.listening import listening, watched_layers
+from ramet.guards.matrices import check_width, joined, names_of, parted, weight_of
 from ramet.guards.names import StepSizes, matches
 from ramet.guards.projection_memory import ProjectionMemory, estimate_memory
 from ramet.guards.projectors import DiagonalProjector, MatrixProjector, Projector, RankProjector, close_matrices
@@ -159,7 +160,7 @@ class OrthogonalProjection(Guard):
             if key not in self._projectors:
                 self._projectors[key] = self._projector(layer.product.one_hot, layer.rank)
             elif self._projectors[key].closed:
-                _check_width(key, layer.product.width, self._projectors[key].shape[1])
+                check_width(key, layer.product.width, self._projectors[key].shape[1])
 
     def _projector(self, one_hot: bool, rank: int | None, **state: Tensor) -> Projector:
         if one_hot:
@@ -170,7 +171,7 @@ class OrthogonalProjection(Guard):
 
     def before_step(self, path: Params) -> None:
         """Note where the guarded parameters on the path are."""
-        guarded = [name for key in self._closed_on(path) for name in _names_of(key, path)]
+        guarded = [name for key in self._closed_on(path) for name in names_of(key, path)]
         current = {name: path[name] for name in guarded}
         for name, param in current.items():
             kept = self._before.get(name)
@@ -198,28 +199,13 @@ class OrthogonalProjection(Guard):
 
     def _project(self, key: str, updates: Params) -> None:
         """Project the update of one product's weight and bias, in place in ``updates``."""
-        projector, names = self._projectors[key], _names_of(key, updates)
-        weight = updates[names[0]]
+        projector, weight = self._projectors[key], updates[weight_of(key)]
         projector.move(weight.device)
         if isinstance(projector, DiagonalProjector):
-            _check_width(key, len(weight), projector.shape[1])
-            updates[names[0]] = projector.project(weight.mT).mT
+            check_width(key, len(weight), projector.shape[1])
+            updates[weight_of(key)] = projector.project(weight.mT).mT
             return
-        groups, width = projector.shape
-        rows = weight.reshape(groups, weight.shape[0] // groups, -1)  # [groups, outputs, inputs]
-        has_bias = width == rows.shape[-1] + 1
-        _check_width(key, rows.shape[-1] + has_bias, width)
-        if not has_bias:
-            updates[names[0]] = projector.project(rows).reshape(weight.shape)
-            return
-        if len(names) == 1:
-            raise ConfigError(
-                f"a projected weight trains together with its bias, but the bias of {key} has no gradient."
-            )
-        bias = updates[names[1]].reshape(groups, -1, 1)
-        projected = projector.project(torch.cat([rows, bias], dim=-1))
-        updates[names[0]] = projected[..., :-1].reshape(weight.shape)
-        updates[names[1]] = projected[..., -1].reshape(-1)
+        updates.update(parted(key, projector.project(joined(key, *projector.shape, updates)), updates))
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Close the directions of the inputs gathered since the last time."""
@@ -289,23 +275,3 @@ class OrthogonalProjection(Guard):
             rank = tensors.pop("rank", None)
             one_hot = "counts" in tensors or "gathered" in tensors
             self._projectors[key] = self._projector(one_hot, None if rank is None else int(rank), **tensors)
-
-
-def weight_of(key: str) -> str:
-    """The name of a product's weight parameter; a tied weight's key ends in its own name."""
-    return key.rpartition("=")[2]
-
-
-def _names_of(key: str, known: Params) -> list[str]:
-    """The names of a product's weight and, where it is known, its bias: ``weight_ih_l0`` goes with ``bias_ih_l0``."""
-    layer, dot, local = key.partition("=")[0].rpartition(".")
-    bias = f"{layer}{dot}{local.replace('weight', 'bias')}"
-    return [weight_of(key), bias] if bias in known else [weight_of(key)]
-
-
-def _check_width(key: str, width: int, expected: int) -> None:
-    if width != expected:
-        raise ConfigError(
-            f"a guarded parameter keeps its shape until forget() is called, "
-            f"but {key} went from {expected} inputs to {width}."
-        )

@@ -33,7 +33,9 @@ class Space(ABC, Sequence[Arch]):
 
     def __init__(self, num_options: Sequence[int]) -> None:
         if not num_options or min(num_options) < 1:
-            raise ConfigError(f"a space needs at least one decision of at least one option, but got {tuple(num_options)}.")
+            raise ConfigError(
+                f"a space needs at least one decision of at least one option, but got {tuple(num_options)}."
+            )
         self.num_options = tuple(num_options)
 
     @abstractmethod
