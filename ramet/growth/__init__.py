@@ -1,1 +1,1 @@
-
+"""Growth: enlarge a network where it helps most."""
