@@ -139,7 +139,6 @@ def test_prefix_of_more_cells_than_there_are_is_refused(supernet):
 def test_gradient_affinity_is_the_cosine_of_each_pairs_gradients(supernet):
     archs = [(3, 2, 3), (1, 1, 1), (3, 2, 1)]
     x, y = torch.randn(12, 1, 8, 8), torch.randint(3, (12,))
-    buffers = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
     found = gradient_affinity(supernet, archs, x, y, batch_size=12)
 
     def flat(arch):

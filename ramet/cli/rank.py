@@ -36,7 +36,7 @@ def rank(
     varied: Literal["weights", "order", "both"] = "both",
     children: int | None = None,
     last_epochs: int = 5,
-    last_steps: int = 64,
+    last_steps: int = 32,
     truth: str = "train",
     truth_seeds: int = 2,
     truth_cache: Path | None = None,
@@ -47,8 +47,9 @@ def rank(
 ) -> None:
     """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
 
-    Trains a supernet several times and each child alone, compares the rankings with each other, with the truth and with
-    the trivial ones (parameters, multiply-adds), and ends with a recommendation. Writes a run directory with report.html.
+    Trains a supernet several times and each child alone, compares the rankings with each other, with the truth and
+    with the trivial ones (parameters, multiply-adds), and ends with a recommendation. Writes a run directory with
+    report.html.
 
     The defaults suit a laptop; the paper's own setting is `ramet reproduce deeper-insights/table-1 --preset paper`.
 
@@ -61,7 +62,8 @@ def rank(
         channels: the width of a cell; by default 8.
         cells: the number of cells (in nasbench201, in each stage); by default 2.
         bn_momentum: the momentum of batch norm; by default the space's own.
-        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class folders.
+        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
+            folders.
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
         image_size: average-pool the images to this height and width.
         train_size: use only that many training images.
@@ -134,7 +136,8 @@ def rank(
         device=common.device,
     )
     out = common.folder("rank")
-    show_rank(run_rank(job, out, common.executor(), overwrite=common.overwrite), out, as_json=common.json)
+    result = run_rank(job, out, common.executor(), overwrite=common.overwrite, tensorboard=common.tensorboard)
+    show_rank(result, out, as_json=common.json)
 
 
 def show_rank(result: dict[str, Any], out: Path, *, as_json: bool) -> None:

@@ -23,8 +23,8 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of one of the papers, and say for each of its claims whether it holds.
 
-    What is trained is kept: the truth under results/, runs under --out, so that a second table trains nothing twice and an
-    interrupted one goes on where it was.
+    What is trained is kept: the truth under results/, runs under --out, so that a second table trains nothing twice
+    and an interrupted one goes on where it was.
 
     Args:
         target: PAPER/TABLE, for example deeper-insights/table-1.

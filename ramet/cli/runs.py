@@ -26,7 +26,8 @@ def resume(directory: Path, *, common: Common = Common()) -> None:  # noqa: B008
         raise ConfigError(f"a run to resume must be one of: rank; but {directory} is of kind {kind!r}.")
     from ramet.ranking.job import resume as resume_rank
 
-    show_rank(resume_rank(directory, common.executor()), directory, as_json=common.json)
+    result = resume_rank(directory, common.executor(), tensorboard=common.tensorboard)
+    show_rank(result, directory, as_json=common.json)
 
 
 def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = False) -> None:
@@ -40,7 +41,7 @@ def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = F
     from ramet.runs import read_config, read_records
 
     kind = read_config(directory)["kind"]
-    if kind != "rank":
+    if kind not in ("rank", "rank-from-python"):
         raise ConfigError(f"a run to report must be one of: rank; but {directory} is of kind {kind!r}.")
     result: dict[str, Any] | None = next((r for r in read_records(directory) if r["key"] == "result"), None)
     if result is None:

@@ -28,4 +28,7 @@ TARGETS: Mapping[str, Target] = {
     "deeper-insights/figure-5": Target("the child just trained; claim D6", deeper.figure_5),
     "deeper-insights/figure-6": Target("one random group", deeper.figure_6),
     "deeper-insights/figure-8": Target("momentum of batch norm and SGD (Figures 8, 9); claim D9", deeper.figure_8),
+    "deeper-insights/nasbench201": Target(
+        "a second setting: NAS-Bench-201, its table as the truth", deeper.nasbench201
+    ),
 }

@@ -161,8 +161,8 @@ def _rank_distributions(scores: Scores) -> Json:
 
 
 def _disturbance(scores: Scores) -> Json | None:
-    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained ones."""
-    num_instances, num_steps, num_children = scores.steps.shape
+    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained."""
+    _, num_steps, num_children = scores.steps.shape
     if num_steps < 2 or (scores.trained < 0).any():
         return None
     change = np.concatenate(np.diff(scores.steps, axis=1))  # [instances * (steps - 1), children]
@@ -204,14 +204,16 @@ def _correlations(scores: Scores, seed: int) -> Json:
     named = rankings(scores)
     table = {}
     for name, values in named.items():
-        arguments = {"generator": numpy_generator(seed, "bootstrap", name)}
-        entry = {"tau": asdict(correlation_interval(values, truth, **arguments))}
+        generator = numpy_generator(seed, "bootstrap", name)
+        entry = {"tau": asdict(correlation_interval(values, truth, generator=generator))}
         entry["per_ranking"] = rank_correlations(values, truth[None])[:, 0].tolist()
         if name != "last":
-            entry["gain_over_last"] = asdict(correlation_gain_interval(values, named["last"], truth, **arguments))
+            entry["gain_over_last"] = asdict(
+                correlation_gain_interval(values, named["last"], truth, generator=generator)
+            )
         for trivial in ("parameters", "flops"):
             if name not in ("parameters", "flops"):
-                gain = correlation_gain_interval(values, named[trivial], truth, **arguments)
+                gain = correlation_gain_interval(values, named[trivial], truth, generator=generator)
                 entry[f"gain_over_{trivial}"] = asdict(gain)
         table[name] = entry
     return table

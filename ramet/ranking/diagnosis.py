@@ -67,6 +67,9 @@ class Diagnosis:
         """Run the tasks whose result is not recorded yet, and record each result when it arrives."""
         waiting = [task for task in tasks if task.key not in self.run.records]
         for task, result in self.executor.run(waiting, self.bench):
+            # Before the result itself, whose record says that the task is done.
+            for epoch, loss in enumerate(result["loss"] if task.function is train_instance else [], start=1):
+                self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)
             self.run.records.append(task.key, **result)
             if task.function is train_alone:
                 TruthCache(self.cache, self.bench).put(**_truth_place(task.key), result=result)

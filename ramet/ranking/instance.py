@@ -60,8 +60,8 @@ def train_instance(
         bn_momentum: the momentum of every batch norm, when it is not the space's own.
 
     Returns:
-        JSON values: ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (indices into
-        the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch).
+        JSON values: ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (indices
+        into the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch).
     """
     space, data = bench.space, bench.data
     settings = replace(bench.settings, **(overrides or {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,17 @@ import torch
 
 from ramet.data import DataSet, Split, load
 from ramet.errors import ConfigError, DataError, RametError
-from ramet.execution import Executor
+from ramet.execution import Executor, make_executor
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
 from ramet.reports.rank import write_rank_report
-from ramet.runs import Run, remove_run
+from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.spaces import SPACES, Space, make_space
 from ramet.training import Settings
 
 KIND = "rank"
+KIND_FROM_PYTHON = "rank-from-python"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,23 +72,88 @@ class RankJob:
         return bench
 
 
-def rank(job: RankJob, out: Path, executor: Executor, *, overwrite: bool = False) -> dict[str, Any]:
-    """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it."""
+def rank(
+    job: RankJob, out: Path, executor: Executor, *, overwrite: bool = False, tensorboard: bool = False
+) -> dict[str, Any]:
+    """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it.
+
+    Args:
+        job: what is diagnosed, and how.
+        out: the run directory.
+        executor: where the trainings run.
+        overwrite: replace a run that is there already.
+        tensorboard: also write the numbers of the records as TensorBoard scalars.
+    """
+    if tensorboard:
+        require_tensorboard()
     bench = job.build()
     if overwrite:
         remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run:
-        return _diagnose(job, bench, run, executor)
+        return _diagnose(job, bench, run, executor, tensorboard)
 
 
-def resume(path: Path, executor: Executor) -> dict[str, Any]:
+def resume(path: Path, executor: Executor, *, tensorboard: bool = False) -> dict[str, Any]:
     """Go on with a diagnosis that was interrupted; one that is finished gives its result again."""
+    if tensorboard:
+        require_tensorboard()
     with Run.open(path) as run:
         job = RankJob.from_json(run.config)
-        return _diagnose(job, job.build(), run, executor)
+        return _diagnose(job, job.build(), run, executor, tensorboard)
 
 
-def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor) -> dict[str, Any]:
+def diagnose(
+    space: Space,
+    data: DataSet,
+    *,
+    out: str | Path,
+    settings: Settings | None = None,
+    plan: Plan | None = None,
+    truth_cache: str | Path | None = None,
+    workers: int = 1,
+) -> dict[str, Any]:
+    """Diagnose a supernet of one's own from Python: any space, any data; leaves a run directory with a report.
+
+    Called again with the same arguments and the same ``out``, an interrupted diagnosis goes on and a finished one gives
+    its result again.
+
+    Args:
+        space: the architectures; ``ramet.spaces.ModuleSpace`` makes one from a module with choices inside.
+        data: the splits; ``ramet.data.load`` makes one from arrays, files and torch data sets.
+        out: the run directory.
+        settings: the numbers of a training; the paper's if none.
+        plan: what is done; three instances of full sharing if none.
+        truth_cache: the folder in which the truth is kept across runs; inside ``out`` if none.
+        workers: how many processes train at the same time. With more than one, a script that calls this needs the usual
+            ``if __name__ == "__main__":``.
+
+    Returns:
+        Every figure with its interval, and the ``recommendation``; see docs/ranking.md.
+
+    Raises:
+        ConfigError: the plan does not fit the space, or ``out`` holds a run of other arguments.
+    """
+    plan = plan or Plan()
+    plan.check(space)
+    bench = Bench(space, data, settings or Settings())
+    _try_one_child(bench, space)
+    config = bench.describe() | {"plan": plan.describe()}
+    path = Path(out)
+    with Run.open(path) if (path / "config.json").exists() else Run.create(path, KIND_FROM_PYTHON, config) as run:
+        if run.config != config:
+            raise ConfigError(f"a run goes on with the arguments it began with, but {path} began with others.")
+        bench = replace(bench, folder=run.path / "checkpoints")
+        result = Diagnosis(bench, plan, run, make_executor(workers), Path(truth_cache or path / "truth"))()
+        write_rank_report(run.path)
+    return result
+
+
+def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor, tensorboard: bool) -> dict[str, Any]:
+    with closing(ScalarMirror(run)) if tensorboard else nullcontext():
+        return _diagnosed(job, bench, run, executor)
+
+
+def _diagnosed(job: RankJob, bench: Bench, run: Run, executor: Executor) -> dict[str, Any]:
     bench = replace(bench, folder=run.path / "checkpoints")
     result = Diagnosis(bench, job.plan, run, executor, Path(job.truth_cache))()
     write_rank_report(run.path)

@@ -26,10 +26,10 @@ class Plan:
         instances: how many supernets are trained.
         order: which child a mini-batch trains: ``cyclic``, ``shuffled`` or ``uniform``.
         varied: what differs among instances: the initial ``weights``, the ``order`` of the children, or ``both``.
-        sharing: which children use which copy of the weights, for example ``full``, ``groups:8:similar`` or ``prefix:2``.
+        sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``.
         supernet_epochs: epochs of a supernet, when they are not those of a child alone.
         stop_epoch: end supernets after that many epochs of their schedule, to look at them half-trained.
-        children: how many children, drawn by the seed, are scored; all of them if none. Training covers the whole space.
+        children: how many children, drawn by the seed, are scored; all if none. Training covers the whole space.
         last_epochs: scores are taken after that many last epochs.
         last_steps: scores are taken after that many last mini-batches.
         step_samples: validation images that the scores after mini-batches are taken on; all of them if none.

@@ -80,8 +80,8 @@ def _against_trivial(correlation: Json, smallest_first: Json) -> list[str]:
     theirs = correlation[trivial]["tau"]
     if gain["value"] <= 0:
         return [
-            f"It does not beat {words}, which alone has {_interval(theirs)}: ranking by size is cheaper and at least as "
-            "good here. Do not choose an architecture by these shared weights."
+            f"It does not beat {words}, which alone has {_interval(theirs)}: ranking by size is cheaper and at least "
+            "as good here. Do not choose an architecture by these shared weights."
         ]
     if gain["low"] <= 0:
         return [
@@ -89,7 +89,8 @@ def _against_trivial(correlation: Json, smallest_first: Json) -> list[str]:
             f"({best}) gains {_interval(gain)}, an interval that includes 0."
         ]
     return [
-        f"It beats {words} (which alone has {_interval(theirs)}): the best of its rankings ({best}) gains {_interval(gain)}."
+        f"It beats {words} (which alone has {_interval(theirs)}): the best of its rankings ({best}) gains "
+        f"{_interval(gain)}."
     ]
 
 

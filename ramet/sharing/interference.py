@@ -35,7 +35,7 @@ def gradient_affinity(
     # Gradients are taken with each child's own batch statistics, as in training.
     supernet.train()
     gradients = torch.zeros(len(archs), sum(param.numel() for param in params), device=x.device)  # [children, values]
-    for inputs, labels in zip(x.split(batch_size), y.split(batch_size), strict=True):
+    for inputs, labels in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
         for row, arch in zip(gradients, archs, strict=True):
             loss = cross_entropy(supernet(inputs, arch), labels, reduction="sum")
             grads = torch.autograd.grad(loss, params, allow_unused=True)

@@ -93,7 +93,7 @@ def fit(
     last = num_steps if stop_after is None else min(stop_after, num_steps)
     log = {} if log is None else log
     first = _resume(checkpoints, network, optimizer, guard, log)
-    params = dict(network.named_parameters())
+    params: Params = dict(network.named_parameters())
     saved_at = time.monotonic()
     network.train()
     for step in range(first, last):

@@ -36,6 +36,7 @@ class Preset:
         figure_steps: last mini-batches of Figures 5 to 9.
         figure_samples: validation images that those are scored on.
         fine_tune_steps: mini-batches of Figure 4.
+        variations: the momenta of Figures 8 and 9; that of SGD first.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Preset:
     figure_steps: int
     figure_samples: int | None
     fine_tune_steps: int
+    variations: tuple[str, ...] = ("momentum=0", "bn-momentum=0.1")
     note: str = field(default="")
 
     def job(self, desk: Desk, **plan: Any) -> RankJob:
@@ -105,6 +107,7 @@ PAPER = Preset(
     figure_steps=128,
     figure_samples=None,
     fine_tune_steps=64,
+    variations=("momentum=0", "bn-momentum=0.1", "bn-momentum=0.9"),
 )
 
 SMALL = Preset(
@@ -122,18 +125,18 @@ SMALL = Preset(
     supernet_epochs=30,
     instances=3,
     truth_seeds=2,
-    last_epochs=8,
+    last_epochs=6,
     num_groups=(1, 4, 16),
     interference_groups=(16,),
-    group_epochs=8,
-    group_steps=8,
+    group_epochs=6,
+    group_steps=4,
     shared_cells=(0, 1, 2),
     short_epochs=10,
-    long_epochs=100,
-    figure_steps=64,
+    long_epochs=80,
+    figure_steps=32,
     figure_samples=1000,
     fine_tune_steps=12,
     note="CIFAR-10 at 8x8, 10,000 training images, 8 channels, 2 cells.",
 )
 
-PRESETS: Mapping[str, Preset] = {"small": SMALL, "paper": PAPER}
+PRESETS: dict[str, Preset] = {"small": SMALL, "paper": PAPER}

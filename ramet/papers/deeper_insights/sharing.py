@@ -10,6 +10,7 @@ from ramet.papers.claims import Claim
 from ramet.papers.deeper_insights.presets import PRESETS, Preset
 from ramet.papers.desk import Desk, Outcome
 from ramet.ranking.intervals import mean_interval
+from ramet.ranking.metrics import rank_correlations
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.seeding import numpy_generator
@@ -39,7 +40,7 @@ def table_3a(desk: Desk, preset_name: str) -> Outcome:
                 taus[key] = np.asarray(_group_run(desk, preset, *key)["over_time"]["steps"])
     taus["random", 1] = taus["similar", 1]
     generator = numpy_generator(desk.seed, "table-3a")
-    rows = []
+    rows: list[list[Any]] = []
     for num_groups in preset.num_groups:
         row: list[Any] = [num_groups]
         for grouping, paper in (("random", PAPER_RANDOM), ("similar", PAPER_SIMILAR), ("interference", {})):
@@ -60,7 +61,7 @@ def table_3b(desk: Desk, preset_name: str) -> Outcome:
     """Prefix sharing, trained long: Table 3b is the upper half of Table 4."""
     preset = PRESETS[preset_name]
     found = {k: _prefix_run(desk, preset, k, preset.long_epochs) for k in preset.shared_cells}
-    rows = [[k, *PAPER_LONG[k][:2], *_prefix_row(desk, result)[:2]] for k, result in found.items()]
+    rows: list[list[Any]] = [[k, *PAPER_LONG[k][:2], *_prefix_row(desk, result)[:2]] for k, result in found.items()]
     columns = ["shared cells", "paper: mean", "paper: deviation", "ours: mean", "ours: deviation"]
     table = Table(columns, rows, title=f"Table 3b: prefix sharing, {preset.long_epochs} epochs")
     return Outcome("Deeper insights, Table 3b", [table])
@@ -69,14 +70,22 @@ def table_3b(desk: Desk, preset_name: str) -> Outcome:
 def table_4(desk: Desk, preset_name: str) -> Outcome:
     """Prefix sharing, trained long and short."""
     preset = PRESETS[preset_name]
-    rows, means = [], {}
+    rows: list[list[Any]] = []
+    means: dict[tuple[int, int], Estimate] = {}
     for epochs, paper in ((preset.long_epochs, PAPER_LONG), (preset.short_epochs, PAPER_SHORT)):
         for k in preset.shared_cells:
             mean, deviation, accuracy = _prefix_row(desk, _prefix_run(desk, preset, k, epochs))
             means[epochs, k] = mean
             rows.append([epochs, k, *paper[k][:2], mean, deviation, paper[k][2], accuracy])
-    columns = ["epochs", "shared cells", "paper: mean", "paper: deviation", "ours: mean", "ours: deviation"]
-    columns += [Column("paper: accuracy", percent), Column("ours: accuracy", percent)]  # type: ignore[list-item]
+    columns: list[Column | str] = [
+        "epochs",
+        "shared cells",
+        "paper: mean",
+        "paper: deviation",
+        "ours: mean",
+        "ours: deviation",
+    ]
+    columns += [Column("paper: accuracy", percent), Column("ours: accuracy", percent)]
     table = Table(columns, rows, title=f"Table 4: GT-Tau over the last {preset.group_steps} mini-batches")
     long = {k: means[preset.long_epochs, k] for k in preset.shared_cells}
     short = {k: means[preset.short_epochs, k] for k in preset.shared_cells}
@@ -107,10 +116,12 @@ def figure_6(desk: Desk, preset_name: str) -> Outcome:
     truth = np.asarray(result["truth"]["mean"])[places]
     scores = np.asarray(result["accuracy"]["averaged"])[:, places].mean(axis=0)
     rows = [[child, float(t), float(s)] for child, t, s in zip(group, truth, scores, strict=True)]
-    columns = ["child", Column("alone", percent), Column("in its group", percent)]
+    columns: list[Column | str] = ["child", Column("alone", percent), Column("in its group", percent)]
     within = [_within_group(result, members) for members in result["groups"]]
     table = Table(columns, rows, title=f"Figure 6: a random group of {len(group)} children")
-    notes = [f"GT-Tau within a group, the mean of the {len(within)} groups: {np.nanmean(within):.2f} (paper: 0.26)."]
+    defined = [tau for tau in within if tau == tau]
+    inside = f"{np.mean(defined):.2f}" if defined else "undefined"
+    notes = [f"GT-Tau within a group, the mean of the {len(within)} groups: {inside} (paper: 0.26)."]
     return Outcome("Deeper insights, Figure 6", [table], [], notes)
 
 
@@ -180,9 +191,9 @@ def _interference_notes(taus: dict[tuple[str, int], np.ndarray[Any, Any]]) -> li
 
 
 def _within_group(result: Json, members: list[str]) -> float:
-    from ramet.ranking.metrics import rank_correlations
-
     places = [result["children"].index(child) for child in members]
     truth = np.asarray(result["truth"]["mean"])[places]
     last = np.asarray(result["accuracy"]["last"])[:, places]
-    return float(np.nanmean(rank_correlations(last, truth[None])))
+    taus = rank_correlations(last, truth[None])
+    defined = taus[~np.isnan(taus)]  # children that all score the same have no order
+    return float(defined.mean()) if len(defined) else float("nan")

@@ -1,4 +1,4 @@
-"""Tables 1 and 2 and Figure 3: how stable shared rankings are, how far from the truth, and what they are still good for."""
+"""Tables 1 and 2 and Figure 3: how stable shared rankings are, how far from the truth, and what they are good for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ramet.papers.claims import Claim
 from ramet.papers.deeper_insights.presets import PRESETS, Preset
 from ramet.papers.desk import Desk, Outcome
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.metrics import rank_correlations, stability, top_n_rank
+from ramet.ranking.metrics import Stability, rank_correlations, stability, top_n_rank
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import decimals
 from ramet.seeding import numpy_generator
@@ -44,8 +44,10 @@ def table_1(desk: Desk, preset_name: str) -> Outcome:
     preset = PRESETS[preset_name]
     results = run_experiments(desk, preset)
     found = _stability_rows(results, desk.seed)
-    rows = [[name, paper[0], *found[name], paper[1], paper[2]] for name, paper in PAPER_TABLE_1.items()]
-    columns = [
+    rows: list[list[Any]] = [
+        [name, paper[0], *found[name], paper[1], paper[2]] for name, paper in PAPER_TABLE_1.items()
+    ]
+    columns: list[Column | str] = [
         "experiment",
         Column("paper: S-Tau"),
         Column("ours: S-Tau"),
@@ -78,16 +80,23 @@ def table_2(desk: Desk, preset_name: str) -> Outcome:
     results = run_experiments(desk, preset)
     found = _truth_rows(results)
     generator = numpy_generator(desk.seed, "table-2")
-    rows = []
+    rows: list[list[Any]] = []
     for name, (tau, top_1, top_3) in PAPER_TABLE_2.items():
         taus, ones, threes = found[name]
         rows.append([name, tau, _spread(taus), top_1, float(np.mean(ones)), top_3, float(np.mean(threes))])
-    columns = ["experiment", "paper: GT-Tau", "ours: GT-Tau", "paper: T1R", Column("ours: T1R", decimals(1))]
+    columns: list[Column | str] = [
+        "experiment",
+        "paper: GT-Tau",
+        "ours: GT-Tau",
+        "paper: T1R",
+        Column("ours: T1R", decimals(1)),
+    ]
     columns += ["paper: T3R", Column("ours: T3R", decimals(1))]
     shared = np.concatenate([found[name][0] for name in EXPERIMENTS])
     gap = float(np.mean(found["ground truth"][0]) - shared.mean())
     epochs = np.concatenate([np.asarray(r["over_time"]["epochs"]) for r in results.values()])  # [instances, epochs]
     deviation = epochs.std(axis=1)
+    parameters = results["different seeds"]["correlation"]["parameters"]
     claims = [
         Claim(
             id="D2",
@@ -98,8 +107,10 @@ def table_2(desk: Desk, preset_name: str) -> Outcome:
             seeds=preset.instances,
             holds=gap >= 0.15,
             command=_command("table-2", preset),
-            note=_note(preset, results) + " The truth's own: each seed against the mean of all, which favours it. "
-            f"The parameter count alone has {results['different seeds']['correlation']['parameters']['tau']['value']:.2f}.",
+            note=_note(preset, results)
+            + " The truth's own, as in the paper, is each seed against the mean of all, of which it is a part; "
+            f"against the other seeds alone it has {results['different seeds']['stability']['truth']['mean']:.2f}. "
+            f"The parameter count alone has {parameters['tau']['value']:.2f}.",
         ),
         Claim(
             id="D3",
@@ -125,7 +136,7 @@ def figure_3(desk: Desk, preset_name: str) -> Outcome:
     truth = np.asarray(result["truth"]["mean"])
     order = np.argsort(-truth)
     quarters = np.array_split(order, 4)
-    rows = []
+    rows: list[list[Any]] = []
     for name, key in (("10 instances (a)", "over_instances"), ("last epochs of one instance (b)", "over_epochs")):
         ranks = np.asarray(result["ranks"][key])  # [children, rankings]
         rows.append([name, *[float(ranks[quarter].mean()) for quarter in quarters], float(ranks.std(axis=1).mean())])
@@ -163,17 +174,17 @@ def run_name(preset: Preset, experiment: str) -> str:
     return f"deeper-insights-{preset.name}/{words}"
 
 
-def _stability_rows(results: dict[str, Json], seed: int) -> dict[str, tuple[float, float, float]]:
-    rows: dict[str, tuple[float, float, float]] = {}
+def _stability_rows(results: dict[str, Json], seed: int) -> dict[str, Stability]:
+    rows: dict[str, Stability] = {}
     for name, result in results.items():
-        rows[name] = tuple(stability(result["accuracy"]["last"]))
+        rows[name] = stability(result["accuracy"]["last"])
     any_result = next(iter(results.values()))
     generator = numpy_generator(seed, "random-rank")
-    rows["random rank"] = tuple(stability(generator.random((10, len(any_result["children"])))))
+    rows["random rank"] = stability(generator.random((10, len(any_result["children"]))))
     row = any_result["stability"]["truth"]
-    rows["ground truth"] = (row["mean"], row["highest"], row["lowest"])
+    rows["ground truth"] = Stability(row["mean"], row["highest"], row["lowest"])
     ranks = np.asarray(results["different orders (shuffle)"]["ranks"]["over_epochs"]).T  # [epochs, children]
-    rows["different epochs"] = tuple(stability(-ranks))
+    rows["different epochs"] = stability(-ranks)
     return rows
 
 
@@ -208,4 +219,5 @@ def _command(target: str, preset: Preset) -> str:
 
 def _note(preset: Preset, results: dict[str, Json]) -> str:
     truth = next(iter(results.values()))["truth"]
-    return f"{preset.note} Two halves of the truth's {truth['seeds']} seeds correlate at {truth['reliability_of_halves']:.2f}."
+    halves = truth["reliability_of_halves"]
+    return f"{preset.note} Two halves of the truth's {truth['seeds']} seeds correlate at {halves:.2f}."

@@ -15,7 +15,7 @@ from ramet.reports.charts.marks import LegendEntry, dash, marker, series_class
 from ramet.reports.charts.plane import Axis, Plane, make_plane
 from ramet.reports.charts.scales import data_range, finite
 from ramet.reports.charts.svg import Point, coordinate, fit, group, join, polyline, tag, text_width
-from ramet.reports.formats import Estimate, Number, significant, write
+from ramet.reports.formats import Estimate, Number, as_number, significant, write
 
 _MAX_MARKERS = 32
 _MAX_POINTS = 800
@@ -81,6 +81,7 @@ def line_chart(
     xs = [value for line in lines for value in line.x]
     whole = all(float(value).is_integer() for value in finite(xs)) and not x_log
     ys = [value for line in lines for values in (line.y, line.low or (), line.high or ()) for value in values]
+    references = [reference for reference in references if as_number(reference.value) is not None]
     beside = [reference.value for reference in references] + list(include)
     x = Axis(*data_range(xs, log=x_log, margin=0.01), label=x_label, log=x_log, whole=whole, grid=False)
     y = Axis(*data_range(ys, include=beside, log=y_log, margin=0.06), label=y_label, log=y_log)
