@@ -32,6 +32,7 @@ def rank(
     momentum: float = 0.9,
     weight_decay: float = 0.001,
     sharing: str = "full",
+    guard: str = "none",
     order: Literal["cyclic", "shuffled", "uniform"] = "shuffled",
     varied: Literal["weights", "order", "both"] = "both",
     children: int | None = None,
@@ -78,6 +79,8 @@ def rank(
         momentum: SGD's momentum.
         weight_decay: SGD's weight decay.
         sharing: full, groups:M:similar, groups:M:random, groups:M:interference, or prefix:K.
+        guard: none, plasticity, projection or elastic, with a strength after a colon if wanted, or several joined by +:
+            what keeps a child's updates from disturbing the others.
         order: which child a mini-batch trains: a fixed cycle, reshuffled each round, or drawn uniformly.
         varied: what differs among instances: the initial weights, the order of children, or both.
         children: score only that many children, drawn by the seed; needed for large spaces.
@@ -121,6 +124,7 @@ def rank(
             order=order,
             varied=varied,
             sharing=sharing,
+            guard=guard,
             supernet_epochs=supernet_epochs,
             children=children,
             last_epochs=last_epochs,

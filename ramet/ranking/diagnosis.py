@@ -88,6 +88,7 @@ class Diagnosis:
                         "name": key,
                         "scored": list(children) if len(groups) > 1 else list(scored),
                         "order": self.plan.order,
+                        "guard": self.plan.guard,
                         "order_seed": self._seed("order", instance, group),
                         "batches_seed": self._seed("batches", instance, group),
                         "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.execution import pulse
+from ramet.guards import make_guard
 from ramet.ranking.bench import Bench
 from ramet.ranking.evaluation import score_children, score_reestimated
 from ramet.runs import unpack_state
@@ -28,6 +29,7 @@ def train_instance(
     trained: Sequence[int] | None,
     scored: Sequence[int],
     order: OrderKind,
+    guard: str = "none",
     num_shared_cells: int | None,
     weights_seed: int,
     order_seed: int,
@@ -47,6 +49,7 @@ def train_instance(
         trained: indices of the children that take turns in training; all of the space if none.
         scored: indices of the children that are scored.
         order: which child a mini-batch trains.
+        guard: what keeps a child's updates from disturbing the others.
         num_shared_cells: prefix sharing, see ``PrefixShared``; full sharing if none.
         weights_seed: the seed of the initial weights.
         order_seed: the seed of the order.
@@ -104,6 +107,7 @@ def train_instance(
         after_step=after_step,
         checkpoints=bench.checkpoints(name),
         log=log,
+        guard=None if guard == "none" else make_guard(guard),
         stop_after=num_steps,
     )
     reestimated = score_reestimated(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from ramet.errors import ConfigError
+from ramet.guards import make_guard
 from ramet.seeding import torch_generator
 from ramet.sharing import Order, Sharing
 from ramet.sharing.orders import OrderKind
@@ -27,6 +28,7 @@ class Plan:
         order: which child a mini-batch trains: ``cyclic``, ``shuffled`` or ``uniform``.
         varied: what differs among instances: the initial ``weights``, the ``order`` of the children, or ``both``.
         sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``.
+        guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``.
         supernet_epochs: epochs of a supernet, when they are not those of a child alone.
         stop_epoch: end supernets after that many epochs of their schedule, to look at them half-trained.
         children: how many children, drawn by the seed, are scored; all if none. Training covers the whole space.
@@ -49,6 +51,7 @@ class Plan:
     order: OrderKind = "shuffled"
     varied: Varied = "both"
     sharing: str = "full"
+    guard: str = "none"
     supernet_epochs: int | None = None
     stop_epoch: int | None = None
     children: int | None = None
@@ -89,6 +92,7 @@ class Plan:
         if self.children is not None and self.children < 2:
             raise ConfigError(f"children must be at least 2, because one child has no rank, but got {self.children}.")
         Order(self.order, 1, 0)
+        make_guard(self.guard)
         sharing = Sharing.parse(self.sharing)
         if self.children is not None and (sharing.num_groups > 1 or sharing.num_shared_cells is not None):
             raise ConfigError(f"sharing {sharing} needs all children to be scored, but children is {self.children}.")
