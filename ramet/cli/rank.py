@@ -164,7 +164,8 @@ def _space_options(space: str, channels: int | None, cells: int | None, bn_momen
     own_name = {"cells64": "num_cells", "nasbench201": "cells_per_stage"}.get(space)
     if own_name is None:
         return _given(channels=channels, num_cells=cells, bn_momentum=bn_momentum)
-    return _given(channels=channels or 8, **{own_name: cells or 2}, bn_momentum=bn_momentum)
+    width, depth = 8 if channels is None else channels, 2 if cells is None else cells
+    return _given(channels=width, **{own_name: depth}, bn_momentum=bn_momentum)
 
 
 def _given(**options: Any) -> dict[str, Any]:

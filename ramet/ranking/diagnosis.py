@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,22 @@ import numpy as np
 import torch
 
 from ramet.costs import count_flops, count_parameters
-from ramet.errors import ConfigError
 from ramet.execution import Executor, Task
 from ramet.ranking.alone import train_alone
 from ramet.ranking.analysis import Json, Scores, analyse
 from ramet.ranking.bench import Bench
 from ramet.ranking.fine_tuning import fine_tune_result
 from ramet.ranking.instance import load_network, train_instance
-from ramet.ranking.metrics import rank_correlations
-from ramet.ranking.plan import Plan, parse_variation
+from ramet.ranking.metrics import Floats, rank_correlations
+from ramet.ranking.plan import Plan, variation_overrides
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.runs import Run
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Groups, Sharing, affinity_groups, gradient_affinity
+
+Costs = tuple[Floats, Floats]
+"""The parameters and the multiply-adds of some children, each of shape [children]."""
 
 CHILDREN_A_TASK = 8
 """Children that one fine-tuning task takes: few enough to keep all workers busy, enough to load a snapshot rarely."""
@@ -49,9 +52,14 @@ class Diagnosis:
     executor: Executor
     cache: Path
 
+    @cached_property
+    def truth_cache(self) -> TruthCache:
+        """The trainings alone that are known already; read once, because its name is a digest of all the data."""
+        return TruthCache(self.cache, self.bench)
+
     def __call__(self) -> Json:
         """Do what is not done yet, and give the result: figures, words, and what they rest on."""
-        self.plan.check(self.bench.space)
+        self.plan.check(self.bench.space, self.bench.settings)
         scored = self.plan.scored(self.bench.space)
         known = self._known_truth(scored)
         groups = self._groups()
@@ -72,13 +80,13 @@ class Diagnosis:
                 self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)
             self.run.records.append(task.key, **result)
             if task.function is train_alone:
-                TruthCache(self.cache, self.bench).put(**_truth_place(task.key), result=result)
+                self.truth_cache.put(**_truth_place(task.key), result=result)
 
     def _instance_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
         """A task for each group of each instance of each variation."""
         tasks = []
         for variation in ("", *self.plan.also):
-            overrides, bn_momentum = _overrides(variation)
+            overrides, bn_momentum = variation_overrides(variation)
             overrides = {"epochs": self._supernet_epochs()} | overrides
             for instance in range(self.plan.instances):
                 for group, children in enumerate(groups):
@@ -104,10 +112,7 @@ class Diagnosis:
         """Fine-tuning of every scored child from the first instance, some children a task."""
         if self.plan.fine_tune_steps == 0:
             return []
-        settings = self.bench.settings
-        learning_rate = self.plan.fine_tune_learning_rate or settings.final_learning_rate
-        if learning_rate <= 0:
-            raise ConfigError("fine-tuning needs a positive learning rate, but the settings' final one is 0.")
+        learning_rate = self.plan.fine_tuning_rate(self.bench.settings)
         tasks = []
         for instance, group in itertools.product(range(self.plan.fine_tune_instances), range(len(groups))):
             members = list(groups[group]) if len(groups) > 1 else list(scored)
@@ -188,29 +193,31 @@ class Diagnosis:
     # -- truth -------------------------------------------------------------------------------------------------------
 
     def _known_truth(self, scored: Sequence[int]) -> _TruthSource:
-        if self.plan.truth == "none":
-            return _NoTruth()
-        if self.plan.truth == "train":
-            return _TrainedTruth(self, scored)
-        return _Table(read_table(self.plan.truth.removeprefix("table:"), self.bench.space, scored))
+        if self.plan.table is not None:
+            return _Table(read_table(self.plan.table, self.bench.space, scored))
+        return _TrainedTruth(self, scored) if self.plan.truth == "train" else _NoTruth()
 
     # -- analysis ----------------------------------------------------------------------------------------------------
 
     def _analyse(self, groups: Groups, scored: Sequence[int], truth: Truth | None) -> Json:
-        scores = self._scores(groups, scored, truth, variation="")
+        costs = child_costs(self.bench, scored)
+        scores = self._scores(groups, scored, truth, costs, variation="")
         result = analyse(scores, seed=self.plan.seed)
         result["settings"] = self.bench.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
         result["costs"] = self._training_costs(groups, scored)
         result["variations"] = [
-            self._variation(text, self._scores(groups, scored, truth, variation=text), truth) for text in self.plan.also
+            self._variation(text, self._scores(groups, scored, truth, costs, variation=text), truth)
+            for text in self.plan.also
         ]
         if len(groups) > 1:
             result["groups"] = [[self.bench.space.name(self.bench.space[i]) for i in group] for group in groups]
         result["recommendation"] = recommend(result)
         return result
 
-    def _scores(self, groups: Groups, scored: Sequence[int], truth: Truth | None, variation: str) -> Scores:
+    def _scores(
+        self, groups: Groups, scored: Sequence[int], truth: Truth | None, costs: Costs, variation: str
+    ) -> Scores:
         """The recorded scores as arrays; columns follow ``scored`` whatever the groups are."""
         space, records = self.bench.space, self.run.records
         members = [list(children) if len(groups) > 1 else list(scored) for children in groups]
@@ -232,7 +239,6 @@ class Diagnosis:
             else [-1] * self.plan.last_steps
             for i in range(self.plan.instances)
         ]
-        params, flops = child_costs(self.bench, scored)
         points = fine_tuning_points(self.plan.fine_tune_steps)
         tuned = None
         if self.plan.fine_tune_steps and not variation:
@@ -247,8 +253,8 @@ class Diagnosis:
             steps=gather("steps"),
             trained=np.asarray(trained),
             reestimated=gather("reestimated"),
-            params=params,
-            flops=flops,
+            params=costs[0],
+            flops=costs[1],
             truth=None if truth is None else truth.scores,
             fine_tuned=tuned,
             fine_tune_after=points,
@@ -305,12 +311,13 @@ class _Table(_TruthSource):
 class _TrainedTruth(_TruthSource):
     def __init__(self, diagnosis: Diagnosis, scored: Sequence[int]) -> None:
         self._run, self._plan, self._scored = diagnosis.run, diagnosis.plan, scored
-        cache = TruthCache(diagnosis.cache, diagnosis.bench)
-        for seed in range(self._plan.truth_seeds):
-            for index in scored:
-                known = cache.get(index, seed)
-                if known is not None and truth_key(index, seed) not in self._run.records:
-                    self._run.records.append(truth_key(index, seed), **known)
+        records, cache = self._run.records, diagnosis.truth_cache
+        for seed, index in itertools.product(range(self._plan.truth_seeds), scored):
+            key, known = truth_key(index, seed), cache.get(index, seed)
+            if known is not None and key not in records:
+                records.append(key, **known)
+            if known is None and key in records:  # killed after the record and before the cache
+                cache.put(index, seed, {name: value for name, value in records[key].items() if name != "key"})
 
     def missing_tasks(self) -> list[Task]:
         # Seed by seed, so that a run that is cut short has whole seeds.
@@ -329,7 +336,7 @@ class _TrainedTruth(_TruthSource):
         return Truth(np.asarray(scores), source=f"each child trained alone, mean of {self._plan.truth_seeds} seeds")
 
 
-def child_costs(bench: Bench, indices: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def child_costs(bench: Bench, indices: Sequence[int]) -> Costs:
     """The parameters and the multiply-adds of children, as they are when exported."""
     network = bench.new_supernet(0)
     shape = tuple(bench.data.train.x.shape[1:])
@@ -369,13 +376,3 @@ def truth_key(index: int, seed: int) -> str:
 def _truth_place(key: str) -> dict[str, int]:
     _, child, seed = key.split("/")
     return {"index": int(child.removeprefix("child-")), "seed": int(seed.removeprefix("seed-"))}
-
-
-def _overrides(variation: str) -> tuple[dict[str, Any], float | None]:
-    """The settings, and the batch-norm momentum, of a variation."""
-    if not variation:
-        return {}, None
-    name, value = parse_variation(variation)
-    if name == "bn-momentum":
-        return {}, value
-    return {name.replace("-", "_"): int(value) if name == "epochs" else value}, None

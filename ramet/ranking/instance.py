@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.ranking.bench import Bench
 from ramet.ranking.evaluation import score_children, score_reestimated
 from ramet.runs import unpack_state
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
+from ramet.spaces import Choice
 from ramet.training import Batches, fit
 
 NUM_CALIBRATION_BATCHES = 4
@@ -119,6 +121,8 @@ def build_network(
     network = bench.new_supernet(weights_seed)
     if num_shared_cells is None:
         return network
+    if any(isinstance(module, Choice) for module in network.stages[0].modules()):  # type: ignore[index, union-attr]
+        raise ConfigError("prefix sharing needs a first stage that all children share, but this one has a Choice.")
     children = range(len(bench.space)) if trained is None else trained
     return PrefixShared(network, [bench.space[index] for index in children], num_shared_cells)
 

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from ramet.data import DataSet, Split, load
-from ramet.errors import ConfigError, DataError, RametError
+from ramet.errors import ConfigError, RametError
 from ramet.execution import Executor
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
+from ramet.ranking.rehearsal import rehearse
 from ramet.reports.rank import write_rank_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.spaces import SPACES, Space, make_space
@@ -62,12 +63,15 @@ class RankJob:
 
     def build(self) -> Bench:
         """The space, the data and the settings; refuses whatever cannot work, before anything is written."""
-        data = on_device(load(self.data, **self.data_options), self.device)
+        try:
+            data = on_device(load(self.data, **self.data_options), self.device)
+        except TypeError as error:  # only a config.json that was edited by hand has options that load does not know
+            raise ConfigError(f"data_options must be options of a data set, but: {error}.") from None
         fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes} if self.space not in SPACES else {}
-        space = make_space(self.space, **fitting, **self.space_options)
-        self.plan.check(space)
-        bench = Bench(space, data, self.settings)
-        _try_one_child(bench, space)
+        bench = Bench(_made(self.space, fitting | self.space_options), data, self.settings)
+        rehearse(bench, self.plan)
+        if self.plan.truth == "train":
+            _check_folder(Path(self.truth_cache))
         return bench
 
 
@@ -120,34 +124,29 @@ def on_device(data: DataSet, device: str) -> DataSet:
         return Split(split.x.to(device), split.y.to(device))
 
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).cpu()  # to and fro, because the device called meta takes values and gives none
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(
-            f"device must be one that torch can use here, but {device!r} is not: {_first(error)}"
-        ) from None
+        first_line = str(error).splitlines()[0]
+        raise ConfigError(f"device must be one that torch can use here, but {device!r} is not: {first_line}") from None
     if device == "cpu":
         return data
     return replace(data, train=moved(data.train), validation=moved(data.validation), test=moved(data.test))
 
 
-def _first(error: BaseException) -> str:
-    return str(error).splitlines()[0]
-
-
-def _try_one_child(bench: Bench, space: Space) -> None:
-    """Run one child on two samples, so that a space and data that do not fit are refused before anything is written."""
-    network = bench.new_supernet(0)
+def _made(name: str, options: dict[str, Any]) -> Space:
+    """The space of a name; whatever a user's own function raises is one line."""
     try:
-        with torch.no_grad():
-            logits = network.eval()(bench.data.train.x[:2], space[0])
+        return make_space(name, **options)
     except RametError:
         raise
     except Exception as error:
-        raise DataError(
-            f"the space must run on the data, but does not: {type(error).__name__}: {_first(error)}."
-        ) from None
-    if tuple(logits.shape) != (2, bench.data.num_classes):
-        raise DataError(
-            f"a child must give a logit for each of the {bench.data.num_classes} classes, "
-            f"but gives the shape {tuple(logits.shape)} for two samples."
-        )
+        raise ConfigError(f"the function of {name} must run, but raises {type(error).__name__}: {error}.") from error
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a truth cache that can never be a folder, before hours of training end there."""
+    for path in (folder, *folder.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise ConfigError(f"truth_cache must be a folder, but {path} is a file.")
+            return
