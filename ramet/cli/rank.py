@@ -43,6 +43,7 @@ def rank(
     fine_tune_steps: int = 16,
     fine_tune_learning_rate: float | None = None,
     also: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    checkpoint_every: float = 30.0,
     common: Common = Common(),  # noqa: B008 - an immutable default
 ) -> None:
     """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
@@ -89,6 +90,7 @@ def rank(
         fine_tune_steps: fine-tune each child for that many mini-batches from the first supernet; 0 for none.
         fine_tune_learning_rate: its learning rate; by default the final one.
         also: repeat with one thing changed, for example `--also momentum=0 --also bn-momentum=0.1`.
+        checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
     from ramet.ranking.job import RankJob
@@ -136,7 +138,14 @@ def rank(
         device=common.device,
     )
     out = common.folder("rank")
-    result = run_rank(job, out, common.executor(), overwrite=common.overwrite, tensorboard=common.tensorboard)
+    result = run_rank(
+        job,
+        out,
+        common.executor(),
+        overwrite=common.overwrite,
+        tensorboard=common.tensorboard,
+        seconds_between_checkpoints=checkpoint_every,
+    )
     show_rank(result, out, as_json=common.json)
 
 

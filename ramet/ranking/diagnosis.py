@@ -86,27 +86,33 @@ class Diagnosis:
         """A task for each group of each instance of each variation."""
         tasks = []
         for variation in ("", *self.plan.also):
-            overrides, bn_momentum = variation_overrides(variation)
-            overrides = {"epochs": self._supernet_epochs()} | overrides
-            for instance in range(self.plan.instances):
-                for group, children in enumerate(groups):
-                    key = instance_key(variation, instance, group)
-                    arguments = {
-                        **self._network_arguments(instance, group, groups),
-                        "name": key,
-                        "scored": list(children) if len(groups) > 1 else list(scored),
-                        "order": self.plan.order,
-                        "order_seed": self._seed("order", instance, group),
-                        "batches_seed": self._seed("batches", instance, group),
-                        "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
-                        "last_steps": self.plan.last_steps,
-                        "step_samples": self.plan.step_samples,
-                        "stop_epoch": self.plan.stop_epoch,
-                        "overrides": overrides,
-                        "bn_momentum": bn_momentum,
-                    }
-                    tasks.append(Task(key, train_instance, arguments, cost=self._cost()))
+            for instance, group in itertools.product(range(self.plan.instances), range(len(groups))):
+                arguments = self._instance_arguments(variation, instance, group, groups, scored)
+                tasks.append(Task(arguments["name"], train_instance, arguments, cost=self._cost()))
         return tasks
+
+    def _instance_arguments(
+        self, variation: str, instance: int, group: int, groups: Groups, scored: Sequence[int]
+    ) -> Json:
+        """What ``train_instance`` is called with."""
+        overrides, bn_momentum = variation_overrides(variation)
+        overrides = {"epochs": self._supernet_epochs()} | overrides
+        return {
+            "name": instance_key(variation, instance, group),
+            "trained": list(groups[group]) if len(groups) > 1 else None,
+            "scored": list(groups[group]) if len(groups) > 1 else list(scored),
+            "order": self.plan.order,
+            "num_shared_cells": Sharing.parse(self.plan.sharing).num_shared_cells,
+            "weights_seed": self._seed("weights", instance, group),
+            "order_seed": self._seed("order", instance, group),
+            "batches_seed": self._seed("batches", instance, group),
+            "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
+            "last_steps": self.plan.last_steps,
+            "step_samples": self.plan.step_samples,
+            "stop_epoch": self.plan.stop_epoch,
+            "overrides": overrides,
+            "bn_momentum": bn_momentum,
+        }
 
     def _fine_tuning_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
         """Fine-tuning of every scored child from the first instance, some children a task."""
@@ -119,8 +125,7 @@ class Diagnosis:
             for first in range(0, len(members), CHILDREN_A_TASK):
                 key = f"fine-tuning/instance-{instance}/group-{group}/part-{first // CHILDREN_A_TASK}"
                 arguments = {
-                    **self._network_arguments(instance, group, groups),
-                    "name": instance_key("", instance, group),
+                    "instance": self._instance_arguments("", instance, group, groups, scored),
                     "indices": members[first : first + CHILDREN_A_TASK],
                     "seed": self._seed("fine-tuning"),
                     "score_after": fine_tuning_points(self.plan.fine_tune_steps),
@@ -128,14 +133,6 @@ class Diagnosis:
                 }
                 tasks.append(Task(key, fine_tune_result, arguments, cost=self._cost() / 20))
         return tasks
-
-    def _network_arguments(self, instance: int, group: int, groups: Groups) -> Json:
-        """What decides which weights an instance starts from."""
-        return {
-            "trained": list(groups[group]) if len(groups) > 1 else None,
-            "num_shared_cells": Sharing.parse(self.plan.sharing).num_shared_cells,
-            "weights_seed": self._seed("weights", instance, group),
-        }
 
     def _seed(self, role: str, instance: int = 0, group: int = 0) -> int:
         """The seed of one role; instances differ in what the plan varies, and share the rest."""
@@ -177,7 +174,7 @@ class Diagnosis:
                 },
             )
             self._finish([pilot])
-            network = load_network(self.bench, "pilot", self._seed("pilot-weights"), None, None)
+            network = load_network(self.bench, pilot.arguments)
             affinity = gradient_affinity(network, list(space), *self._affinity_sample())
             groups = affinity_groups(affinity, sharing.num_groups)
             self.run.records.append("groups", groups=[list(group) for group in groups], affinity=affinity.tolist())

@@ -18,6 +18,7 @@ from ramet.ranking.plan import Plan
 from ramet.ranking.rehearsal import rehearse
 from ramet.reports.rank import write_rank_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
+from ramet.runs.encoding import plain
 from ramet.spaces import SPACES, Space, make_space
 from ramet.training import Settings
 
@@ -76,7 +77,13 @@ class RankJob:
 
 
 def rank(
-    job: RankJob, out: Path, executor: Executor, *, overwrite: bool = False, tensorboard: bool = False
+    job: RankJob,
+    out: Path,
+    executor: Executor,
+    *,
+    overwrite: bool = False,
+    tensorboard: bool = False,
+    seconds_between_checkpoints: float = 30.0,
 ) -> dict[str, Any]:
     """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it.
 
@@ -86,35 +93,45 @@ def rank(
         executor: where the trainings run.
         overwrite: replace a run that is there already.
         tensorboard: also write the numbers of the records as TensorBoard scalars.
+        seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on the result.
     """
     if tensorboard:
         require_tensorboard()
-    bench = job.build()
+    bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
     if overwrite:
         remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run:
         return _diagnose(job, bench, run, executor, tensorboard)
 
 
-def resume(path: Path, executor: Executor, *, tensorboard: bool = False) -> dict[str, Any]:
+def resume(
+    path: Path, executor: Executor, *, tensorboard: bool = False, seconds_between_checkpoints: float = 30.0
+) -> dict[str, Any]:
     """Go on with a diagnosis that was interrupted; one that is finished gives its result again."""
     if tensorboard:
         require_tensorboard()
     with Run.open(path) as run:
         job = RankJob.from_json(run.config)
-        return _diagnose(job, job.build(), run, executor, tensorboard)
+        bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
+        return _diagnose(job, bench, run, executor, tensorboard)
 
 
 def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor, tensorboard: bool) -> dict[str, Any]:
+    _keep_setting(bench, run)
     with closing(ScalarMirror(run)) if tensorboard else nullcontext():
-        return _diagnosed(job, bench, run, executor)
+        bench = replace(bench, folder=run.path / "checkpoints")
+        result = Diagnosis(bench, job.plan, run, executor, Path(job.truth_cache))()
+        write_rank_report(run.path)
+        return result
 
 
-def _diagnosed(job: RankJob, bench: Bench, run: Run, executor: Executor) -> dict[str, Any]:
-    bench = replace(bench, folder=run.path / "checkpoints")
-    result = Diagnosis(bench, job.plan, run, executor, Path(job.truth_cache))()
-    write_rank_report(run.path)
-    return result
+def _keep_setting(bench: Bench, run: Run) -> None:
+    """Record what the space and the data are, and refuse to go on with others: a file may have changed meanwhile."""
+    setting = plain(bench.describe())
+    for name, value in setting.items():
+        if "setting" in run.records and run.records["setting"][name] != value:
+            raise ConfigError(f"a run goes on with what it began with, but the {name} of {run.path} changed since.")
+    run.records.append("setting", **setting)
 
 
 def on_device(data: DataSet, device: str) -> DataSet:
