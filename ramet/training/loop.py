@@ -146,6 +146,7 @@ def _save(
         "network": dict(network.state_dict()),
         "optimizer": optimizer.state_dict(),
         "guard": None if guard is None else guard.state_dict(),
+        "generators": _generators(network),
         "log": log,
     }
     checkpoints.save(step, *pack_state(state))
@@ -167,6 +168,16 @@ def _resume(
     optimizer.load_state_dict(state["optimizer"])
     if guard is not None:
         guard.load_state_dict(state["guard"])
+    for device, generator_state in state.get("generators", {}).items():
+        torch.cuda.set_rng_state(generator_state, device) if device != "cpu" else torch.set_rng_state(generator_state)
     log.clear()
     log.update(state["log"])
     return checkpoint.step
+
+
+def _generators(network: nn.Module) -> dict[str, Tensor]:
+    """The states of torch's global generators, which dropout and other random layers of a network draw from."""
+    states = {"cpu": torch.get_rng_state()}
+    for device in {param.device for param in network.parameters() if param.device.type == "cuda"}:
+        states[str(device)] = torch.cuda.get_rng_state(device)
+    return states
