@@ -32,6 +32,7 @@ def rank(
     momentum: float = 0.9,
     weight_decay: float = 0.001,
     sharing: str = "full",
+    guard: str = "none",
     order: Literal["cyclic", "shuffled", "uniform"] = "shuffled",
     varied: Literal["weights", "order", "both"] = "both",
     children: int | None = None,
@@ -43,6 +44,7 @@ def rank(
     fine_tune_steps: int = 16,
     fine_tune_learning_rate: float | None = None,
     also: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    checkpoint_every: float = 30.0,
     common: Common = Common(),  # noqa: B008 - an immutable default
 ) -> None:
     """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
@@ -78,6 +80,8 @@ def rank(
         momentum: SGD's momentum.
         weight_decay: SGD's weight decay.
         sharing: full, groups:M:similar, groups:M:random, groups:M:interference, or prefix:K.
+        guard: none, plasticity, projection or elastic, with a strength after a colon if wanted, or several joined by +:
+            what keeps a child's updates from disturbing the others.
         order: which child a mini-batch trains: a fixed cycle, reshuffled each round, or drawn uniformly.
         varied: what differs among instances: the initial weights, the order of children, or both.
         children: score only that many children, drawn by the seed; needed for large spaces.
@@ -89,6 +93,7 @@ def rank(
         fine_tune_steps: fine-tune each child for that many mini-batches from the first supernet; 0 for none.
         fine_tune_learning_rate: its learning rate; by default the final one.
         also: repeat with one thing changed, for example `--also momentum=0 --also bn-momentum=0.1`.
+        checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
     from ramet.ranking.job import RankJob
@@ -121,6 +126,7 @@ def rank(
             order=order,
             varied=varied,
             sharing=sharing,
+            guard=guard,
             supernet_epochs=supernet_epochs,
             children=children,
             last_epochs=last_epochs,
@@ -136,7 +142,14 @@ def rank(
         device=common.device,
     )
     out = common.folder("rank")
-    result = run_rank(job, out, common.executor(), overwrite=common.overwrite, tensorboard=common.tensorboard)
+    result = run_rank(
+        job,
+        out,
+        common.executor(),
+        overwrite=common.overwrite,
+        tensorboard=common.tensorboard,
+        seconds_between_checkpoints=checkpoint_every,
+    )
     show_rank(result, out, as_json=common.json)
 
 
@@ -164,7 +177,8 @@ def _space_options(space: str, channels: int | None, cells: int | None, bn_momen
     own_name = {"cells64": "num_cells", "nasbench201": "cells_per_stage"}.get(space)
     if own_name is None:
         return _given(channels=channels, num_cells=cells, bn_momentum=bn_momentum)
-    return _given(channels=channels or 8, **{own_name: cells or 2}, bn_momentum=bn_momentum)
+    width, depth = 8 if channels is None else channels, 2 if cells is None else cells
+    return _given(channels=width, **{own_name: depth}, bn_momentum=bn_momentum)
 
 
 def _given(**options: Any) -> dict[str, Any]:

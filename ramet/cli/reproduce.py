@@ -52,6 +52,7 @@ def reproduce(
         )
     if target not in TARGETS:
         raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}.")
+    read_claims(results)  # a damaged list is refused now, and not after hours when claims are added to it
     desk = Desk(
         runs=common.out or Path("runs") / "reproduce",
         results=results,

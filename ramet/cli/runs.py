@@ -12,11 +12,17 @@ from ramet.cli.rank import show_rank
 from ramet.errors import ConfigError
 
 
-def resume(directory: Path, *, common: Common = Common()) -> None:  # noqa: B008 - an immutable default
+def resume(
+    directory: Path,
+    *,
+    checkpoint_every: float = 30.0,
+    common: Common = Common(),  # noqa: B008 - an immutable default
+) -> None:
     """Go on with a run that was interrupted; it ends with the same numbers as if it had never stopped.
 
     Args:
         directory: the run directory.
+        checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command; seed, out and device are the run's own and are not taken from here.
     """
     from ramet.runs import read_config
@@ -26,7 +32,12 @@ def resume(directory: Path, *, common: Common = Common()) -> None:  # noqa: B008
         raise ConfigError(f"a run to resume must be one of: rank; but {directory} is of kind {kind!r}.")
     from ramet.ranking.job import resume as resume_rank
 
-    result = resume_rank(directory, common.executor(), tensorboard=common.tensorboard)
+    result = resume_rank(
+        directory,
+        common.executor(),
+        tensorboard=common.tensorboard,
+        seconds_between_checkpoints=checkpoint_every,
+    )
     show_rank(result, directory, as_json=common.json)
 
 

@@ -9,8 +9,10 @@ from ramet.guards.names import step_sizes
 from ramet.guards.plasticity import WeightPlasticity
 from ramet.guards.projection import OrthogonalProjection
 from ramet.guards.quadratic import quadratic_penalty
+from ramet.guards.spec import GUARDS, make_guard
 
 __all__ = [
+    "GUARDS",
     "ElasticConsolidation",
     "Guard",
     "KroneckerPlasticity",
@@ -19,6 +21,7 @@ __all__ = [
     "WeightPlasticity",
     "chain",
     "diagonal_fisher",
+    "make_guard",
     "quadratic_penalty",
     "sample_labels",
     "step_sizes",

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ramet.errors import RunError
+from ramet.errors import ConfigError, RunError
 from ramet.reports import Table
 from ramet.runs import describe_environment
 
@@ -66,8 +66,12 @@ def read_claims(results: Path) -> list[dict[str, Any]]:
         return []
     try:
         claims: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["claims"]
-    except (OSError, ValueError, KeyError) as error:
-        raise RunError(f"{path} must be a readable list of claims: {error}.") from error
+        if not all({"id", "claim", "paper", "ours", "spread", "holds", "note"} <= set(entry) for entry in claims):
+            raise ValueError("an entry lacks a field")
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} must be a list of claims, but is damaged: {error}.") from None
     return claims
 
 
