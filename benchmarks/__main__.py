@@ -21,7 +21,9 @@ def main() -> int:
     rows = []
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        rows += importlib.import_module(f"benchmarks.bench_{name}").run()
+        for row in importlib.import_module(f"benchmarks.bench_{name}").run():
+            print("  " + ", ".join(row.cells()), file=sys.stderr, flush=True)
+            rows.append(row)
     print(as_table(rows))
     return 0 if all(row.holds for row in rows) else 1
 
