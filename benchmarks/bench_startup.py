@@ -1,7 +1,7 @@
 """How long `ramet --help` takes: torch must not be imported for it.
 
-CPU time is what is held to the limit, since it does not depend on who else uses the machine; on a quiet one a user waits
-as long as that. The wall-clock time stands beside it.
+CPU time is what is held to the limit, since it does not depend on who else uses the machine; on a quiet one a user
+waits as long as that. The wall-clock time stands beside it.
 """
 
 from __future__ import annotations
