@@ -1,0 +1,1 @@
+"""A conformance suite for ways to grow, for ours and for outside authors'."""
