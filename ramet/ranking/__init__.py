@@ -1,1 +1,1 @@
-
+"""How far a supernet's ranking can be trusted: metrics, the truth, and the diagnosis."""

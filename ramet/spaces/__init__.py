@@ -1,1 +1,23 @@
+"""Spaces of architectures, and the supernets that hold them on one set of weights."""
 
+from ramet.spaces.base import Arch, Space, Supernet
+from ramet.spaces.cells64 import Cells64
+from ramet.spaces.child import trace_child
+from ramet.spaces.choice import Choice
+from ramet.spaces.module_space import ModuleSpace, space_of
+from ramet.spaces.nasbench201 import NasBench201
+from ramet.spaces.registry import SPACES, make_space
+
+__all__ = [
+    "SPACES",
+    "Arch",
+    "Cells64",
+    "Choice",
+    "ModuleSpace",
+    "NasBench201",
+    "Space",
+    "Supernet",
+    "make_space",
+    "space_of",
+    "trace_child",
+]

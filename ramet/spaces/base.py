@@ -33,7 +33,9 @@ class Space(ABC, Sequence[Arch]):
 
     def __init__(self, num_options: Sequence[int]) -> None:
         if not num_options or min(num_options) < 1:
-            raise ConfigError(f"a space needs at least one decision of at least one option, but got {tuple(num_options)}.")
+            raise ConfigError(
+                f"a space needs at least one decision of at least one option, but got {tuple(num_options)}."
+            )
         self.num_options = tuple(num_options)
 
     @abstractmethod
@@ -83,7 +85,7 @@ class Space(ABC, Sequence[Arch]):
             raise ConfigError(f"an architecture of this space takes one of {self.num_options} options, but got {arch}.")
         return arch
 
-    def index(self, arch: Arch, start: int = 0, stop: int | None = None) -> int:  # type: ignore[override]
+    def index(self, arch: Arch, start: int = 0, stop: int | None = None) -> int:
         """The place of an architecture in lexicographic order."""
         place = 0
         for choice, options in zip(self.check(arch), self.num_options, strict=True):
@@ -118,6 +120,15 @@ class Supernet(nn.Module, ABC):
         """Logits of many architectures on one batch, in order; spaces override it to walk common prefixes once.
 
         Only for evaluation mode: a batch norm in training mode would see the shared prefix once instead of once a
-        child.
+        child. Wrap it in ``torch.no_grad()``, or the graph keeps what could be freed on the way.
+
+        Raises:
+            ConfigError: if the supernet is in training mode.
         """
+        self.check_evaluation()
         return (self(x, arch) for arch in archs)
+
+    def check_evaluation(self) -> None:
+        """Raise a ``ConfigError`` in training mode."""
+        if self.training:
+            raise ConfigError("forward_all needs evaluation mode, but the supernet is in training mode: call eval().")

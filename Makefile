@@ -1,0 +1,44 @@
+# Plain `make` lists the targets. Everything installs into .venv, from the versions in constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export OMP_NUM_THREADS := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all lint format bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(VENV)/installed  ## make .venv and install ramet with its tests' tools
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: install  ## diagnose a supernet on the embedded digits: a table and an HTML report, in minutes
+	$(BIN)/ramet rank --data digits --out runs/demo --overwrite --workers 2
+
+test: install  ## the required tests, in under ten minutes on two cores
+	$(BIN)/python -m pytest -n 2 -m 'not slow and not realdata'
+
+test-all: install  ## also the slow tests and those on real data (set RAMET_DATA)
+	$(BIN)/python -m pytest -n 2
+
+lint: install  ## ruff and strict mypy
+	$(BIN)/ruff check ramet tests benchmarks
+	$(BIN)/ruff format --check ramet tests benchmarks
+	$(BIN)/mypy
+
+format: install  ## let ruff put the code in order
+	$(BIN)/ruff check --fix ramet tests benchmarks
+	$(BIN)/ruff format ramet tests benchmarks
+
+bench: install  ## speed and memory, each as a ratio within one run
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what was installed and made here
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

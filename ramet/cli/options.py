@@ -1,0 +1,65 @@
+"""The options that every command takes, and what they mean for a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from ramet.execution import Executor
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Options of every command.
+
+    Args:
+        seed: the seed that all randomness of the run follows from.
+        out: the run directory; by default a new one under runs/.
+        overwrite: replace the run directory if it is there already.
+        json: print the result as one JSON object on standard output.
+        device: where tensors are, for example cpu or cuda.
+        workers: how many processes train at the same time, one thread each.
+    """
+
+    seed: int = 0
+    out: Path | None = None
+    overwrite: Annotated[bool, Parameter(negative=())] = False
+    json: Annotated[bool, Parameter(negative=())] = False
+    device: str = "cpu"
+    workers: int = 1
+
+    def folder(self, kind: str) -> Path:
+        """Where a new run goes."""
+        if self.out is None:
+            return Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"
+        return self.out
+
+    def executor(self) -> Executor:
+        """Where independent trainings run."""
+        from ramet.execution import make_executor
+
+        return make_executor(self.workers)
+
+
+def print_json(result: dict[str, Any]) -> None:
+    """One JSON object on standard output; figures that are not defined are null."""
+    sys.stdout.write(json.dumps(without_nan(result), allow_nan=False) + "\n")
+
+
+def without_nan(value: Any) -> Any:
+    """The value with null in place of NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value

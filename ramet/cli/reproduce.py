@@ -1,0 +1,65 @@
+"""`ramet reproduce`: a paper's table or figure, ours beside theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from ramet.cli.options import Common, print_json
+from ramet.errors import ConfigError
+
+
+def reproduce(
+    target: str | None = None,
+    *,
+    preset: Literal["small", "paper"] = "small",
+    list_targets: Annotated[bool, Parameter(name="--list", negative=())] = False,
+    claims: Annotated[bool, Parameter(negative=())] = False,
+    results: Path = Path("results"),
+    data_dir: Path | None = None,
+    common: Common = Common(),  # noqa: B008 - an immutable default
+) -> None:
+    """Reproduce a table or figure of one of the papers, and say for each of its claims whether it holds.
+
+    What is trained is kept: the truth under results/, runs under --out, so that a second table trains nothing twice and an
+    interrupted one goes on where it was.
+
+    Args:
+        target: PAPER/TABLE, for example deeper-insights/table-1.
+        preset: small (this CPU) or paper (the paper's own setting, for a GPU).
+        list_targets: name every table and figure, and stop.
+        claims: print what is known of each claim, and stop.
+        results: where the truth and claims.json are kept.
+        data_dir: where named data sets are; by default the environment variable RAMET_DATA.
+        common: the options of every command.
+    """
+    from ramet.papers import TARGETS, Desk, read_claims
+
+    if list_targets:
+        for name, entry in TARGETS.items():
+            print(f"{name:<36}{entry.summary}")
+        return
+    if claims:
+        from ramet.papers.claims import claims_table
+
+        print_json({"claims": read_claims(results)}) if common.json else print(claims_table(read_claims(results)))
+        return
+    if target is None:
+        raise ConfigError("reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all.")
+    if target not in TARGETS:
+        raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}.")
+    desk = Desk(
+        runs=common.out or Path("runs") / "reproduce",
+        results=results,
+        executor=common.executor(),
+        data_dir=data_dir,
+        seed=common.seed,
+        device=common.device,
+    )
+    outcome = TARGETS[target].run(desk, preset)
+    if common.json:
+        print_json(outcome.to_json())
+    else:
+        print(outcome.to_text())

@@ -1,0 +1,111 @@
+"""What a network costs: parameters, multiply-adds for one image, and measured latency."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ramet.errors import ConfigError
+
+
+def count_parameters(module: nn.Module) -> int:
+    """The number of trainable values; a tensor that is used twice counts once.
+
+    >>> count_parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(param.numel() for param in module.parameters() if param.requires_grad)
+
+
+def count_multiply_adds(module: nn.Module, input_shape: Sequence[int], *arguments: Any) -> int:
+    """The multiply-adds of one forward pass for a single input: the field's "FLOPs".
+
+    Convolutions and matrix products count, additions of biases, norms, activations and poolings do not. For
+    NAS-Bench-201 this is the benchmark's figure up to the additions of the last layer's bias.
+
+    Args:
+        module: any module; it is run once on zeros in evaluation mode, and left as it was.
+        input_shape: the shape of one input without its batch, such as (3, 32, 32).
+        *arguments: what ``forward`` takes besides, such as a supernet's architecture.
+
+    Raises:
+        ConfigError: if ``input_shape`` is not made of positive numbers.
+
+    Example:
+        >>> count_multiply_adds(nn.Conv2d(3, 8, 3, padding=1), (3, 4, 4))
+        3456
+    """
+    x = _example(module, input_shape, 1)
+    with _evaluating(module), FlopCounterMode(display=False) as counter:
+        module(x, *arguments)
+    return int(counter.get_total_flops()) // 2  # torch counts the multiplication and the addition
+
+
+def measure_latency(
+    module: nn.Module,
+    input_shape: Sequence[int],
+    *arguments: Any,
+    batch_size: int = 1,
+    num_runs: int = 20,
+    num_warmups: int = 3,
+) -> float:
+    """Seconds of one forward pass: the median of several, on the device where the module is.
+
+    Args:
+        module: any module; it is run in evaluation mode, and left as it was.
+        input_shape: the shape of one input without its batch.
+        *arguments: what ``forward`` takes besides, such as a supernet's architecture.
+        batch_size: inputs in a pass.
+        num_runs: passes that are measured.
+        num_warmups: passes before them, which are not.
+
+    Raises:
+        ConfigError: if a shape or a count is out of range.
+    """
+    if batch_size < 1 or num_runs < 1 or num_warmups < 0:
+        counts = (batch_size, num_runs, num_warmups)
+        raise ConfigError(f"batch size, runs and warm-ups must be at least 1, 1 and 0, but got {counts}.")
+    x = _example(module, input_shape, batch_size)
+    seconds = []
+    with _evaluating(module):
+        for run in range(num_warmups + num_runs):
+            _wait_for(x.device)
+            start = time.perf_counter()
+            module(x, *arguments)
+            _wait_for(x.device)
+            if run >= num_warmups:
+                seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def _example(module: nn.Module, input_shape: Sequence[int], batch_size: int) -> Tensor:
+    shape = tuple(input_shape)
+    if not shape or any(size < 1 for size in shape):
+        raise ConfigError(f"an input shape is made of positive numbers, but got {shape}.")
+    device = next((tensor.device for tensor in module.parameters()), torch.device("cpu"))
+    return torch.zeros(batch_size, *shape, device=device)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; each part gets its own mode back, also where they differ."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,103 @@
+"""What a data set is here: three splits of images and labels that sit in memory as tensors."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ramet.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images and their labels, row by row; a batch is an index lookup.
+
+    Attributes:
+        x: Standardised images, float32 of shape ``[n, channels, height, width]``.
+        y: Their classes, int64 of shape ``[n]``, from 0 to the number of classes - 1.
+
+    Raises:
+        DataError: If the shapes, the lengths or the dtypes are others.
+    """
+
+    x: Tensor
+    y: Tensor
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 4 or self.x.dtype != torch.float32:
+            raise DataError(
+                "the images of a split must be float32 of shape [n, channels, height, width], "
+                f"but got {self.x.dtype} of shape {tuple(self.x.shape)}."
+            )
+        if self.y.ndim != 1 or self.y.dtype != torch.int64 or len(self.y) != len(self.x):
+            raise DataError(
+                f"the labels of a split of {len(self.x)} images must be int64 of shape [{len(self.x)}], "
+                f"but got {self.y.dtype} of shape {tuple(self.y.shape)}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A classification task: training, validation and test images of one size.
+
+    Training data fit weights, validation data choose between models, test data only report.
+
+    Attributes:
+        name: What it is called in records and reports.
+        train: What weights are fitted to.
+        validation: What choices are made on.
+        test: What the final figures are measured on; nothing is ever chosen by it.
+        num_classes: Labels run from 0 to ``num_classes - 1``.
+        class_names: The name of each class as the source gave it; empty where nobody named them.
+        class_groups: The superclass of each class (CIFAR-100, Omniglot); empty where there is none.
+        mean: What was subtracted from each channel, in the units of the source (bytes are divided by 255).
+        deviation: What each channel was divided by afterwards.
+        notes: Sentences that a reader of results should know, such as "1 of the 5 training files".
+    """
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+    num_classes: int
+    class_names: tuple[str, ...] = ()
+    class_groups: tuple[int, ...] = ()
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def in_channels(self) -> int:
+        """The number of channels of an image."""
+        return int(self.train.x.shape[1])
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width of an image."""
+        return int(self.train.x.shape[2]), int(self.train.x.shape[3])
+
+    def fingerprint(self) -> str:
+        """A sha256 of the content of all splits, the same on every platform; names and notes do not count.
+
+        Two data sets with one fingerprint give the same training, so that it can key a cache of results.
+        """
+        digest = hashlib.sha256(f"ramet data 1, {self.num_classes} classes".encode())
+        for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
+            digest.update(f"\n{role} {tuple(split.x.shape)}\n".encode())
+            digest.update(np.ascontiguousarray(split.x.cpu().numpy(), dtype="<f4").data)
+            digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype="<i8").data)
+        return digest.hexdigest()
+
+    def __str__(self) -> str:
+        height, width = self.image_size
+        return (
+            f"{self.name}: {self.num_classes} classes, {self.in_channels} x {height} x {width}, "
+            f"{len(self.train)} / {len(self.validation)} / {len(self.test)} images to train, validate and test"
+        )

@@ -1,0 +1,131 @@
+"""A folder of class folders, or a folder with ``train`` and ``test`` of class folders.
+
+Images are read by Pillow (the extra ``images``); ``.npy`` files, one image each, need nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ramet.data.raw import Array, Labelled, Layout, RawData, require_file
+from ramet.errors import DataError, MissingExtraError
+
+IMAGE_SUFFIXES = frozenset(
+    {".bmp", ".gif", ".jpeg", ".jpg", ".npy", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+)
+_LITTER = frozenset({"thumbs.db", "desktop.ini"})  # what desktops leave behind; hidden files are skipped as well
+
+
+def from_folder(folder: Path, layout: Layout | None = None) -> RawData:
+    """Read class folders; a class is named by its folder.
+
+    Raises:
+        DataError: If there are no class folders, an empty one, a file that is no image, or images of several sizes.
+        MissingExtraError: If there are image files and Pillow is not installed.
+    """
+    names = {child.name for child in _folders(folder)}
+    if {"train", "test"} <= names:
+        if len(names) > 2:
+            other = min(names - {"train", "test"})
+            raise DataError(f"a folder with train and test must hold no other folder, but {folder} has {other!r}.")
+        train, order = _read_classes(folder / "train", layout)
+        test, test_order = _read_classes(folder / "test", layout)
+        if train.images.ndim != test.images.ndim:
+            raise DataError(f"the images of {folder} must be all grey or all coloured, but training and test differ.")
+        if order != test_order:
+            raise DataError(f"the images of {folder} must have one layout, but training and test differ.")
+        return RawData(folder.name, train=train, test=test, layout=order)
+    train, order = _read_classes(folder, layout)
+    return RawData(folder.name, train=train, layout=order)
+
+
+def _read_classes(folder: Path, layout: Layout | None) -> tuple[Labelled, Layout | None]:
+    classes = _folders(folder)
+    loose = [child for child in _visible(folder) if child.is_file() and child.suffix.lower() in IMAGE_SUFFIXES]
+    if loose:
+        raise DataError(f"each image must lie in the folder of its class, but {loose[0]} lies beside them.")
+    if not classes:
+        raise DataError(f"a folder of images must hold a folder for each class, but {folder} holds none.")
+    images: list[Array] = []
+    labels: list[str] = []
+    paths: list[Path] = []
+    for child in classes:
+        files = _visible(child)
+        if not files:
+            raise DataError(f"each class must have at least one image, but the folder {child} is empty.")
+        for path in files:
+            if path.is_dir():
+                raise DataError(f"a class folder must hold images only, but {path} is a folder.")
+            images.append(_read_array(path) if path.suffix.lower() == ".npy" else _read_image(path))
+            labels.append(child.name)
+            paths.append(path)
+    if all(path.suffix.lower() != ".npy" for path in paths):
+        images = _same_channels(images)
+        layout = "NHWC" if images[0].ndim == 3 else "NHW"  # known, whatever the sizes look like
+    for image, path in zip(images, paths, strict=True):
+        if image.shape != images[0].shape:
+            raise DataError(
+                f"all images must have one size, but {paths[0]} has {_size(images[0])} and {path} has {_size(image)}."
+            )
+        if image.dtype != images[0].dtype:
+            raise DataError(
+                f"all images must have one dtype, but {paths[0]} has {images[0].dtype} and {path} has {image.dtype}."
+            )
+    return Labelled(np.stack(images), np.array(labels), str(folder)), layout
+
+
+def _read_image(path: Path) -> Array:
+    """``[height, width]`` of a grey image, ``[height, width, 3]`` of any other; bytes, or floats of deep grey."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError("Pillow", "images") from error
+    require_file(path)
+    try:
+        with Image.open(path) as image:
+            if image.mode in ("1", "L", "LA"):
+                return np.asarray(image.convert("L"))
+            if image.mode == "F" or image.mode.startswith("I"):
+                return np.asarray(image, dtype=np.float32)
+            return np.asarray(image.convert("RGB"))
+    # Pillow raises all of these for damaged files, depending on the format.
+    except (OSError, ValueError, SyntaxError, TypeError, IndexError, Image.DecompressionBombError) as error:
+        raise DataError(f"a class folder must hold images only, but {path} cannot be read as one.") from error
+
+
+def _read_array(path: Path) -> Array:
+    require_file(path)
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} must be a whole .npy file of numbers, but cannot be read as one.") from error
+    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3):
+        raise DataError(f"{path} must hold one image, [height, width] or with channels, but does not.")
+    return array
+
+
+def _same_channels(images: list[Array]) -> list[Array]:
+    """Grey images as coloured ones where both occur."""
+    if len({image.ndim for image in images}) == 1:
+        return images
+    return [np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image for image in images]
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [child for child in _visible(folder) if child.is_dir()]
+
+
+def _visible(folder: Path) -> list[Path]:
+    by_name: Callable[[Path], str] = lambda child: child.name  # noqa: E731 - Path itself sorts without case on some systems
+    try:
+        children = sorted(folder.iterdir(), key=by_name)
+    except OSError as error:
+        raise DataError(f"a folder of images must be readable, but {folder} is not: {error.strerror}.") from error
+    return [child for child in children if not child.name.startswith(".") and child.name.lower() not in _LITTER]
+
+
+def _size(image: Array) -> str:
+    return " x ".join(map(str, image.shape))

@@ -1,0 +1,229 @@
+"""The front door: any source of images becomes one data set with three splits."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import numpy as np
+import torch
+
+from ramet.data.arrays import check_pixels, to_channels_first
+from ramet.data.dataset import DataSet, Split
+from ramet.data.datasets import is_map_style, materialise
+from ramet.data.folders import from_folder
+from ramet.data.labels import encode
+from ramet.data.named import read_named
+from ramet.data.npz import from_arrays, from_npz
+from ramet.data.preparation import Pixels, channel_statistics, standardise
+from ramet.data.raw import Layout, RawData
+from ramet.data.sources import SOURCES, find_source
+from ramet.data.splits import Indices, hold_out, subset
+from ramet.errors import DataError
+
+
+def load(
+    source: Any = "digits",
+    *,
+    data_dir: str | Path | None = None,
+    seed: int = 0,
+    validation_fraction: float = 0.2,
+    test_fraction: float = 0.2,
+    pool: bool = False,
+    image_size: int | tuple[int, int] | None = None,
+    train_size: int | None = None,
+    eval_size: int | None = None,
+    layout: Layout | None = None,
+    name: str | None = None,
+) -> DataSet:
+    """Read a source, split it by the seed, and standardise it by its training split.
+
+    A source with a test set of its own keeps it, in its own order; otherwise one is cut off first. Validation images
+    are then cut from the training images. Both cuts are stratified, and the test cut depends on neither the
+    validation fraction nor any size, so that test images stay test images when those change.
+
+    Args:
+        source: The name of a data set; the path of an ``.npz`` file or of a folder of class folders; a pair of
+            ``(images, labels)``; a mapping of the arrays that an ``.npz`` holds; a map-style torch ``Dataset``, or a
+            pair of them to train and to test. A string that is a known name is never a path.
+        data_dir: Where named sets lie; by default ``RAMET_DATA``, or a folder in the user's cache.
+        seed: What the splits and the subsets are drawn from.
+        validation_fraction: The part of each class of the training images that validates.
+        test_fraction: The part of each class that tests, for a source without a test set.
+        pool: Whether a source's own test set is first joined to its training set, so that all three splits are drawn by
+            the seed. For studies that need many validation images of a set that has few to train on.
+        image_size: Height and width to average-pool the images to, or one number for both; None leaves them.
+        train_size: How many training images to keep, in the proportions of the classes; None keeps all.
+        eval_size: The same for the validation and for the test images, each.
+        layout: The order of the axes of the user's own arrays, where their shape leaves it open.
+        name: What to call the data set; by default the source's own name.
+
+    Returns:
+        The data set, in memory.
+
+    Raises:
+        DataError: If an argument, or what the source holds, breaks a rule; the message is one line.
+        MissingExtraError: If a folder of images is read without Pillow.
+
+    Example:
+        >>> digits = load("digits", train_size=500)
+        >>> digits.train.x.shape, digits.num_classes
+        (torch.Size([500, 1, 8, 8]), 10)
+    """
+    for option, fraction in (("validation_fraction", validation_fraction), ("test_fraction", test_fraction)):
+        if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
+            raise DataError(f"{option} must lie between 0 and 1, without either, but got {fraction!r}.")
+    sizes = {"train_size": train_size, "eval_size": eval_size}
+    counts = {option: None if size is None else _count(option, size) for option, size in sizes.items()}
+    wanted = None if image_size is None else _height_and_width(image_size)
+
+    raw = _read(source, data_dir, layout)
+    pixels = _pixels(raw)
+    labels, class_names = encode(raw)
+    if pool and len(pixels) == 2:
+        pixels, labels = [np.concatenate(pixels)], [np.concatenate(labels)]
+    size = _pooled_size(pixels[0], wanted)
+
+    rows = _split(labels, class_names, seed, validation_fraction, test_fraction)
+    # Without a test set of its own, the last array of the source is also the first.
+    home = {"train": 0, "validation": 0, "test": -1}
+    for role, option in (("train", "train_size"), ("validation", "eval_size"), ("test", "eval_size")):
+        if (count := counts[option]) is not None:
+            rows[role] = _reduce(rows[role], labels[home[role]], count, option, role, seed, len(class_names))
+    mean, deviation = channel_statistics(pixels[0], rows["train"], size)
+    splits = {
+        role: Split(
+            standardise(pixels[home[role]], chosen, size, mean, deviation),
+            torch.from_numpy(labels[home[role]][chosen]),
+        )
+        for role, chosen in rows.items()
+    }
+    return DataSet(
+        name or raw.name,
+        **splits,
+        num_classes=len(class_names),
+        class_names=class_names,
+        class_groups=raw.class_groups,
+        mean=tuple(mean.tolist()),
+        deviation=tuple(deviation.tolist()),
+        notes=raw.notes,
+    )
+
+
+def _read(source: Any, data_dir: str | Path | None, layout: Layout | None) -> RawData:
+    if isinstance(source, str) and source in SOURCES:
+        if layout is not None:
+            raise DataError(f"layout is for arrays of your own, but {source} is a named set and got {layout!r}.")
+        return read_named(source, data_dir)
+    if isinstance(source, (str, Path)):
+        return _read_path(source, layout)
+    if isinstance(source, Mapping):
+        return from_arrays(source, name="arrays", layout=layout)
+    if isinstance(source, (tuple, list)) and len(source) == 2:
+        if is_map_style(source[0]) and is_map_style(source[1]):
+            train, order = materialise(source[0], "the training data set")
+            test, _ = materialise(source[1], "the test data set")
+            return RawData(type(source[0]).__name__, train=train, test=test, layout=layout or order)
+        return from_arrays({"x": source[0], "y": source[1]}, name="arrays", layout=layout)
+    if is_map_style(source):
+        train, order = materialise(source, f"the {type(source).__name__}")
+        return RawData(type(source).__name__, train=train, layout=layout or order)
+    raise DataError(
+        "a source must be a name, a path, a pair (images, labels), a mapping of arrays or a map-style data set, "
+        f"but got {type(source).__name__}."
+    )
+
+
+def _read_path(source: str | Path, layout: Layout | None) -> RawData:
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return from_folder(path, layout)
+    if not path.exists():
+        if isinstance(source, str) and not path.suffix and path.name == source:
+            find_source(source)  # a word, not a path: say which names there are
+        raise DataError(f"a data set must exist, but there is no file or folder {source}.")
+    if path.suffix.lower() != ".npz":
+        raise DataError(f"a data set of your own must be an .npz file or a folder of class folders, but got {source}.")
+    return from_npz(path, layout)
+
+
+def _pixels(raw: RawData) -> list[Pixels]:
+    """The images of the source, ``[n, channels, height, width]``: those to split, and its own test set."""
+    pixels = [to_channels_first(raw.train.images, raw.layout, raw.train.place)]
+    check_pixels(pixels[0], raw.train.place)
+    if raw.test is None:
+        return pixels
+    # The training images decide the order of the axes: a shape may be clear in one and open in the other.
+    order = raw.layout
+    if order is None and raw.train.images.ndim == raw.test.images.ndim == 4:
+        order = "NCHW" if pixels[0].shape == raw.train.images.shape else "NHWC"
+    pixels.append(to_channels_first(raw.test.images, order, raw.test.place))
+    check_pixels(pixels[1], raw.test.place)
+    if pixels[0].shape[1:] != pixels[1].shape[1:]:
+        raise DataError(
+            "training and test images must have one shape [channels, height, width], "
+            f"but have {pixels[0].shape[1:]} and {pixels[1].shape[1:]}."
+        )
+    if (pixels[0].dtype == np.uint8) != (pixels[1].dtype == np.uint8):
+        raise DataError(
+            f"training and test images must both be bytes or both not, but are {pixels[0].dtype} and {pixels[1].dtype}."
+        )
+    return pixels
+
+
+def _split(
+    labels: list[Indices],
+    class_names: tuple[str, ...],
+    seed: int,
+    validation_fraction: float,
+    test_fraction: float,
+) -> dict[str, Indices]:
+    """The rows of each split, counted in the array that holds them."""
+    if len(labels) == 2:
+        rest, test = np.arange(len(labels[0])), np.arange(len(labels[1]))
+    else:
+        rest, test = hold_out(labels[0], test_fraction, seed=seed, role="test", class_names=class_names, min_kept=2)
+    kept, cut = hold_out(labels[0][rest], validation_fraction, seed=seed, role="validation", class_names=class_names)
+    return {"train": rest[kept], "validation": rest[cut], "test": test}
+
+
+def _reduce(rows: Indices, labels: Indices, count: int, option: str, role: str, seed: int, num_classes: int) -> Indices:
+    """A stratified choice of ``count`` of the rows."""
+    if count > len(rows):
+        raise DataError(f"{option} must be at most the {len(rows)} images of the {role} split, but got {count}.")
+    if role == "train" and count < num_classes:
+        raise DataError(f"{option} must be at least the {num_classes} classes, but got {count}.")
+    if count == len(rows):
+        return rows
+    every_class = role == "train"
+    return rows[subset(labels[rows], count, seed=seed, role=role, num_classes=num_classes, every_class=every_class)]
+
+
+def _pooled_size(pixels: Pixels, wanted: tuple[int, int] | None) -> tuple[int, int]:
+    height, width = pixels.shape[2:]
+    if wanted is None:
+        return height, width
+    if wanted[0] > height or wanted[1] > width:
+        raise DataError(
+            f"image_size must be at most the {height} x {width} of the images, but got {wanted[0]} x {wanted[1]}."
+        )
+    return wanted
+
+
+def _height_and_width(image_size: Any) -> tuple[int, int]:
+    sides = tuple(image_size) if isinstance(image_size, (tuple, list)) else (image_size, image_size)
+    if len(sides) != 2:
+        raise DataError(f"image_size must be one number or a height and a width, but got {image_size!r}.")
+    return _count("image_size", sides[0]), _count("image_size", sides[1])
+
+
+def _count(option: str, value: SupportsIndex) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise DataError(f"{option} must be a whole number of at least 1, but got {value!r}.")
+    return number

@@ -1,0 +1,103 @@
+"""From pixels to what a network reads: averaged to the wanted size, standardised by the training split.
+
+Every sum runs in float64 in a fixed order, and everything else is element by element, so that the result, and with
+it the fingerprint of the data set, has the same bits on every platform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ramet.data.splits import Indices
+
+Pixels: TypeAlias = npt.NDArray[Any]
+"""Images as the source gave them, ``[n, channels, height, width]``, of any real dtype."""
+
+_ROWS = 512  # images converted at a time: whole sets would need float64 copies of gigabytes
+
+
+def average_pool(images: npt.NDArray[np.float64], size: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """Adaptive average pooling: output row i is the mean of input rows floor(i H / h) to ceil((i + 1) H / h).
+
+    Args:
+        images: ``[n, channels, height, width]``.
+        size: The wanted height and width, at most those of the images.
+
+    Returns:
+        ``[n, channels, *size]``, the same as ``torch.nn.functional.adaptive_avg_pool2d``.
+    """
+    for axis, wanted in ((2, size[0]), (3, size[1])):
+        length = images.shape[axis]
+        if wanted == length:
+            continue
+        starts = np.arange(wanted) * length // wanted
+        ends = -(-(np.arange(1, wanted + 1) * length) // wanted)
+        zero = np.zeros_like(np.take(images, [0], axis))
+        sums = np.concatenate([zero, np.cumsum(images, axis)], axis)  # one longer than the axis
+        windows = (ends - starts).reshape([-1 if i == axis else 1 for i in range(4)])
+        images = (np.take(sums, ends, axis) - np.take(sums, starts, axis)) / windows
+    return images
+
+
+def channel_statistics(
+    pixels: Pixels, rows: Indices, size: tuple[int, int]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean and standard deviation of each channel over the given rows, after pooling.
+
+    A channel that is constant has the deviation 1, so that it becomes zero instead of dividing by zero.
+
+    Returns:
+        Two arrays of shape ``[channels]``.
+    """
+    count = len(rows) * size[0] * size[1]
+    mean = _channel_sums(pixels, rows, size, np.zeros(pixels.shape[1]), power=1) / count
+    deviation = np.sqrt(_channel_sums(pixels, rows, size, mean, power=2) / count)
+    # Rounding leaves a constant channel a deviation near 1e-16 of its mean; float32 cannot tell 1e-7 apart.
+    constant = deviation <= 1e-7 * np.abs(mean)
+    return mean, np.where(constant, 1.0, deviation)
+
+
+def standardise(
+    pixels: Pixels,
+    rows: Indices,
+    size: tuple[int, int],
+    mean: npt.NDArray[np.float64],
+    deviation: npt.NDArray[np.float64],
+) -> Tensor:
+    """The given rows, pooled, less the mean and divided by the deviation of each channel.
+
+    Returns:
+        float32 ``[len(rows), channels, *size]``.
+    """
+    out = np.empty((len(rows), pixels.shape[1], *size), dtype=np.float32)
+    shift, scale = mean[:, None, None], deviation[:, None, None]
+    start = 0
+    for block in _blocks(pixels, rows, size):
+        out[start : start + len(block)] = (block - shift) / scale
+        start += len(block)
+    return torch.from_numpy(out)
+
+
+def _blocks(pixels: Pixels, rows: Indices, size: tuple[int, int]) -> Iterator[npt.NDArray[np.float64]]:
+    for start in range(0, len(rows), _ROWS):
+        block = np.ascontiguousarray(pixels[rows[start : start + _ROWS]], dtype=np.float64)
+        if pixels.dtype == np.uint8:
+            block /= 255
+        yield average_pool(block, size)
+
+
+def _channel_sums(
+    pixels: Pixels, rows: Indices, size: tuple[int, int], centre: npt.NDArray[np.float64], *, power: int
+) -> npt.NDArray[np.float64]:
+    total = np.zeros((pixels.shape[1], *size))
+    for block in _blocks(pixels, rows, size):
+        # Adding along the first axis is image after image on every platform; fsum is exact in any order.
+        total += np.add.reduce((block - centre[:, None, None]) ** power, axis=0)
+    return np.array([math.fsum(channel.ravel()) for channel in total])

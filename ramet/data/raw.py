@@ -1,0 +1,87 @@
+"""What a reader hands over: images and labels as the source has them, before anything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy.typing as npt
+
+from ramet.errors import DataError
+
+Array: TypeAlias = npt.NDArray[Any]
+Layout: TypeAlias = Literal["NHWC", "NCHW", "NHW"]
+"""The order of an image array's axes: number, height, width, channels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Images in any layout and dtype, and a label for each.
+
+    Attributes:
+        images: ``[n, ...]``, as the source has them.
+        labels: ``[n]``, integers, strings or whole floats.
+        place: What an error calls them, such as ``x_train of letters.npz``.
+    """
+
+    images: Array
+    labels: Array
+    place: str
+
+
+@dataclass(frozen=True, eq=False)
+class RawData:
+    """A source as it was read.
+
+    Attributes:
+        name: What the data set will be called.
+        train: Everything that may be split.
+        test: The source's own test set, where it has one.
+        layout: The order of the axes where the format fixes it; None lets the shape decide.
+        class_names: Where the format fixes the classes: labels must then be integers below their number.
+        class_groups: The superclass of each class, where there is one.
+        notes: What a reader of results should know.
+    """
+
+    name: str
+    train: Labelled
+    test: Labelled | None = None
+    layout: Layout | None = None
+    class_names: tuple[str, ...] | None = None
+    class_groups: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def require_file(path: Path) -> None:
+    """Refuse a path that is not a readable file with something in it.
+
+    Raises:
+        DataError: If nothing is there, or a folder, or an empty file.
+    """
+    _look(path, lambda: path.stat())
+    if path.is_dir():
+        raise DataError(f"a data file must be a file, but {path} is a folder.")
+    if path.stat().st_size == 0:
+        raise DataError(f"a data file must not be empty, but {path} has 0 bytes.")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a data file.
+
+    Raises:
+        DataError: If it is missing, a folder, empty or not readable.
+    """
+    require_file(path)
+    content: bytes = _look(path, path.read_bytes)
+    return content
+
+
+def _look(path: Path, action: Callable[[], Any]) -> Any:
+    try:
+        return action()
+    except FileNotFoundError as error:
+        raise DataError(f"a data file must exist, but there is no {path}.") from error
+    except OSError as error:
+        raise DataError(f"a data file must be readable, but {path} is not: {error.strerror}.") from error

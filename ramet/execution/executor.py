@@ -1,0 +1,102 @@
+"""The seam behind which tasks run: what every executor promises, and what one has to provide."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+from ramet.errors import ConfigError
+from ramet.execution.tasks import Task
+from ramet.progress import progress
+
+
+@dataclass(frozen=True)
+class Done:
+    """A task's result."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why a task has no result, after all the attempts it had."""
+
+    error: BaseException
+
+
+Outcome: TypeAlias = Done | Failed
+
+
+class Executor(ABC):
+    """Runs independent tasks and gives their results as they arrive.
+
+    What holds for every executor, and what ``ramet.testing.executors`` checks:
+
+    - Results are the same bits whichever executor ran the tasks: each task runs with the same number of threads, with
+      torch's, NumPy's and Python's global generators seeded from its key, and with gradients enabled.
+    - Every task gives exactly one result; results come in any order, as soon as they are there.
+    - The context reaches each worker once, and no more tasks are under way than workers can soon begin.
+    - A worker that dies is replaced and its task run again; a task that fails ends the run with its own exception.
+    - Closing the iterator ends all work at once and leaves no process behind.
+
+    A new executor provides :meth:`_stream`.
+    """
+
+    @final
+    def run(
+        self, tasks: Sequence[Task], context: object = None, *, label: str = "running tasks"
+    ) -> Iterator[tuple[Task, Any]]:
+        """Run all tasks.
+
+        Args:
+            tasks: What to run; keys are unique.
+            context: What every task is given first, such as the data. It must pickle, and no task may change it.
+            label: What the progress bar says; an empty label shows no bar.
+
+        Returns:
+            An iterator over the tasks and their results. Work is done while it is being iterated; close it to stop.
+
+        Raises:
+            ConfigError: If two tasks have one key, before anything runs.
+            RunError: If the workers of a task died in each of its attempts.
+            Exception: What a task raised, of the type it had there; a worker's traceback is the cause.
+        """
+        keys: set[str] = set()
+        for task in tasks:
+            if task.key in keys:
+                raise ConfigError(f"tasks that run together must have different keys, but {task.key!r} occurs twice.")
+            keys.add(task.key)
+        return self._run(tasks, context, label)
+
+    def _run(self, tasks: Sequence[Task], context: object, label: str) -> Iterator[tuple[Task, Any]]:
+        done = 0.0
+        running: dict[str, float] = {}
+        with progress(label, total=sum(task.cost for task in tasks)) as bar:
+
+            def on_pulse(task: Task, fraction: float) -> None:
+                running[task.key] = fraction * task.cost
+                bar.set(done + sum(running.values()))
+
+            with closing(self._stream(tasks, context, on_pulse)) as stream:
+                for task, outcome in stream:
+                    if isinstance(outcome, Failed):
+                        raise outcome.error
+                    running.pop(task.key, None)
+                    done += task.cost
+                    bar.set(done + sum(running.values()))
+                    yield task, outcome.value
+
+    @abstractmethod
+    def _stream(
+        self, tasks: Sequence[Task], context: object, on_pulse: Callable[[Task, float], None]
+    ) -> Generator[tuple[Task, Outcome], None, None]:
+        """Run all tasks and yield each once with its outcome; when closed, end what is under way.
+
+        Args:
+            tasks: Tasks with different keys, perhaps none.
+            context: The first argument of every task.
+            on_pulse: To be called, in the thread that iterates, with what a running task says through ``pulse``.
+        """

@@ -1,0 +1,88 @@
+"""The settings of a process that change the last bits of a result, made the same wherever a task runs."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ramet.errors import ConfigError
+from ramet.seeding import derive_seed, seeded_globally
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The caller's settings of torch, taken along to the workers.
+
+    A user who asks for deterministic algorithms or flushes denormals does so in the driver; a worker that did not
+    would give other bits than the same task inline.
+    """
+
+    default_dtype: torch.dtype
+    deterministic: bool
+    deterministic_warn_only: bool
+    flush_denormal: bool
+    mkldnn: bool
+
+    @classmethod
+    def of_this_process(cls) -> Numerics:
+        """The settings as they are now."""
+        denormal = torch.tensor(1e-310, dtype=torch.float64)  # torch can set the flag, but not tell it.
+        return cls(
+            default_dtype=torch.get_default_dtype(),
+            deterministic=torch.are_deterministic_algorithms_enabled(),
+            deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
+            flush_denormal=(denormal * 2).item() == 0.0,
+            mkldnn=bool(torch.backends.mkldnn.enabled),
+        )
+
+    def apply(self) -> None:
+        """Give this process the same settings."""
+        torch.set_default_dtype(self.default_dtype)
+        torch.use_deterministic_algorithms(self.deterministic, warn_only=self.deterministic_warn_only)
+        torch.set_flush_denormal(self.flush_denormal)
+        torch.backends.mkldnn.set_flags(self.mkldnn)  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def settled(key: str, threads: int) -> Iterator[None]:
+    """Run a block as every executor runs a task, and put everything back afterwards.
+
+    Sums are split by the number of threads, so that number is part of the result. Modules and dropout draw from the
+    global generators, so these start from the key of the task.
+
+    Args:
+        key: The key of the task.
+        threads: The number of threads that torch may use.
+    """
+    seed = derive_seed(0, "task", key)
+    threads_before = torch.get_num_threads()
+    python_before = random.getstate()
+    numpy_before = np.random.get_state()
+    try:
+        if threads_before != threads:
+            torch.set_num_threads(threads)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        with seeded_globally(0, "task", key), torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        np.random.set_state(numpy_before)
+        random.setstate(python_before)
+        if threads_before != threads:
+            torch.set_num_threads(threads_before)
+
+
+def check_threads(threads: int) -> int:
+    """The number of threads of a task, if it is one.
+
+    Raises:
+        ConfigError: If it is not a positive integer.
+    """
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ConfigError(f"the number of threads of a task must be at least 1, but got {threads!r}.")
+    return threads

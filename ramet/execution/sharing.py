@@ -1,0 +1,94 @@
+"""The context of tasks on its way to worker processes: pickled once, its tensors in shared memory.
+
+All tensors lie in one piece of shared memory, because each piece costs a file descriptor and a model has more tensors
+than a process may have files open.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ramet.errors import RunError
+
+_ALIGNMENT = 64  # torch's own; some kernels give other bits for other alignments.
+
+
+@dataclass(frozen=True)
+class SharedContext:
+    """A context that worker processes can open, as often as workers are started."""
+
+    data: bytes
+    memory: Tensor  # [bytes], uint8, shared
+
+    @classmethod
+    def of(cls, context: object) -> SharedContext:
+        """Put a context into shared memory; later changes of the original do not reach the workers.
+
+        Raises:
+            RunError: If there is too little shared memory.
+            Exception: What pickling raises for a context that cannot be pickled.
+        """
+        stream = io.BytesIO()
+        pickler = _Pickler(stream)
+        pickler.dump(context)
+        try:
+            memory = torch.empty(pickler.size, dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            raise RunError(
+                f"worker processes need {pickler.size} bytes of shared memory for their data, but: {error}"
+            ) from error
+        for storage, offset in pickler.storages.values():
+            memory[offset : offset + storage.nbytes()] = torch.tensor([], dtype=torch.uint8).set_(storage)
+        return cls(stream.getvalue(), memory)
+
+    def open(self) -> Any:
+        """The context; its tensors are views of the shared memory."""
+        return _Unpickler(io.BytesIO(self.data), self.memory).load()
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves dense tensors of the CPU out of the pickle, and notes where in the memory each storage goes."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
+        self.storages: dict[int, tuple[torch.UntypedStorage, int]] = {}
+        self.size = 0
+
+    def persistent_id(self, item: object) -> Any:
+        # Subclasses (parameters among them) pickle themselves, and their data comes back here as a plain tensor.
+        if type(item) is not Tensor or item.device.type != "cpu" or item.layout != torch.strided:
+            return None
+        if item.is_quantized or item.is_conj() or item.is_neg() or item.grad_fn is not None or item.__dict__:
+            return None
+        storage = item.untyped_storage()
+        if storage.data_ptr() not in self.storages:
+            self.storages[storage.data_ptr()] = (storage, self.size)
+            self.size += -(-storage.nbytes() // _ALIGNMENT) * _ALIGNMENT
+        offset = self.storages[storage.data_ptr()][1]
+        return (
+            offset,
+            storage.nbytes(),
+            item.dtype,
+            item.storage_offset(),
+            item.shape,
+            item.stride(),
+            item.requires_grad,
+        )
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, stream: io.BytesIO, memory: Tensor) -> None:
+        super().__init__(stream)
+        self._memory = memory
+
+    def persistent_load(self, where: Any) -> Tensor:
+        offset, num_bytes, dtype, storage_offset, shape, stride, requires_grad = where
+        flat = self._memory[offset : offset + num_bytes].view(dtype)
+        tensor = flat.as_strided(shape, stride, flat.storage_offset() + storage_offset)
+        return tensor.requires_grad_(requires_grad)

@@ -1,0 +1,150 @@
+"""A progress bar with the time left, on standard error, for work that takes longer than two seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task, TaskID
+
+_SECONDS_BEFORE_SHOWN = 2.0
+
+
+class Bar:
+    """How far one piece of work is; made by :func:`progress`."""
+
+    def __init__(self, label: str, total: float, completed: float) -> None:
+        self.label = label
+        self.total = total
+        self.start = completed
+        self.completed = completed
+        self.started_at = time.monotonic()
+        self.line: TaskID | None = None
+
+    def advance(self, amount: float = 1.0) -> None:
+        """Say that more is done."""
+        self.set(self.completed + amount)
+
+    def set(self, completed: float) -> None:
+        """Say how much is done in all."""
+        self.completed = min(completed, self.total)
+        _screen.refresh(self)
+
+    def time_left(self) -> str:
+        """The time left as text, from the mean pace since the start of the bar; what was done before does not count."""
+        done = self.completed - self.start
+        if done <= 0:
+            return "-:--:--"
+        return format_seconds((time.monotonic() - self.started_at) * (self.total - self.completed) / done)
+
+
+@contextlib.contextmanager
+def progress(label: str, total: float, completed: float = 0.0) -> Iterator[Bar]:
+    """Show a bar while the block runs, once it has run for two seconds and if standard error is a terminal.
+
+    Bars may be nested; each has a line. They vanish when they are done.
+
+    Args:
+        label: What is being done, such as ``"training children"``; an empty label shows nothing.
+        total: How much there is to do, in any unit.
+        completed: How much of it an earlier, interrupted run has done already.
+
+    >>> with progress("counting", total=3) as bar:
+    ...     for _ in range(3):
+    ...         bar.advance()
+    >>> bar.completed
+    3.0
+    """
+    bar = Bar(label, total, completed)
+    if not label or not sys.stderr.isatty():
+        yield bar
+        return
+    _screen.add(bar)
+    try:
+        yield bar
+    finally:
+        _screen.remove(bar)
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration as hours, minutes and seconds.
+
+    >>> format_seconds(3725.4)
+    '1:02:05'
+    """
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}"
+
+
+class _Screen:
+    """The lines of all bars on the terminal; the terminal has room for one display at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._bars: list[Bar] = []
+        self._display: Progress | None = None
+
+    def add(self, bar: Bar) -> None:
+        with self._lock:
+            self._bars.append(bar)
+        # A thread, because a block that says nothing for its first minute is to have its bar all the same.
+        timer = threading.Timer(_SECONDS_BEFORE_SHOWN, self._show, [bar])
+        timer.daemon = True
+        timer.start()
+
+    def remove(self, bar: Bar) -> None:
+        with self._lock:
+            self._bars.remove(bar)
+            if self._display is not None and bar.line is not None:
+                self._display.remove_task(bar.line)
+                bar.line = None
+            if self._display is not None and not any(other.line is not None for other in self._bars):
+                self._display.stop()
+                self._display = None
+
+    def refresh(self, bar: Bar) -> None:
+        with self._lock:
+            if self._display is not None and bar.line is not None:
+                self._display.update(bar.line, completed=bar.completed)
+
+    def _show(self, bar: Bar) -> None:
+        with self._lock:
+            if bar not in self._bars:
+                return
+            if self._display is None:
+                self._display = _make_display()
+                self._display.start()
+            bar.line = self._display.add_task(bar.label, total=bar.total, completed=bar.completed, bar=bar)  # type: ignore[arg-type]
+
+
+def _make_display() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+    from rich.text import Text
+
+    class TimeLeft(ProgressColumn):
+        """The time left; rich's own column forgets what is older than half a minute, which is one task of ours."""
+
+        def render(self, task: Task) -> Text:
+            bar: Bar = task.fields["bar"]
+            return Text(f"{bar.time_left()} left", style="progress.remaining")
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeLeft(),
+        console=Console(stderr=True),
+        transient=True,
+        refresh_per_second=4,
+        redirect_stdout=False,  # Standard output carries results, and must not be drawn on standard error.
+    )
+
+
+_screen = _Screen()

@@ -1,0 +1,252 @@
+"""From scores to figures: everything a diagnosis says, computed from arrays alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
+from ramet.ranking.metrics import (
+    Floats,
+    kept_best,
+    rank_correlations,
+    ranks,
+    reliability_of_mean,
+    stability,
+    top_n_rank,
+)
+from ramet.seeding import numpy_generator
+from ramet.sharing import mean_change
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """All that was measured of the children of a space.
+
+    Args:
+        names: the children's names.
+        epochs: after each of the last epochs, shape [instances, epochs, children].
+        steps: after each of the last mini-batches, shape [instances, steps, children].
+        trained: the child trained in each of these mini-batches, as a place in ``names``, or -1; [instances, steps].
+        reestimated: with batch-norm statistics re-estimated for each child, shape [instances, children].
+        params: the number of parameters of each child, shape [children].
+        flops: the multiply-adds of each child, shape [children].
+        truth: shape [seeds, children], or none.
+        fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [points, children], or none.
+        fine_tune_after: shape [points].
+    """
+
+    names: list[str]
+    epochs: Floats
+    steps: Floats
+    trained: np.ndarray[Any, np.dtype[np.intp]]
+    reestimated: Floats
+    params: Floats
+    flops: Floats
+    truth: Floats | None = None
+    fine_tuned: Floats | None = None
+    fine_tune_after: list[int] = field(default_factory=list)
+
+
+def analyse(scores: Scores, *, seed: int = 0) -> Json:
+    """Every figure of the diagnosis, with intervals, as JSON values.
+
+    A ranking's *last* scores are those after the last mini-batch, its *averaged* ones the mean over the last
+    mini-batches.
+    """
+    result: Json = {
+        "children": scores.names,
+        "instances": int(scores.steps.shape[0]),
+        "stability": _stabilities(scores),
+        "accuracy": _accuracies(scores),
+        "trained_is_best": _trained_ranks(scores),
+        "ranks": _rank_distributions(scores),
+        "disturbance": _disturbance(scores),
+    }
+    if scores.truth is not None:
+        result["truth"] = _truth(scores.truth)
+        result["correlation"] = _correlations(scores, seed)
+        result["over_time"] = _over_time(scores)
+        result["top"] = _top(scores)
+        result["pruning"] = _pruning(scores)
+    return result
+
+
+def rankings(scores: Scores) -> dict[str, Floats]:
+    """The rankings that a user could go by, each of shape [rankings, children], by a name that says what was done."""
+    mean = scores.steps.mean(axis=1)  # [instances, children]
+    named = {
+        "last": scores.steps[:, -1],
+        "averaged": mean,
+        "reestimated": scores.reestimated,
+        "averaged over instances": mean.mean(axis=0, keepdims=True),
+    }
+    if scores.epochs.shape[1] > 1:
+        named["averaged over epochs"] = scores.epochs.mean(axis=1)
+    if scores.fine_tuned is not None:
+        named["fine-tuned"] = scores.fine_tuned[-1:]
+    named["parameters"] = scores.params[None]
+    named["flops"] = scores.flops[None]
+    return named
+
+
+def _stabilities(scores: Scores) -> Json:
+    def row(values: Floats) -> Json | None:
+        return stability(values)._asdict() if len(values) > 1 else None
+
+    epochs = [stability(instance).mean for instance in scores.epochs] if scores.epochs.shape[1] > 1 else []
+    steps = [stability(instance).mean for instance in scores.steps] if scores.steps.shape[1] > 1 else []
+    return {
+        "instances": row(scores.steps[:, -1]),
+        "instances_averaged": row(scores.steps.mean(axis=1)),
+        "instances_reestimated": row(scores.reestimated),
+        "epochs": float(np.median(epochs)) if epochs else None,
+        "steps": float(np.median(steps)) if steps else None,
+        "truth": row(scores.truth) if scores.truth is not None else None,
+    }
+
+
+def _accuracies(scores: Scores) -> Json:
+    mean = scores.steps.mean(axis=(0, 1))
+    return {
+        "mean": float(mean.mean()),
+        "spread_of_children": float(mean.std()),
+        "spread_over_steps": float(scores.steps.std(axis=1).mean()),
+        "spread_over_instances": float(scores.steps[:, -1].std(axis=0).mean()),
+        "last": scores.steps[:, -1].tolist(),
+        "averaged": scores.steps.mean(axis=1).tolist(),
+        "reestimated": scores.reestimated.tolist(),
+    }
+
+
+def _trained_ranks(scores: Scores) -> Json:
+    """The rank of the child that has just been trained: *Deeper insights*, Figure 5."""
+    instance, step = np.nonzero(scores.trained >= 0)
+    if len(instance) == 0:
+        return {"steps": 0}
+    own = ranks(scores.steps)[instance, step, scores.trained[instance, step]]
+    num_children = scores.steps.shape[-1]
+    return {
+        "steps": len(own),
+        "median_rank": float(np.median(own)),
+        "share_in_best_quarter": float((own <= max(1, num_children / 4)).mean()),
+        "share_best": float((own <= 1.5).mean()),
+    }
+
+
+def _rank_distributions(scores: Scores) -> Json:
+    """The distribution of each child's rank over instances and over the last epochs: *Deeper insights*, Figure 3."""
+    over_instances = ranks(scores.steps[:, -1])  # [instances, children]
+    over_epochs = ranks(scores.epochs[0])  # [epochs, children]
+    return {"over_instances": over_instances.T.tolist(), "over_epochs": over_epochs.T.tolist()}
+
+
+def _disturbance(scores: Scores) -> Json | None:
+    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained ones."""
+    num_instances, num_steps, num_children = scores.steps.shape
+    if num_steps < 2 or (scores.trained < 0).any():
+        return None
+    change = np.concatenate(np.diff(scores.steps, axis=1))  # [instances * (steps - 1), children]
+    trained = np.concatenate(scores.trained[:, 1:])
+    matrix = mean_change(change, trained, num_children)
+    own = change[np.arange(len(change)), trained]
+    others = (change.sum() - own.sum()) / (change.size - own.size)
+    return {
+        "matrix": [[None if np.isnan(value) else float(value) for value in row] for row in matrix],
+        "own": float(own.mean()),
+        "others": float(others),
+    }
+
+
+def _truth(truth: Floats) -> Json:
+    single = stability(truth).mean if len(truth) > 1 else None
+    halves = None
+    if len(truth) > 1:
+        half = len(truth) // 2
+        halves = float(rank_correlations(truth[:half].mean(axis=0)[None], truth[half:].mean(axis=0)[None])[0, 0])
+    mean = truth.mean(axis=0)
+    return {
+        "seeds": len(truth),
+        "mean": mean.tolist(),
+        "deviation": truth.std(axis=0, ddof=1).tolist() if len(truth) > 1 else None,
+        "reliability_of_one_seed": single,
+        "reliability_of_halves": halves,
+        "reliability_of_mean": None if single is None else reliability_of_mean(single, len(truth)),
+        "spread": float(mean.std()),
+        "noise": float(truth.std(axis=0, ddof=1).mean()) if len(truth) > 1 else None,
+    }
+
+
+def _correlations(scores: Scores, seed: int) -> Json:
+    """GT-Tau of every ranking, with its interval, and its gain over the last scores and over the parameter count."""
+    assert scores.truth is not None
+    truth = scores.truth.mean(axis=0)
+    named = rankings(scores)
+    table = {}
+    for name, values in named.items():
+        arguments = {"generator": numpy_generator(seed, "bootstrap", name)}
+        entry = {"tau": asdict(correlation_interval(values, truth, **arguments))}
+        entry["per_ranking"] = rank_correlations(values, truth[None])[:, 0].tolist()
+        if name != "last":
+            entry["gain_over_last"] = asdict(correlation_gain_interval(values, named["last"], truth, **arguments))
+        for trivial in ("parameters", "flops"):
+            if name not in ("parameters", "flops"):
+                gain = correlation_gain_interval(values, named[trivial], truth, **arguments)
+                entry[f"gain_over_{trivial}"] = asdict(gain)
+        table[name] = entry
+    return table
+
+
+def _over_time(scores: Scores) -> Json:
+    """GT-Tau after each of the last mini-batches and epochs; GT-Tau-Mean-k and -Std-k; the fine-tuning curve."""
+    assert scores.truth is not None
+    truth = scores.truth.mean(axis=0)[None]
+    steps = np.stack([rank_correlations(instance, truth)[:, 0] for instance in scores.steps])
+    epochs = np.stack([rank_correlations(instance, truth)[:, 0] for instance in scores.epochs])
+    tuned = None if scores.fine_tuned is None else rank_correlations(scores.fine_tuned, truth)[:, 0].tolist()
+    return {
+        "steps": steps.tolist(),
+        "epochs": epochs.tolist(),
+        "mean_over_steps": float(steps.mean()),
+        "deviation_over_steps": float(steps.std(axis=1).mean()),
+        "mean_over_epochs": float(epochs.mean()),
+        "deviation_over_epochs": float(epochs.std(axis=1).mean()),
+        "averaging_last": _averaging_curve(scores.steps, truth),
+        "fine_tuned": tuned,
+        "fine_tuned_after": scores.fine_tune_after,
+    }
+
+
+def _averaging_curve(steps: Floats, truth: Floats) -> Json:
+    """GT-Tau of the mean of the last k evaluations, for k in powers of two."""
+    counts = [2**power for power in range(12) if 2**power <= steps.shape[1]]
+    if counts[-1] != steps.shape[1]:
+        counts.append(steps.shape[1])
+    taus = [float(rank_correlations(steps[:, -count:].mean(axis=1), truth).mean()) for count in counts]
+    return {"evaluations": counts, "tau": taus}
+
+
+def _top(scores: Scores) -> Json:
+    assert scores.truth is not None
+    truth = scores.truth.mean(axis=0)
+    table = {}
+    for name, values in rankings(scores).items():
+        table[name] = {
+            f"top_{n}": float(np.mean([top_n_rank(ranking, truth, n) for ranking in values]))
+            for n in (1, 3, 5)
+            if n <= len(truth)
+        }
+    return table
+
+
+def _pruning(scores: Scores) -> Json:
+    assert scores.truth is not None
+    truth = scores.truth.mean(axis=0)
+    return {
+        name: float(np.mean([kept_best(ranking, truth) for ranking in values]))
+        for name, values in rankings(scores).items()
+    }

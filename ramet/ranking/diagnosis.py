@@ -1,0 +1,369 @@
+"""The diagnosis: train the instances and the truth, score, analyse, and say how far the ranking can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ramet.costs import count_flops, count_parameters
+from ramet.errors import ConfigError
+from ramet.execution import Executor, Task
+from ramet.ranking.alone import train_alone
+from ramet.ranking.analysis import Json, Scores, analyse
+from ramet.ranking.bench import Bench
+from ramet.ranking.fine_tuning import fine_tune_result
+from ramet.ranking.instance import load_network, train_instance
+from ramet.ranking.metrics import rank_correlations
+from ramet.ranking.plan import Plan, parse_variation
+from ramet.ranking.recommendation import recommend
+from ramet.ranking.truth import Truth, TruthCache, read_table
+from ramet.runs import Run
+from ramet.seeding import derive_seed, torch_generator
+from ramet.sharing import Groups, Sharing, affinity_groups, gradient_affinity
+
+CHILDREN_A_TASK = 8
+"""Children that one fine-tuning task takes: few enough to keep all workers busy, enough to load a snapshot rarely."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One diagnosis under way: everything it needs, and where it writes.
+
+    Args:
+        bench: the space, the data and the settings.
+        plan: what is done.
+        run: the run directory, which makes the diagnosis resumable.
+        executor: where the trainings run.
+        cache: the folder in which the truth is kept across runs.
+    """
+
+    bench: Bench
+    plan: Plan
+    run: Run
+    executor: Executor
+    cache: Path
+
+    def __call__(self) -> Json:
+        """Do what is not done yet, and give the result: figures, words, and what they rest on."""
+        self.plan.check(self.bench.space)
+        scored = self.plan.scored(self.bench.space)
+        known = self._known_truth(scored)
+        groups = self._groups()
+        self._finish([*self._instance_tasks(groups, scored), *known.missing_tasks()])
+        self._finish(self._fine_tuning_tasks(groups, scored))
+        result = self._analyse(groups, scored, known.collect())
+        self.run.records.append("result", **result)
+        return result
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+
+    def _finish(self, tasks: Iterable[Task]) -> None:
+        """Run the tasks whose result is not recorded yet, and record each result when it arrives."""
+        waiting = [task for task in tasks if task.key not in self.run.records]
+        for task, result in self.executor.run(waiting, self.bench):
+            self.run.records.append(task.key, **result)
+            if task.function is train_alone:
+                TruthCache(self.cache, self.bench).put(**_truth_place(task.key), result=result)
+
+    def _instance_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
+        """A task for each group of each instance of each variation."""
+        tasks = []
+        for variation in ("", *self.plan.also):
+            overrides, bn_momentum = _overrides(variation)
+            for instance in range(self.plan.instances):
+                for group, children in enumerate(groups):
+                    key = instance_key(variation, instance, group)
+                    arguments = {
+                        **self._network_arguments(instance, group, groups),
+                        "name": key,
+                        "scored": list(children) if len(groups) > 1 else list(scored),
+                        "order": self.plan.order,
+                        "order_seed": self._seed("order", instance, group),
+                        "batches_seed": self._seed("batches", instance, group),
+                        "last_epochs": min(self.plan.last_epochs, self.bench.settings.epochs),
+                        "last_steps": self.plan.last_steps,
+                        "overrides": overrides,
+                        "bn_momentum": bn_momentum,
+                    }
+                    tasks.append(Task(key, train_instance, arguments, cost=self._cost()))
+        return tasks
+
+    def _fine_tuning_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
+        """Fine-tuning of every scored child from the first instance, some children a task."""
+        if self.plan.fine_tune_steps == 0:
+            return []
+        settings = self.bench.settings
+        learning_rate = self.plan.fine_tune_learning_rate or settings.final_learning_rate
+        if learning_rate <= 0:
+            raise ConfigError("fine-tuning needs a positive learning rate, but the settings' final one is 0.")
+        tasks = []
+        for group, children in enumerate(groups):
+            members = list(children) if len(groups) > 1 else list(scored)
+            for first in range(0, len(members), CHILDREN_A_TASK):
+                key = f"fine-tuning/group-{group}/part-{first // CHILDREN_A_TASK}"
+                arguments = {
+                    **self._network_arguments(0, group, groups),
+                    "name": instance_key("", 0, group),
+                    "indices": members[first : first + CHILDREN_A_TASK],
+                    "seed": self._seed("fine-tuning"),
+                    "score_after": fine_tuning_points(self.plan.fine_tune_steps),
+                    "learning_rate": learning_rate,
+                }
+                tasks.append(Task(key, fine_tune_result, arguments, cost=self._cost() / 20))
+        return tasks
+
+    def _network_arguments(self, instance: int, group: int, groups: Groups) -> Json:
+        """What decides which weights an instance starts from."""
+        return {
+            "trained": list(groups[group]) if len(groups) > 1 else None,
+            "num_shared_cells": Sharing.parse(self.plan.sharing).num_shared_cells,
+            "weights_seed": self._seed("weights", instance, group),
+        }
+
+    def _seed(self, role: str, instance: int = 0, group: int = 0) -> int:
+        """The seed of one role; instances differ in what the plan varies, and share the rest."""
+        varies = {"weights": ("weights",), "order": ("order",), "both": ("weights", "order", "batches")}
+        return derive_seed(self.plan.seed, role, instance if role in varies[self.plan.varied] else 0, group)
+
+    def _cost(self) -> float:
+        """The cost of a supernet, in trainings of one child: the same number of steps, and the scores near the end."""
+        return 1.0 + 0.02 * self.plan.last_steps
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def _groups(self) -> Groups:
+        """The groups of children; by interference, they follow from a supernet that is trained first."""
+        space, sharing = self.bench.space, Sharing.parse(self.plan.sharing)
+        if sharing.num_groups == 1:
+            return (tuple(range(len(space))) if self.plan.children is None else (),)
+        if not sharing.measured:
+            return sharing.groups(len(space), self.plan.seed)
+        if "groups" not in self.run.records:
+            pilot = Task(
+                "pilot",
+                train_instance,
+                {
+                    "name": "pilot",
+                    "trained": None,
+                    "scored": [0, 1],
+                    "order": self.plan.order,
+                    "num_shared_cells": None,
+                    "weights_seed": self._seed("pilot-weights"),
+                    "order_seed": self._seed("pilot-order"),
+                    "batches_seed": self._seed("pilot-batches"),
+                    "last_epochs": 1,
+                    "last_steps": 1,
+                },
+            )
+            self._finish([pilot])
+            network = load_network(self.bench, "pilot", self._seed("pilot-weights"), None, None)
+            affinity = gradient_affinity(network, list(space), *self._affinity_sample())
+            groups = affinity_groups(affinity, sharing.num_groups)
+            self.run.records.append("groups", groups=[list(group) for group in groups], affinity=affinity.tolist())
+        return tuple(tuple(group) for group in self.run.records["groups"]["groups"])
+
+    def _affinity_sample(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Training samples on which gradients are compared."""
+        train = self.bench.data.train
+        size = min(len(train.y), 4 * self.bench.settings.batch_size)
+        chosen = torch.randperm(len(train.y), generator=torch_generator(self.plan.seed, "affinity"))[:size]
+        return train.x[chosen], train.y[chosen]
+
+    # -- truth -------------------------------------------------------------------------------------------------------
+
+    def _known_truth(self, scored: Sequence[int]) -> _TruthSource:
+        if self.plan.truth == "none":
+            return _NoTruth()
+        if self.plan.truth == "train":
+            return _TrainedTruth(self, scored)
+        return _Table(read_table(self.plan.truth.removeprefix("table:"), self.bench.space, scored))
+
+    # -- analysis ----------------------------------------------------------------------------------------------------
+
+    def _analyse(self, groups: Groups, scored: Sequence[int], truth: Truth | None) -> Json:
+        scores = self._scores(groups, scored, truth, variation="")
+        result = analyse(scores, seed=self.plan.seed)
+        result["settings"] = self.bench.describe() | {"plan": self.plan.describe()}
+        result["truth_source"] = None if truth is None else truth.source
+        result["costs"] = self._training_costs(groups, scored)
+        result["variations"] = [
+            self._variation(text, self._scores(groups, scored, truth, variation=text), truth) for text in self.plan.also
+        ]
+        if len(groups) > 1:
+            result["groups"] = [[self.bench.space.name(self.bench.space[i]) for i in group] for group in groups]
+        result["recommendation"] = recommend(result)
+        return result
+
+    def _scores(self, groups: Groups, scored: Sequence[int], truth: Truth | None, variation: str) -> Scores:
+        """The recorded scores as arrays; columns follow ``scored`` whatever the groups are."""
+        space, records = self.bench.space, self.run.records
+        members = [list(children) if len(groups) > 1 else list(scored) for children in groups]
+        columns = np.argsort([index for group in members for index in group])
+        place = {index: column for column, index in enumerate(scored)}
+
+        def gather(field: str) -> np.ndarray[Any, Any]:
+            """Joins the groups' columns; shape [instances, ..., children]."""
+            rows = []
+            for instance in range(self.plan.instances):
+                parts = [records[instance_key(variation, instance, group)][field] for group in range(len(groups))]
+                rows.append(np.concatenate([np.asarray(part, float) for part in parts], axis=-1)[..., columns])
+            return np.stack(rows)
+
+        trained = [
+            # With several groups, each trains a child of its own in a step; Figure 5 is about a single one.
+            [place.get(index, -1) for index in records[instance_key(variation, i, 0)]["trained"]]
+            if len(groups) == 1
+            else [-1] * self.plan.last_steps
+            for i in range(self.plan.instances)
+        ]
+        params, flops = child_costs(self.bench, scored)
+        points = fine_tuning_points(self.plan.fine_tune_steps)
+        tuned = None
+        if self.plan.fine_tune_steps and not variation:
+            curves = [
+                curve for task in self._fine_tuning_tasks(groups, scored) for curve in records[task.key]["curves"]
+            ]
+            tuned = np.asarray(curves).T[:, columns]
+        return Scores(
+            names=[space.name(space[index]) for index in scored],
+            epochs=gather("epochs"),
+            steps=gather("steps"),
+            trained=np.asarray(trained),
+            reestimated=gather("reestimated"),
+            params=params,
+            flops=flops,
+            truth=None if truth is None else truth.scores,
+            fine_tuned=tuned,
+            fine_tune_after=points,
+        )
+
+    def _variation(self, text: str, scores: Scores, truth: Truth | None) -> Json:
+        row: Json = {"variation": text, "accuracy": float(scores.steps.mean())}
+        if truth is not None:
+            taus = np.stack([rank_correlations(steps, truth.mean[None])[:, 0] for steps in scores.steps])
+            row |= {
+                "mean_over_steps": float(taus.mean()),
+                "deviation_over_steps": float(taus.std(axis=1).mean()),
+                "per_instance": taus.mean(axis=1).tolist(),
+            }
+        return row
+
+    def _training_costs(self, groups: Groups, scored: Sequence[int]) -> Json:
+        """What each way to a ranking costs, in training steps of one child."""
+        settings, data = self.bench.settings, self.bench.data
+        steps_per_epoch = -(-len(data.train.y) // settings.batch_size)
+        # A forward pass is about a third of a training step.
+        evaluation = len(scored) * len(data.validation.y) / settings.batch_size / 3
+        return {
+            "supernet": settings.epochs * steps_per_epoch * len(groups),
+            "evaluation": evaluation,
+            "averaging": evaluation * self.plan.last_steps,
+            "fine_tuning": self.plan.fine_tune_steps * len(scored),
+            "truth": settings.epochs * steps_per_epoch * len(scored) * self.plan.truth_seeds,
+        }
+
+
+class _TruthSource:
+    """Where a truth comes from: what must still be trained for it, and the whole of it in the end."""
+
+    def missing_tasks(self) -> list[Task]:
+        return []
+
+    def collect(self) -> Truth | None:
+        return None
+
+
+class _NoTruth(_TruthSource):
+    pass
+
+
+class _Table(_TruthSource):
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+
+    def collect(self) -> Truth:
+        return self._truth
+
+
+class _TrainedTruth(_TruthSource):
+    def __init__(self, diagnosis: Diagnosis, scored: Sequence[int]) -> None:
+        self._run, self._plan, self._scored = diagnosis.run, diagnosis.plan, scored
+        cache = TruthCache(diagnosis.cache, diagnosis.bench)
+        for seed in range(self._plan.truth_seeds):
+            for index in scored:
+                known = cache.get(index, seed)
+                if known is not None and truth_key(index, seed) not in self._run.records:
+                    self._run.records.append(truth_key(index, seed), **known)
+
+    def missing_tasks(self) -> list[Task]:
+        # Seed by seed, so that a run that is cut short has whole seeds.
+        tasks = [
+            Task(truth_key(index, seed), train_alone, {"index": index, "seed": seed})
+            for seed in range(self._plan.truth_seeds)
+            for index in self._scored
+        ]
+        return [task for task in tasks if task.key not in self._run.records]
+
+    def collect(self) -> Truth:
+        scores = [
+            [self._run.records[truth_key(index, seed)]["test"] for index in self._scored]
+            for seed in range(self._plan.truth_seeds)
+        ]
+        return Truth(np.asarray(scores), source=f"each child trained alone, mean of {self._plan.truth_seeds} seeds")
+
+
+def child_costs(bench: Bench, indices: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The parameters and the multiply-adds of children, as they are when exported."""
+    network = bench.new_supernet(0)
+    shape = tuple(bench.data.train.x.shape[1:])
+    params, flops = [], []
+    for index in indices:
+        child = network.child(bench.space[index])  # type: ignore[operator]
+        params.append(count_parameters(child))
+        flops.append(count_flops(child, shape))
+    return np.asarray(params, float), np.asarray(flops, float)
+
+
+def fine_tuning_points(num_steps: int) -> list[int]:
+    """After how many mini-batches a fine-tuned child is scored: each of the first ten, then ever more rarely.
+
+    >>> fine_tuning_points(20)
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 19, 20]
+    """
+    points = set(range(min(10, num_steps) + 1))
+    point = 10.0
+    while point < num_steps:
+        points.add(int(point))
+        point *= 1.25
+    return sorted(points | {num_steps})
+
+
+def instance_key(variation: str, instance: int, group: int) -> str:
+    """The name of one training of an instance, in records and checkpoints."""
+    prefix = f"{variation}/" if variation else ""
+    return f"{prefix}instance-{instance}/group-{group}"
+
+
+def truth_key(index: int, seed: int) -> str:
+    """The name of one training of the truth, in records."""
+    return f"truth/child-{index}/seed-{seed}"
+
+
+def _truth_place(key: str) -> dict[str, int]:
+    _, child, seed = key.split("/")
+    return {"index": int(child.removeprefix("child-")), "seed": int(seed.removeprefix("seed-"))}
+
+
+def _overrides(variation: str) -> tuple[dict[str, Any], float | None]:
+    """The settings, and the batch-norm momentum, of a variation."""
+    if not variation:
+        return {}, None
+    name, value = parse_variation(variation)
+    if name == "bn-momentum":
+        return {}, value
+    return {name.replace("-", "_"): int(value) if name == "epochs" else value}, None

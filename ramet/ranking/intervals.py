@@ -1,0 +1,117 @@
+"""Confidence intervals by the bootstrap: over children, or over seeds.
+
+Resampling children with replacement gives each child a weight, and Kendall's tau-b of the weighted children is a ratio of
+quadratic forms in the weights. So all resamples are a few matrix products, with no loop over them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ramet.errors import ConfigError
+from ramet.ranking.metrics import Floats, check_scores
+from ramet.reports import Estimate
+
+
+def correlation_interval(
+    scores: ArrayLike,
+    truth: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    confidence: float = 0.95,
+    num_resamples: int = 2000,
+) -> Estimate:
+    """GT-Tau with its bootstrap interval over children; of several rankings, the mean of their GT-Taus.
+
+    Args:
+        scores: shape [children] or [rankings, children].
+        truth: shape [children].
+        generator: where the resamples come from.
+        confidence: the interval's coverage.
+        num_resamples: how many resamples.
+    """
+    values = np.atleast_2d(np.asarray(scores, dtype=float))
+    value = float(_weighted_correlations(values, truth, np.ones((1, values.shape[1]))).mean())
+    resampled = _weighted_correlations(values, truth, _resamples(values.shape[1], num_resamples, generator))
+    return _percentiles(value, resampled.mean(axis=0), confidence)
+
+
+def correlation_gain_interval(
+    scores: ArrayLike,
+    baseline: ArrayLike,
+    truth: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    confidence: float = 0.95,
+    num_resamples: int = 2000,
+) -> Estimate:
+    """How much higher GT-Tau is than a baseline's, with a paired interval: both see the same resampled children.
+
+    Args:
+        scores: shape [children] or [rankings, children].
+        baseline: shape [children] or [rankings, children].
+        truth: shape [children].
+        generator: where the resamples come from.
+        confidence: the interval's coverage.
+        num_resamples: how many resamples.
+    """
+    ours, theirs = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(baseline, float))
+    once = np.ones((1, ours.shape[1]))
+    value = _weighted_correlations(ours, truth, once).mean() - _weighted_correlations(theirs, truth, once).mean()
+    weights = _resamples(ours.shape[1], num_resamples, generator)
+    gain = _weighted_correlations(ours, truth, weights).mean(axis=0)
+    gain = gain - _weighted_correlations(theirs, truth, weights).mean(axis=0)
+    return _percentiles(float(value), gain, confidence)
+
+
+def mean_interval(
+    values: ArrayLike, *, generator: np.random.Generator, confidence: float = 0.95, num_resamples: int = 2000
+) -> Estimate:
+    """A mean with its bootstrap interval over the values, for example one a seed."""
+    sample = np.asarray(values, dtype=float)
+    if sample.ndim != 1 or len(sample) == 0:
+        raise ConfigError(f"a mean needs a list of at least one value, but got shape {sample.shape}.")
+    drawn = sample[generator.integers(len(sample), size=(num_resamples, len(sample)))]
+    return _percentiles(float(sample.mean()), drawn.mean(axis=1), confidence)
+
+
+def _resamples(num_children: int, num_resamples: int, generator: np.random.Generator) -> Floats:
+    """How often each resample holds each child; shape [resamples, children]."""
+    share = np.full(num_children, 1 / num_children)
+    return generator.multinomial(num_children, share, size=num_resamples).astype(float)
+
+
+def _weighted_correlations(scores: Floats, truth: ArrayLike, weights: Floats) -> Floats:
+    """Kendall's tau-b under weights of the children; shape [rankings, resamples]. Undefined resamples are NaN."""
+    true = check_scores(truth, ndim=1)
+    scores = check_scores(scores, ndim=2)
+    if scores.shape[1] != len(true):
+        raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {scores.shape[1]}.")
+
+    def signs(values: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            return np.sign(np.nan_to_num(values[..., :, None] - values[..., None, :], nan=0.0))
+
+    def form(matrix: Floats) -> Floats:
+        result: Floats = ((weights @ matrix) * weights).sum(axis=-1)
+        return result
+
+    sign_truth = signs(true)  # [children, children]
+    untied_truth = form(sign_truth**2)  # [resamples]
+    rows = []
+    for sign in signs(scores):  # a ranking at a time keeps memory at [resamples, children]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rows.append(form(sign * sign_truth) / np.sqrt(form(sign**2) * untied_truth))
+    return np.stack(rows)
+
+
+def _percentiles(value: float, resampled: Floats, confidence: float) -> Estimate:
+    if not 0 < confidence < 1:
+        raise ConfigError(f"confidence must lie in (0, 1), but got {confidence}.")
+    tail = (1 - confidence) / 2
+    defined = resampled[~np.isnan(resampled)]
+    if len(defined) == 0:
+        return Estimate(value, float("nan"), float("nan"))
+    low, high = np.quantile(defined, [tail, 1 - tail])
+    return Estimate(value, float(low), float(high))

@@ -1,0 +1,193 @@
+r"""How rankings agree with each other and with the truth: functions of arrays of scores, nothing else.
+
+A score is better the higher it is. All correlations are Kendall's :math:`\tau_b`, which is exact with ties:
+
+.. math:: \tau_b(a, b) = \frac{\sum_{i<j} s_{ij}(a)\, s_{ij}(b)}{\sqrt{\sum_{i<j} s_{ij}(a)^2 \sum_{i<j} s_{ij}(b)^2}},
+          \qquad s_{ij}(a) = \operatorname{sign}(a_i - a_j)
+
+Written so, the correlations of many rankings with each other are one matrix product. A ranking in which all children
+are equal has no order, and every correlation with it is NaN, as in SciPy.
+
+Reference: *Deeper insights into weight sharing in neural architecture search*, section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from ramet.errors import ConfigError
+
+Floats = NDArray[np.float64]
+
+
+class Stability(NamedTuple):
+    """Rank correlations over all pairs of rankings: the paper's S-Tau, Max Tau and Min Tau."""
+
+    mean: float
+    highest: float
+    lowest: float
+
+
+def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
+    """Kendall's tau-b between two lists of scores.
+
+    Args:
+        a: scores, shape [children].
+        b: scores of the same children, shape [children].
+
+    Raises:
+        ConfigError: fewer than two children, different lengths, or a NaN. Infinite scores are allowed.
+
+    >>> rank_correlation([1, 2, 3, 4], [1, 2, 4, 3])
+    0.6666666666666666
+    """
+    first, second = check_scores(a, ndim=1), check_scores(b, ndim=1)
+    if first.shape != second.shape:
+        raise ConfigError(f"both rankings must score the same children, but got {len(first)} and {len(second)}.")
+    return float(rank_correlations(first[None], second[None])[0, 0])
+
+
+def rank_correlations(a: ArrayLike, b: ArrayLike) -> Floats:
+    """Kendall's tau-b between every ranking of ``a`` and every one of ``b``.
+
+    Args:
+        a: scores, shape [n, children].
+        b: scores of the same children, shape [m, children].
+
+    Returns:
+        Shape [n, m].
+    """
+    signs_a, signs_b = pair_signs(check_scores(a, ndim=2)), pair_signs(check_scores(b, ndim=2))  # [., pairs]
+    untied_a, untied_b = (signs_a**2).sum(axis=1), (signs_b**2).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        correlations: Floats = (signs_a @ signs_b.T) / np.sqrt(np.outer(untied_a, untied_b))
+    return correlations
+
+
+def pair_signs(scores: Floats) -> Floats:
+    """The order of every pair of children: 1, 0 or -1; shape [..., children] becomes [..., pairs]."""
+    first, second = np.triu_indices(scores.shape[-1], k=1)
+    with np.errstate(invalid="ignore"):
+        difference = scores[..., first] - scores[..., second]
+    # Two infinite scores of one sign differ by NaN, and are tied.
+    return np.sign(np.nan_to_num(difference, nan=0.0, posinf=1.0, neginf=-1.0))
+
+
+def rank_stability(rankings: ArrayLike) -> float:
+    """How alike the rankings of several instances are: S-Tau, the mean of Eq. 2 over all pairs of instances.
+
+    Args:
+        rankings: scores, shape [instances, children].
+
+    >>> rank_stability([[1, 2, 3], [1, 2, 3], [3, 2, 1]])
+    -0.3333333333333333
+    """
+    return stability(rankings).mean
+
+
+def stability(rankings: ArrayLike) -> Stability:
+    """S-Tau with the largest and the smallest correlation of a pair: a row of the paper's Table 1."""
+    scores = check_scores(rankings, ndim=2)
+    if len(scores) < 2:
+        raise ConfigError(f"stability needs at least 2 rankings, but got {len(scores)}.")
+    pairs = rank_correlations(scores, scores)[np.triu_indices(len(scores), k=1)]
+    return Stability(float(pairs.mean()), float(pairs.max()), float(pairs.min()))
+
+
+def truth_correlation(scores: ArrayLike, truth: ArrayLike) -> float | Floats:
+    """How far scores order the children as the truth does: GT-Tau.
+
+    Args:
+        scores: shape [children], or [steps, children] for a value a step.
+        truth: shape [children].
+
+    Returns:
+        A float, or an array of shape [steps].
+    """
+    true = check_scores(truth, ndim=1)
+    values = np.asarray(scores, dtype=float)
+    if values.ndim == 1:
+        return rank_correlation(values, true)
+    if values.ndim == 2 and values.shape[1] != len(true):
+        raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {values.shape[1]}.")
+    return rank_correlations(values, true[None])[:, 0]
+
+
+def top_n_rank(scores: ArrayLike, truth: ArrayLike, n: int) -> int:
+    """The true rank of the best child among the n highest scores: TnR; 1 is best.
+
+    Where children are tied at the edge of the n, the expected choice is undecided; the pessimistic one is taken, that is,
+    of tied children the truly worst are picked first. True ranks of tied children are the best of the tie.
+
+    >>> top_n_rank(scores=[0.9, 0.8, 0.1], truth=[0.2, 0.5, 0.7], n=2)
+    2
+    """
+    values, true = check_scores(scores, ndim=1), check_scores(truth, ndim=1)
+    if values.shape != true.shape:
+        raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {len(values)}.")
+    if not 1 <= n <= len(values):
+        raise ConfigError(f"n must be between 1 and the {len(values)} children, but got {n}.")
+    chosen = np.lexsort((true, -values))[:n]
+    return int(rankdata(-true, method="min")[chosen].min())
+
+
+def ranks(scores: ArrayLike) -> Floats:
+    """The rank of every child, 1 for the highest score, ties at their mean rank; shape as ``scores``."""
+    values = np.asarray(scores, dtype=float)
+    if np.isnan(values).any():
+        raise ConfigError("scores must not be NaN.")
+    ranked: Floats = rankdata(-values, method="average", axis=-1)
+    return ranked
+
+
+def kept_best(scores: ArrayLike, truth: ArrayLike, *, pruned: float = 0.5, best: float = 0.25) -> float:
+    """The share of the truly best children that survive when the worst-scored ones are pruned.
+
+    Args:
+        scores: shape [children].
+        truth: shape [children].
+        pruned: the share of children that is pruned.
+        best: the share of children that counts as truly best.
+
+    >>> kept_best(scores=[4, 3, 2, 1], truth=[1, 4, 3, 2], best=0.5)
+    0.5
+    """
+    values, true = check_scores(scores, ndim=1), check_scores(truth, ndim=1)
+    if values.shape != true.shape:
+        raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {len(values)}.")
+    if not (0 <= pruned < 1 and 0 < best <= 1):
+        raise ConfigError(f"pruned must lie in [0, 1) and best in (0, 1], but got {pruned} and {best}.")
+    num_kept = len(values) - int(len(values) * pruned)
+    num_best = max(1, round(len(values) * best))
+    kept = np.lexsort((true, -values))[:num_kept]
+    truly_best = np.argsort(-true, kind="stable")[:num_best]
+    return float(np.isin(truly_best, kept).mean())
+
+
+def reliability_of_mean(correlation: float, num_seeds: float) -> float:
+    """The reliability of a mean over seeds, from the correlation of single seeds (Spearman and Brown).
+
+    >>> round(reliability_of_mean(0.5, 3), 2)
+    0.75
+    """
+    return num_seeds * correlation / (1 + (num_seeds - 1) * correlation)
+
+
+def check_scores(scores: ArrayLike, ndim: int) -> Floats:
+    """The scores as an array of floats, or a ``ConfigError`` that says what is wrong with them."""
+    try:
+        values = np.asarray(scores, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"scores must be numbers, but got {type(scores).__name__}: {error}.") from None
+    if values.ndim != ndim:
+        raise ConfigError(f"scores must have {ndim} dimension(s), but have shape {values.shape}.")
+    if values.shape[-1] < 2:
+        raise ConfigError(f"a ranking needs at least 2 children, but got {values.shape[-1]}.")
+    if np.isnan(values).any():
+        where = tuple(int(i) for i in np.argwhere(np.isnan(values))[0])
+        raise ConfigError(f"scores must not be NaN, but the one at {where} is.")
+    return values

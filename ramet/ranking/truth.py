@@ -1,0 +1,188 @@
+"""What is known of the truth: a cache of trainings by content, and tables that others have measured."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ramet.errors import ConfigError, DataError, RunError
+from ramet.ranking.bench import Bench
+from ramet.ranking.metrics import Floats
+from ramet.spaces import Space
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true scores of a list of children.
+
+    Args:
+        scores: shape [seeds, children]; a table has a single row.
+        source: where it comes from, in words.
+    """
+
+    scores: Floats
+    source: str
+
+    @property
+    def mean(self) -> Floats:
+        """The mean over seeds: the best estimate there is; shape [children]."""
+        mean: Floats = self.scores.mean(axis=0)
+        return mean
+
+
+class TruthCache:
+    """The results of children trained alone, kept by content so that no diagnosis trains a child twice.
+
+    One file holds one setting: its name is the fingerprint of the space, the data and the settings, its first line says
+    them in full, and each further line is one training. Lines are appended under a file lock, so that several runs
+    may share a cache.
+
+    Args:
+        folder: where the files are; made when the first result comes in.
+        bench: the setting.
+    """
+
+    def __init__(self, folder: Path, bench: Bench) -> None:
+        self._path = folder / f"{bench.fingerprint()}.jsonl"
+        self._bench = bench
+        self._results: dict[tuple[str, int], dict[str, Any]] = {}
+        if self._path.exists():
+            for line in _lines(self._path):
+                if "arch" in line:
+                    self._results[line["arch"], line["seed"]] = line["result"]
+
+    def get(self, index: int, seed: int) -> dict[str, Any] | None:
+        """The result of a training, if it is known."""
+        return self._results.get((self._name(index), seed))
+
+    def put(self, index: int, seed: int, result: dict[str, Any]) -> None:
+        """Keep the result of a training."""
+        if (self._name(index), seed) in self._results:
+            return
+        self._results[self._name(index), seed] = result
+        entry = {"arch": self._name(index), "seed": seed, "result": result}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self._path, "a+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                header = b"" if file.tell() else _line({"setting": self._bench.describe()})
+                file.write(_end_of_torn_line(file) + header + _line(entry))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"the truth cache {self._path} must be writable, but: {error.strerror}.") from error
+
+    def _name(self, index: int) -> str:
+        return self._bench.space.name(self._bench.space[index])
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True).encode() + b"\n"
+
+
+def _end_of_torn_line(file: Any) -> bytes:
+    """A line break, if the file's last line was cut off by a kill in the middle of a write."""
+    if file.tell() == 0:
+        return b""
+    file.seek(-1, os.SEEK_END)
+    return b"" if file.read(1) == b"\n" else b"\n"
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a cache file; a torn one, which a kill may leave, is passed over and trained again."""
+    lines = []
+    for text in path.read_bytes().splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    return lines
+
+
+def read_table(source: str, space: Space, indices: Sequence[int]) -> Truth:
+    """A truth that somebody else has measured.
+
+    Args:
+        source: ``FILE.csv`` with a column ``arch`` in the space's notation and one or more columns of scores,
+            or ``FILE.npz`` with an array ``arch``; ``FILE:COLUMN`` names the column where there are several.
+        space: the space.
+        indices: the children that are wanted.
+
+    Raises:
+        DataError: the file is missing or damaged, or lacks a child or the column.
+    """
+    path, column = _split_column(source)
+    if not path.is_file():
+        raise DataError(f"a table of the truth must be a file, but {path} is not one.")
+    archs, columns = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
+    if column is None:
+        if len(columns) != 1:
+            raise DataError(f"name one column of {path.name} as FILE:COLUMN; it has {', '.join(sorted(columns))}.")
+        column = next(iter(columns))
+    if column not in columns:
+        raise DataError(f"{path.name} has no column {column!r}; it has {', '.join(sorted(columns))}.")
+    rows = {_parsed(space, text, path): row for row, text in enumerate(archs)}
+    missing = [index for index in indices if index not in rows]
+    if missing:
+        raise DataError(f"{path.name} must score every ranked child, but lacks {space.name(space[missing[0]])}.")
+    scores = columns[column][[rows[index] for index in indices]]
+    if not np.isfinite(scores).all():
+        raise DataError(f"{path.name} must have finite scores, but column {column} has NaN or infinite ones.")
+    return Truth(scores[None], source=f"{path.name}, column {column}")
+
+
+def _split_column(source: str) -> tuple[Path, str | None]:
+    if Path(source).exists() or ":" not in source:
+        return Path(source), None
+    path, _, column = source.rpartition(":")
+    return Path(path), column
+
+
+def _parsed(space: Space, text: str, path: Path) -> int:
+    try:
+        return space.index(space.parse(text))
+    except ConfigError as error:
+        raise DataError(f"{path.name} must name architectures of the space; {error}") from None
+
+
+def _read_npz(path: Path) -> tuple[list[str], Mapping[str, Floats]]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            columns = {
+                name: arrays[name].astype(float)
+                for name in arrays.files
+                if name != "arch" and arrays[name].dtype.kind in "fiu" and arrays[name].ndim == 1
+            }
+            archs = [str(text) for text in arrays["arch"]]
+    except KeyError:
+        raise DataError(f"{path.name} must have an array named arch, but has none.") from None
+    except Exception as error:
+        raise DataError(f"{path.name} must be an npz file without pickles, but cannot be read: {error}.") from None
+    return archs, columns
+
+
+def _read_csv(path: Path) -> tuple[list[str], Mapping[str, Floats]]:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path.name} must be a CSV file in UTF-8, but cannot be read: {error}.") from None
+    if not rows or "arch" not in rows[0]:
+        raise DataError(f"{path.name} must have a header with a column named arch, and at least one row.")
+    columns = {}
+    for name in rows[0]:
+        if name == "arch":
+            continue
+        try:
+            columns[name] = np.array([float(row[name]) for row in rows])
+        except (TypeError, ValueError):
+            continue
+    return [row["arch"] for row in rows], columns

@@ -1,0 +1,25 @@
+"""Charts as inline SVG, one file for each family; see ``docs/decisions`` for why not a plotting library."""
+
+from ramet.reports.charts.boxes import box_chart
+from ramet.reports.charts.chart import Chart
+from ramet.reports.charts.graph import Edge, Node, graph_chart
+from ramet.reports.charts.heatmap import heat_map
+from ramet.reports.charts.intervals import bar_chart, dot_chart
+from ramet.reports.charts.lines import Line, Reference, line_chart
+from ramet.reports.charts.scatter import Points, scatter_chart
+
+__all__ = [
+    "Chart",
+    "Edge",
+    "Line",
+    "Node",
+    "Points",
+    "Reference",
+    "bar_chart",
+    "box_chart",
+    "dot_chart",
+    "graph_chart",
+    "heat_map",
+    "line_chart",
+    "scatter_chart",
+]

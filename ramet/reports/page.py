@@ -1,0 +1,244 @@
+"""One self-contained page: a verdict in plain words, key numbers, tables, charts, prose, and details to unfold."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from ramet.errors import RunError
+from ramet.reports.charts.chart import Chart
+from ramet.reports.charts.palette import style_classes, style_variables
+from ramet.reports.charts.svg import clean
+from ramet.reports.formats import Estimate, Format
+from ramet.reports.tables import Cell, Column, Json, Table
+
+Tone: TypeAlias = Literal["good", "caution", "bad", "neutral"]
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class KeyNumber:
+    """One of the few numbers that a reader should leave with: its name, its value, and what it means in a few words."""
+
+    name: str
+    value: Cell
+    note: str = ""
+    form: Format | None = None
+
+    @property
+    def figure(self) -> str:
+        """The value as it is written."""
+        value = self.value.value if isinstance(self.value, Estimate) else self.value
+        return Column(self.name, self.form).text(value).replace("-", "−")
+
+    @property
+    def interval(self) -> str:
+        """The interval as it is written, or nothing."""
+        return self.value.interval_text(self.form).replace("-", "−") if isinstance(self.value, Estimate) else ""
+
+
+@dataclass
+class Page:
+    """A report that grows from top to bottom, and is then written to one file.
+
+    >>> page = Page("How far can this ranking be trusted?", "cells64 on digits")
+    >>> page.verdict("Enough to prune, not enough to pick a winner.", tone="caution")
+    >>> page.section("Correlation with the truth")
+    >>> page.prose("Averaging the last **64** evaluations helps.")
+    >>> "<h2" in page.html()
+    True
+
+    Args:
+        title: What the report is about.
+        subtitle: Which run, which data, when.
+    """
+
+    title: str
+    subtitle: str = ""
+    _blocks: list[dict[str, object]] = field(default_factory=list, repr=False)
+
+    def verdict(self, words: str, because: str = "", *, tone: Tone = "neutral", heading: str = "In short") -> None:
+        """The answer in plain words, in a box.
+
+        Args:
+            words: The answer, one sentence.
+            because: What it follows from, in the small markup of :meth:`prose`.
+            tone: How the box looks; the words must say it too.
+            heading: The small line above.
+        """
+        self._add("verdict", words=words, because=prose_markup(because), tone=tone, heading=heading)
+
+    def numbers(self, *numbers: KeyNumber) -> None:
+        """A row of key numbers."""
+        self._add("numbers", numbers=numbers)
+
+    def section(self, heading: str) -> None:
+        """Begins a section, which the list of contents names."""
+        words = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")[:40]
+        number = sum(block["kind"] == "section" for block in self._blocks) + 1
+        self._add("section", heading=heading, anchor=f"section-{number}-{words}".rstrip("-"))
+
+    def prose(self, text: str) -> None:
+        """Paragraphs, separated by empty lines, and a little markup.
+
+        Lines that begin with a hyphen are a list; two stars around words make them strong, backquotes make them code.
+        """
+        self._add("prose", text=prose_markup(text))
+
+    def table(self, table: Table) -> None:
+        """A table with its title and caption."""
+        self._add("table", table=table)
+
+    def chart(self, chart: Chart, caption: str, *, title: str = "") -> None:
+        """A chart; the caption says what to see in it."""
+        self._add("chart", drawing=chart.markup(), caption=prose_markup(caption), title=title)
+
+    def details(self, summary: str, content: Mapping[str, Json] | Table | str) -> None:
+        """Something to unfold: a configuration, an environment, a long table, a text as it is."""
+        if isinstance(content, Mapping):
+            self._add("details", summary=summary, pairs=flatten(content), table=None, text=None)
+        elif isinstance(content, Table):
+            self._add("details", summary=summary, pairs=None, table=content, text=None)
+        else:
+            self._add("details", summary=summary, pairs=None, table=None, text=content)
+
+    def html(self) -> str:
+        """The whole document."""
+        style, script = _style(), _script()
+        sections = [block for block in self._blocks if block["kind"] == "section"]
+        document = (
+            _templates()
+            .get_template("page.html")
+            .render(
+                title=self.title,
+                subtitle=self.subtitle,
+                blocks=self._blocks,
+                contents=sections if len(sections) > 2 else [],
+                style=Markup(style),
+                script=Markup(script),
+                policy=_policy(style, script),
+            )
+        )
+        return clean(document)
+
+    def write(self, path: str | Path) -> Path:
+        """Writes the document in one step: a reader sees the old file or the new one, never a half.
+
+        Raises:
+            RunError: If the file cannot be written.
+        """
+        path = Path(path)
+        content = self.html().encode()
+        temporary: str | None = None
+        try:
+            descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)  # a temporary file is private, a report is to be read
+            os.replace(temporary, path)
+        except OSError as error:
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+            raise RunError(f"The report {path} could not be written: {error.strerror or error}.") from error
+        return path
+
+    def _add(self, kind: str, **content: object) -> None:
+        self._blocks.append({"kind": kind, **content})
+
+
+def prose_markup(text: str) -> Markup:
+    r"""Text with a little markup (see :meth:`Page.prose`) as HTML; everything else is escaped.
+
+    >>> str(prose_markup("a < b\n- **one**"))
+    '<p>a &lt; b</p><ul><li><strong>one</strong></li></ul>'
+    """
+    parts: list[str] = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        lines: list[str] = []
+        items: list[str] = []
+        for line in block.splitlines():
+            if line.strip().startswith("- "):
+                items.append(line.strip()[2:])
+            elif items and line.strip():
+                items[-1] += f" {line.strip()}"
+            else:
+                lines.append(line.strip())
+        if any(lines):
+            parts.append(f"<p>{_inline(' '.join(lines).strip())}</p>")
+        if items:
+            parts.append(f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>")
+    return Markup("".join(parts))
+
+
+def flatten(mapping: Mapping[str, Json], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested settings as pairs of a dotted name and a text.
+
+    >>> flatten({"seed": 0, "training": {"epochs": 10, "sizes": [1, 2]}})
+    [('seed', '0'), ('training.epochs', '10'), ('training.sizes', '[1, 2]')]
+    """
+    pairs: list[tuple[str, str]] = []
+    for key, value in mapping.items():
+        if isinstance(value, Mapping) and value:
+            pairs += flatten(value, f"{prefix}{key}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            pairs.append((f"{prefix}{key}", text))
+    return pairs
+
+
+def _inline(text: str) -> str:
+    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", marked)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _style() -> str:
+    style = (_TEMPLATES / "page.css").read_text("utf-8")
+    return (
+        style.replace("/*light palette*/", style_variables(dark=False))
+        .replace("/*dark palette*/", style_variables(dark=True))
+        .replace("/*palette classes*/", style_classes())
+    )
+
+
+@cache
+def _script() -> str:
+    return (_TEMPLATES / "page.js").read_text("utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """A content security policy that allows this page's own style and script, and nothing else from anywhere."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,269 @@
+"""The report of `ramet rank`: from the records of a run to a table, a page, and words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ramet.errors import ConfigError
+from ramet.reports.charts import Line, Points, Reference, box_chart, dot_chart, heat_map, line_chart, scatter_chart
+from ramet.reports.formats import Estimate, decimals, percent
+from ramet.reports.page import KeyNumber, Page, Tone
+from ramet.reports.tables import Column, Table
+from ramet.runs import read_config, read_records
+
+Json = dict[str, Any]
+
+NAMES = {
+    "last": "shared weights, last evaluation",
+    "averaged": "shared weights, mean of the last evaluations",
+    "averaged over epochs": "shared weights, mean over the last epochs",
+    "averaged over instances": "shared weights, mean over all instances",
+    "reestimated": "shared weights, batch norm re-estimated",
+    "fine-tuned": "shared weights, each child fine-tuned",
+    "parameters": "number of parameters",
+    "flops": "number of multiply-adds",
+}
+TRIVIAL = ("parameters", "flops")
+
+
+def rank_table(result: Json) -> Table:
+    """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
+    if "correlation" not in result:
+        return _stability_table(result)
+    tops = [name for name in ("top_1", "top_3", "top_5") if name in result["top"]["last"]]
+    rows = []
+    for name, entry in result["correlation"].items():
+        picks = [result["top"][name][top] for top in tops]
+        rows.append([NAMES.get(name, name), _estimate(entry["tau"]), *picks, result["pruning"][name]])
+    columns: list[Column | str] = ["ranking by", Column("correlation with the truth", best="highest")]
+    columns += [Column(f"true rank of the best of {top[4:]}", decimals(1), best="lowest") for top in tops]
+    columns.append(Column("best quarter kept", lambda value: percent(value, 0), best="highest"))
+    caption = (
+        f"Kendall's tau-b over {len(result['children'])} children, with 95 % bootstrap intervals over children; the "
+        "mean of the instances. Kept: the share of the truly best quarter that survives pruning the worst half."
+    )
+    return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
+
+
+def rank_summary(result: Json) -> str:
+    """The table and the recommendation as plain text."""
+    return rank_table(result).to_text() + "\n\n" + "\n".join(f"- {line}" for line in result["recommendation"])
+
+
+def write_rank_report(run: Path) -> Path:
+    """Write ``report.html`` into a finished run's directory, and give its path."""
+    records = {record["key"]: record for record in read_records(run)}
+    if "result" not in records:
+        raise ConfigError(f"a run must be finished before its report, but {run} is not; `ramet resume` goes on.")
+    path = run / "report.html"
+    rank_page(records["result"], read_config(run)).write(path)
+    return path
+
+
+def rank_page(result: Json, config: Json) -> Page:
+    """The whole report as a page."""
+    job = config.get("config", {})
+    page = Page("How far can this ranking be trusted?", f"{job.get('space', 'a space')} on {job.get('data', 'data')}")
+    words, tone = _verdict(result)
+    page.verdict(words, result["recommendation"][0], tone=tone)
+    page.numbers(*_key_numbers(result))
+    page.section("What to do")
+    page.prose("\n".join(f"- {line}" for line in result["recommendation"]))
+    page.section("Every ranking, and the trivial ones")
+    page.table(rank_table(result))
+    if "correlation" in result:
+        _add_correlation(page, result)
+    page.section("How stable the ranking is")
+    page.table(_stability_table(result))
+    if "correlation" in result:
+        _add_time(page, result)
+    _add_ranks(page, result)
+    _add_disturbance(page, result)
+    _add_variations(page, result)
+    page.details("Configuration", config)
+    return page
+
+
+def _verdict(result: Json) -> tuple[str, Tone]:
+    if "correlation" not in result:
+        return "No truth is known: only stability can be judged.", "neutral"
+    halves = result["truth"]["reliability_of_halves"]
+    if halves is not None and halves < 0.5:
+        return "The truth itself is too noisy to judge the ranking by.", "caution"
+    shared = {name: entry for name, entry in result["correlation"].items() if name not in TRIVIAL}
+    best = max(shared.values(), key=lambda entry: entry["tau"]["value"])
+    gains = [best[f"gain_over_{name}"] for name in TRIVIAL]
+    if min(gain["value"] for gain in gains) <= 0:
+        return "Do not trust it: counting parameters or operations ranks at least as well.", "bad"
+    if min(gain["low"] for gain in gains) <= 0:
+        return "Trust it with care: it is not clearly better than counting parameters or operations.", "caution"
+    return "It carries information that the size of a child does not.", "good"
+
+
+def _key_numbers(result: Json) -> list[KeyNumber]:
+    rows = result["stability"]["instances"]
+    numbers = [
+        KeyNumber("agreement of two instances", None if rows is None else rows["mean"], "rank correlation, S-Tau")
+    ]
+    if "correlation" in result:
+        best = max(result["correlation"], key=lambda name: result["correlation"][name]["tau"]["value"])
+        numbers = [
+            KeyNumber("last evaluation", _estimate(result["correlation"]["last"]["tau"]), "correlation with the truth"),
+            KeyNumber("best ranking", _estimate(result["correlation"][best]["tau"]), NAMES.get(best, best)),
+            *numbers,
+            KeyNumber("two seeds of the truth", result["truth"]["reliability_of_one_seed"], "the ceiling for one run"),
+        ]
+    return numbers
+
+
+def _add_correlation(page: Page, result: Json) -> None:
+    names = list(result["correlation"])
+    page.chart(
+        dot_chart(
+            [NAMES.get(name, name) for name in names],
+            [_estimate(result["correlation"][name]["tau"]) for name in names],
+            x_label="correlation with the truth (Kendall's tau-b)",
+            reference=result["correlation"]["parameters"]["tau"]["value"],
+            muted=[place for place, name in enumerate(names) if name in TRIVIAL],
+            include=[0.0, 1.0],
+        ),
+        "A ranking is worth its cost only to the right of the line, which is where counting parameters gets. Grey: the "
+        "rankings that need no training.",
+    )
+    truth = [100 * value for value in result["truth"]["mean"]]
+    shared = [100 * value for value in result["accuracy"]["averaged"][0]]
+    extremes = sorted(range(len(truth)), key=lambda place: truth[place])
+    page.chart(
+        scatter_chart(
+            [Points("children", shared, truth, names=result["children"], labelled=[*extremes[:2], *extremes[-3:]])],
+            x_label="validation accuracy with shared weights, % (first instance, averaged)",
+            y_label="true accuracy, %",
+        ),
+        "Each dot is a child. A cloud that rises from left to right is a ranking that can be used; the best three and the "
+        "worst two are named.",
+    )
+
+
+def _add_time(page: Page, result: Json) -> None:
+    over_time = result["over_time"]
+    ceiling = result["truth"]["reliability_of_one_seed"]
+    references = [] if ceiling is None else [Reference(ceiling, "two seeds of the truth")]
+    steps = over_time["steps"]
+    page.section("How it changes from one mini-batch to the next")
+    page.chart(
+        line_chart(
+            [Line(f"instance {i + 1}", list(range(1, len(taus) + 1)), taus) for i, taus in enumerate(steps[:6])],
+            x_label="mini-batch, of the last ones",
+            y_label="correlation with the truth",
+            references=references,
+        ),
+        "When the ranking is taken decides how good it is: "
+        f"the deviation over the last {len(steps[0])} mini-batches is {over_time['deviation_over_steps']:.2f}.",
+    )
+    averaging = over_time["averaging_last"]
+    if len(averaging["evaluations"]) > 1:
+        page.chart(
+            line_chart(
+                [Line("mean of the instances", averaging["evaluations"], averaging["tau"])],
+                x_label="number of last evaluations that are averaged",
+                y_label="correlation with the truth",
+                references=references,
+                x_log=True,
+            ),
+            "Averaging evaluations costs no training.",
+        )
+    if over_time["fine_tuned"] is not None:
+        page.chart(
+            line_chart(
+                [Line("first instance", over_time["fine_tuned_after"], over_time["fine_tuned"])],
+                x_label="mini-batches of fine-tuning for each child",
+                y_label="correlation with the truth",
+                references=references,
+            ),
+            "Each child is fine-tuned alone from one snapshot of the supernet, and scored on its own weights.",
+        )
+
+
+def _add_ranks(page: Page, result: Json) -> None:
+    order = list(range(len(result["children"])))
+    label = "children in the order of the space"
+    if "truth" in result:
+        order.sort(key=lambda place: -result["truth"]["mean"][place])
+        label = "children, the truly best first"
+    order = order[:128]  # more boxes than that are a grey band
+    for key, words in (("over_instances", "over the instances"), ("over_epochs", "over the last epochs of one instance")):
+        samples = result["ranks"][key]
+        if len(samples[0]) < 2:
+            continue
+        page.chart(
+            box_chart(
+                [result["children"][place] for place in order],
+                [samples[place] for place in order],
+                x_label=label,
+                y_label="rank",
+                ranks=True,
+            ),
+            f"The rank that each child gets {words}. Tall boxes: the ranking does not know.",
+        )
+
+
+def _add_disturbance(page: Page, result: Json) -> None:
+    entry = result.get("disturbance")
+    if entry is None or len(result["children"]) > 128:
+        return
+    page.section("Who disturbs whom")
+    page.prose(
+        f"A mini-batch that trains a child changes its own accuracy by **{100 * entry['own']:+.2f} points** and that of "
+        f"the others by **{100 * entry['others']:+.2f} points** on average. Right after it has been trained, a child is "
+        f"among the best quarter in **{result['trained_is_best']['share_in_best_quarter']:.0%}** of the steps."
+    )
+    page.chart(
+        heat_map(
+            result["children"],
+            result["children"],
+            [[None if value is None else 100 * value for value in row] for row in entry["matrix"]],
+            row_label="trained child",
+            column_label="child that is scored",
+            value_label="change of accuracy, points",
+        ),
+        "A row is a child that was trained for one mini-batch, a column a child whose accuracy changed.",
+    )
+
+
+def _add_variations(page: Page, result: Json) -> None:
+    if not result["variations"]:
+        return
+    page.section("With one thing changed")
+    rows: list[list[Any]] = []
+    if "over_time" in result:
+        base = result["over_time"]
+        accuracy = result["accuracy"]["mean"]
+        rows.append(["as above", accuracy, base["mean_over_steps"], base["deviation_over_steps"]])
+    for row in result["variations"]:
+        rows.append([row["variation"], row["accuracy"], row.get("mean_over_steps"), row.get("deviation_over_steps")])
+    columns = ["setting", Column("accuracy", percent), "mean correlation", "its deviation over mini-batches"]
+    page.table(Table(columns, rows, caption="Over the last mini-batches, the mean of the instances."))
+
+
+def _stability_table(result: Json) -> Table:
+    stability = result["stability"]
+    rows: list[list[Any]] = []
+    for key, name in (
+        ("instances", "instances, last evaluation"),
+        ("instances_averaged", "instances, mean of the last evaluations"),
+        ("instances_reestimated", "instances, batch norm re-estimated"),
+        ("truth", "seeds of the truth"),
+    ):
+        row = stability[key]
+        if row is not None:
+            rows.append([name, row["mean"], row["lowest"], row["highest"]])
+    for key, name in (("epochs", "last epochs of one instance"), ("steps", "last mini-batches of one instance")):
+        if stability[key] is not None:
+            rows.append([name, stability[key], None, None])
+    columns = ["over", Column("rank correlation of two"), Column("lowest pair"), Column("highest pair")]
+    return Table(columns, rows, title="How alike two rankings are", caption="Kendall's tau-b, the mean over all pairs.")
+
+
+def _estimate(entry: Json) -> Estimate:
+    return Estimate(entry["value"], entry["low"], entry["high"])

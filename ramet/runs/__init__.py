@@ -1,0 +1,44 @@
+"""Run directories: configuration, environment, records, checkpoints and a lock; see docs/runs.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ramet.runs.checkpoints import Checkpoint, Checkpoints
+from ramet.runs.directory import Run, read_config, remove_run
+from ramet.runs.encoding import FORMAT_VERSION, JSON
+from ramet.runs.environment import describe_environment
+from ramet.runs.records import Records, read_records
+
+if TYPE_CHECKING:
+    from ramet.runs.packing import pack_state, unpack_state
+    from ramet.runs.scalars import ScalarMirror
+
+__all__ = [
+    "FORMAT_VERSION",
+    "JSON",
+    "Checkpoint",
+    "Checkpoints",
+    "Records",
+    "Run",
+    "ScalarMirror",
+    "describe_environment",
+    "pack_state",
+    "read_config",
+    "read_records",
+    "remove_run",
+    "unpack_state",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # These need torch or tensorboard, which readers of records (reports, the command line's help) must not wait for.
+    if name in ("pack_state", "unpack_state"):
+        from ramet.runs import packing
+
+        return getattr(packing, name)
+    if name == "ScalarMirror":
+        from ramet.runs.scalars import ScalarMirror
+
+        return ScalarMirror
+    raise AttributeError(f"module 'ramet.runs' has no attribute {name!r}")

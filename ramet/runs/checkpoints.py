@@ -1,0 +1,251 @@
+"""Where a part of a run can go on: tensors and plain values, whole or not at all, the last two kept."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ramet.errors import ConfigError, RunError
+from ramet.runs.atomic import is_temporary, write_atomically, writing
+from ramet.runs.encoding import FORMAT_VERSION, JSON, decode, encode
+from ramet.runs.lock import folder_lock
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_logger = logging.getLogger(__name__)
+_FILE = re.compile(r"step-(\d{12,})(\.json|-[0-9a-f]{16}\.safetensors)")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What one save stored; the tensors are on the CPU, with the strides they had, and belong to the caller."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    state: Any
+
+
+class _DamagedError(Exception):
+    """A checkpoint that fails its checks; the message says how, in the middle of a sentence."""
+
+
+class Checkpoints:
+    """The checkpoints of one part of a run, in a folder of their own.
+
+    A checkpoint is two files, ``step-N-HASH.safetensors`` and ``step-N.json``. It exists from the moment in which the
+    JSON, which holds the checksums of both, gets its name; the tensors are on the disk before that. No order of kills
+    can therefore mix an old half with a new one.
+
+    Workers write checkpoints too: hand them ``str(checkpoints.folder)`` and let them make their own ``Checkpoints``.
+
+    Args:
+        folder: Where the files go; made by the first save.
+        keep: How many checkpoints stay. With two, a damaged newest one costs the way from the one before it.
+        before_save: Called before each save, to bring to the disk what has to be there first.
+
+    Raises:
+        ConfigError: If ``keep`` is not positive.
+
+    >>> import tempfile, torch
+    >>> checkpoints = Checkpoints(tempfile.mkdtemp())
+    >>> checkpoints.save(1, {"weight": torch.ones(2)}, {"epoch": 3})
+    >>> checkpoint = checkpoints.load()
+    >>> checkpoint.step, checkpoint.tensors, checkpoint.state
+    (1, {'weight': tensor([1., 1.])}, {'epoch': 3})
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], *, keep: int = 2, before_save: Callable[[], None] | None = None
+    ) -> None:
+        if keep < 1:
+            raise ConfigError(f"the number of checkpoints to keep must be at least 1, but got {keep}.")
+        self.folder = Path(folder)
+        self.keep = keep
+        self._before_save = before_save
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy in another process cannot sync the driver's records, and what it saves does not stand for any.
+        return _rebuild, (str(self.folder), self.keep)
+
+    def save(self, step: int, tensors: Mapping[str, Tensor], state: JSON = None) -> None:
+        """Store a checkpoint, and drop all but the newest ``keep``.
+
+        Tensors that are one tensor under two names are stored once and come back as one. Checkpoints of a later step
+        are dropped too: they belong to a past that is being repeated.
+
+        Args:
+            step: How far the part is; the highest step is the newest checkpoint.
+            tensors: Dense tensors of any device, strides and dtype but complex128; they are not kept or changed.
+            state: Everything else, as JSON; :func:`ramet.runs.pack_state` splits nested structures into both.
+
+        Raises:
+            ConfigError: If the step is negative.
+            RunError: If the disk refuses; the earlier checkpoints are then still there.
+            TypeError: If something cannot be stored.
+        """
+        if step < 0:
+            raise ConfigError(f"the step of a checkpoint must not be negative, but got {step}.")
+        data, aliases, strides = _serialise(tensors)
+        digest = hashlib.sha256(data).hexdigest()
+        tensor_file = f"step-{step:012d}-{digest[:16]}.safetensors"
+        body = {
+            "format": FORMAT_VERSION,
+            "step": step,
+            "tensors": {"file": tensor_file, "bytes": len(data), "sha256": digest},
+            "aliases": aliases,
+            "strides": strides,
+            "state": state,
+        }
+        text = encode(body, where="checkpoint")
+        document = f'{{"sha256":"{hashlib.sha256(text.encode()).hexdigest()}","body":{text}}}\n'
+        if self._before_save is not None:
+            self._before_save()
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with folder_lock(self.folder):
+                self._drop([later for later in self._steps() if later > step])
+                write_atomically(self.folder / tensor_file, data)
+                write_atomically(self._json_file(step), document.encode())
+                self._drop(self._steps()[: -self.keep])
+                self._sweep(step, tensor_file)
+
+    def load(self) -> Checkpoint | None:
+        """The newest whole checkpoint, or None if there is none.
+
+        A damaged one is named in a warning of the log, and the one before it is used.
+
+        Raises:
+            ConfigError: If another version of the format wrote the checkpoint.
+            RunError: If a file is there but cannot be read.
+        """
+        if not self.folder.is_dir():
+            return None
+        with folder_lock(self.folder):
+            steps = self._steps()
+            for step in reversed(steps):
+                try:
+                    return self._read(step)
+                except _DamagedError as error:
+                    _logger.warning("The checkpoint %s is not used: %s.", self._json_file(step), error)
+        if steps:
+            _logger.warning("No checkpoint in %s is whole; this part of the run starts anew.", self.folder)
+        return None
+
+    def clear(self) -> None:
+        """Remove every checkpoint; the newest one goes last."""
+        if self.folder.is_dir():
+            with writing(self.folder), folder_lock(self.folder):
+                self._drop(self._steps())
+                self._sweep(None, None)
+
+    def _json_file(self, step: int) -> Path:
+        return self.folder / f"step-{step:012d}.json"
+
+    def _steps(self) -> list[int]:
+        matches = filter(None, map(_FILE.fullmatch, os.listdir(self.folder)))
+        return sorted(int(match[1]) for match in matches if match[2] == ".json")
+
+    def _drop(self, steps: list[int]) -> None:
+        for step in steps:
+            # First the file that makes it a checkpoint, so that none is ever seen without its tensors.
+            self._json_file(step).unlink(missing_ok=True)
+            for path in self.folder.glob(f"step-{step:012d}-*.safetensors"):
+                path.unlink(missing_ok=True)
+
+    def _sweep(self, step: int | None, tensor_file: str | None) -> None:
+        """Remove what interrupted saves left: temporary files, and tensors without their JSON."""
+        steps = set(self._steps())
+        for name in os.listdir(self.folder):
+            match = _FILE.fullmatch(name)
+            is_orphan = match is not None and match[2] != ".json" and int(match[1]) not in steps
+            is_replaced = match is not None and match[2] != ".json" and int(match[1]) == step and name != tensor_file
+            if is_temporary(name) or is_orphan or is_replaced:
+                (self.folder / name).unlink(missing_ok=True)
+
+    def _read(self, step: int) -> Checkpoint:
+        try:
+            document = decode(self._read_bytes(self._json_file(step)))
+            body, digest = document["body"], document["sha256"]
+        except (ValueError, TypeError, KeyError):
+            raise _DamagedError("its JSON is damaged") from None
+        if hashlib.sha256(encode(body).encode()).hexdigest() != digest:
+            raise _DamagedError("its JSON does not match its checksum")
+        if body["format"] != FORMAT_VERSION:
+            raise ConfigError(
+                f"this ramet reads checkpoints of format {FORMAT_VERSION}, but {self.folder} has {body['format']}."
+            )
+        data = self._read_bytes(self.folder / body["tensors"]["file"])
+        if len(data) != body["tensors"]["bytes"]:
+            raise _DamagedError(f"its tensors have {len(data)} of {body['tensors']['bytes']} bytes")
+        if hashlib.sha256(data).hexdigest() != body["tensors"]["sha256"]:
+            raise _DamagedError("its tensors do not match their checksum")
+        return Checkpoint(body["step"], _deserialise(data, body["aliases"], body["strides"]), body["state"])
+
+    @staticmethod
+    def _read_bytes(path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise _DamagedError(f"{path.name} is missing") from None
+        except OSError as error:
+            raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def _rebuild(folder: str, keep: int) -> Checkpoints:
+    return Checkpoints(folder, keep=keep)
+
+
+def _serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dict[str, list[int]]]:
+    """The tensors as the bytes of a safetensors file, with what that format cannot hold beside it.
+
+    Returns:
+        The bytes; for each name that is another name's tensor, that other name; the strides that are not contiguous.
+    """
+    import safetensors.torch
+    import torch
+
+    stored: dict[str, Tensor] = {}
+    aliases: dict[str, str] = {}
+    strides: dict[str, list[int]] = {}
+    names: dict[tuple[Any, ...], str] = {}
+    storages: set[int] = set()
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.dtype == torch.complex128:
+            what = f"{tensor.layout} {tensor.dtype}" if isinstance(tensor, torch.Tensor) else f"{type(tensor)}"
+            raise TypeError(f"a checkpoint holds dense tensors, but {name!r} is {what}.")
+        same = (tensor.data_ptr(), tensor.device, tensor.dtype, tensor.shape, tensor.stride(), tensor.is_conj())
+        if tensor.numel() and same in names:
+            aliases[name] = names[same]
+            continue
+        names[same] = name
+        # Without storage of its own the tensor says how it wants to lie in memory: dense, in the order of its strides.
+        layout = torch.empty_like(tensor, device="meta")
+        if layout.stride() != torch.empty(layout.shape, device="meta").stride():
+            strides[name] = list(layout.stride())
+        content = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        storage = content.untyped_storage()
+        if storage.data_ptr() in storages or storage.nbytes() != content.numel() * content.element_size():
+            content = content.clone()  # safetensors refuses tensors that share storage, even where they do not overlap.
+        storages.add(content.untyped_storage().data_ptr())
+        stored[name] = content
+    return safetensors.torch.save(stored), aliases, strides
+
+
+def _deserialise(data: bytes, aliases: dict[str, str], strides: dict[str, list[int]]) -> dict[str, Tensor]:
+    import safetensors.torch
+    import torch
+
+    tensors = dict(safetensors.torch.load(data))
+    for name, stride in strides.items():
+        content = tensors[name]
+        tensors[name] = torch.empty_strided(content.shape, stride, dtype=content.dtype).copy_(content)
+    for name, other in aliases.items():
+        tensors[name] = tensors[other]
+    return tensors

@@ -1,0 +1,82 @@
+"""One writer for each run directory, by a lock that dies with its process."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from ramet.errors import RunError
+from ramet.runs.atomic import writing
+
+
+class RunLock:
+    """The exclusive lock of one run directory, held from construction to :meth:`release`.
+
+    The kernel drops an ``flock`` when its process ends, however it ends, so a killed run never blocks its own
+    resumption. The file stays behind on purpose: deleting it would let two processes lock two files of one name. It
+    holds the process id of the last owner, for the message.
+
+    Spawned processes do not inherit the descriptor (Python opens files close-on-exec). Forked ones do, and would keep
+    the lock after their parent is gone, so they close it at once.
+
+    Raises:
+        RunError: If another process, or another ``Run`` in this one, holds the lock; the message names its process id.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with writing(path):
+            self._file = open(path, "a+", encoding="ascii")  # noqa: SIM115 (held until release)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.seek(0)
+            owner = self._file.read().strip()
+            self._file.close()
+            who = f"process {owner}" if owner else "another process"
+            raise RunError(
+                f"a run directory has one writer at a time, but {path.parent} is in use by {who}."
+            ) from error
+        except OSError as error:
+            self._file.close()
+            raise RunError(f"cannot lock {path}: {error.strerror or error}.") from error
+        with writing(path):
+            self._file.truncate(0)
+            self._file.write(f"{os.getpid()}\n")
+            self._file.flush()
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let another process have the run; twice is the same as once."""
+        self._file.close()
+
+
+_held: weakref.WeakSet[RunLock] = weakref.WeakSet()
+
+
+def _forget_in_forked_child() -> None:
+    for lock in list(_held):
+        lock.release()  # Closing a copy of the descriptor leaves the parent's lock in place.
+
+
+os.register_at_fork(after_in_child=_forget_in_forked_child)
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Wait for, and hold, a lock on a folder that exists.
+
+    Two writers meet in a checkpoint folder only for a moment: when a run is resumed while the workers of the killed
+    driver are still ending. Both write the same bits; the lock keeps one from sweeping away the other's unfinished
+    file.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # A file system without locks on folders: the overlap is then unguarded.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,79 @@
+"""How children that share weights help or hurt each other, from their gradients or from what training one did."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+
+def gradient_affinity(
+    supernet: nn.Module, archs: Sequence[Hashable], x: Tensor, y: Tensor, *, batch_size: int = 256
+) -> NDArray[np.float32]:
+    r"""The cosine between the gradients of every pair of children on the weights that they share.
+
+    To first order, a step of child i changes the loss of child j by :math:`-\eta\, g_i^\top g_j`, a sum over the
+    weights that both use: a positive cosine means that training one helps the other.
+
+    Args:
+        supernet: called as ``supernet(x, arch)``; its state is left as it was.
+        archs: the children.
+        x: inputs on which the gradients are taken, shape [samples, ...]; every child sees the same ones.
+        y: labels, shape [samples].
+        batch_size: samples in a forward pass; gradients are averaged over the batches.
+
+    Returns:
+        Shape [children, children], values in [-1, 1].
+    """
+    params = [param for param in supernet.parameters() if param.requires_grad]
+    buffers = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
+    modes = [(module, module.training) for module in supernet.modules()]
+    # Gradients are taken with each child's own batch statistics, as in training.
+    supernet.train()
+    gradients = torch.zeros(len(archs), sum(param.numel() for param in params), device=x.device)  # [children, values]
+    for inputs, labels in zip(x.split(batch_size), y.split(batch_size), strict=True):
+        for row, arch in zip(gradients, archs, strict=True):
+            loss = cross_entropy(supernet(inputs, arch), labels, reduction="sum")
+            grads = torch.autograd.grad(loss, params, allow_unused=True)
+            flat = [torch.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)]
+            row += torch.cat([value.reshape(-1) for value in flat])
+    with torch.no_grad():
+        for name, buffer in supernet.named_buffers():
+            buffer.copy_(buffers[name])
+    for module, mode in modes:
+        module.training = mode
+    gradients = torch.nn.functional.normalize(gradients, dim=1)
+    cosine: NDArray[np.float32] = (gradients @ gradients.T).cpu().numpy()
+    return cosine
+
+
+def trained_effect(scores: NDArray[np.floating], trained: Sequence[int]) -> NDArray[np.float64]:
+    """Who disturbs whom: the mean change of child j's score in the steps that train child i.
+
+    Args:
+        scores: the score of every child after each step, shape [steps, children].
+        trained: for each of these steps the child that it trained.
+
+    Returns:
+        Shape [children, children], row i for the trained child; NaN in a row that was never trained. The first step
+        has nothing before it and is left out.
+
+    >>> trained_effect(np.array([[0.5, 0.5], [0.7, 0.4], [0.6, 0.6]]), [1, 0, 1]).round(2).tolist()
+    [[0.2, -0.1], [-0.1, 0.2]]
+    """
+    scores = np.asarray(scores, dtype=float)
+    return mean_change(np.diff(scores, axis=0), np.asarray(trained)[1:], scores.shape[1])
+
+
+def mean_change(
+    change: NDArray[np.floating], trained: NDArray[np.integer], num_children: int
+) -> NDArray[np.float64]:
+    """The mean of the rows of ``change``, shape [steps, children], for each trained child; NaN for one without rows."""
+    one_hot = np.eye(num_children)[trained]  # [steps, children]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effect: NDArray[np.float64] = (one_hot.T @ change) / one_hot.sum(axis=0)[:, None]
+    return effect

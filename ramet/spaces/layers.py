@@ -1,0 +1,41 @@
+"""The layers that the supernets of several spaces share: memory layout and classifier."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ramet.errors import ConfigError
+from ramet.spaces.base import Arch
+
+
+def check_counts(**counts: int) -> None:
+    """Raise a ``ConfigError`` that names the first of the counts which is not a whole number of at least 1."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} must be a whole number of at least 1, but got {value!r}.")
+
+
+def to_channels_last(network: nn.Module) -> None:
+    """Lay out the weights of a network with the channels innermost, in place.
+
+    Children are many small convolutions, and on a CPU the backward pass of a depthwise convolution is what they wait
+    for: with channels last it takes a third to a half of the time (64 x 16 x 32 x 32, 5x5: 9.9 ms instead of 29.6).
+    Weights are converted once here and inputs once in the stem; every layer between keeps the layout, so that
+    nothing is converted back and forth.
+    """
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+class Head(nn.Module):
+    """The classifier at the end of a chain: what comes before the pooling, global average pooling, a linear layer."""
+
+    def __init__(self, channels: int, num_classes: int, *before: nn.Module) -> None:
+        super().__init__()
+        self.before = nn.Sequential(*before)
+        self.linear = nn.Linear(channels, num_classes)
+
+    def forward(self, x: Tensor, arch: Arch) -> Tensor:
+        """Logits, shape [batch, classes]."""
+        logits: Tensor = self.linear(self.before(x).mean((2, 3)))
+        return logits

@@ -1,0 +1,173 @@
+"""A conformance suite for spaces: what every search, sharing and ranking relies on.
+
+For authors of a space of their own, with pytest:
+
+    @pytest.mark.parametrize("check", SPACE_CHECKS, ids=lambda check: check.__name__)
+    def test_my_space(check):
+        check(MySpace(), (3, 8, 8), num_classes=4)
+
+Each check raises an ``AssertionError`` that says what is broken. All are exact, and small enough for every commit.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ramet.errors import ConfigError
+from ramet.seeding import seeded_globally, torch_generator
+from ramet.spaces import Arch, Space, Supernet, make_space
+
+NUM_SAMPLES = 8
+
+
+def sample_archs(space: Space) -> list[Arch]:
+    """The first and the last architecture and a few between, in no order."""
+    generator = torch_generator(0, "conformance")
+    drawn = [space.sample(generator) for _ in range(NUM_SAMPLES)]
+    return list(dict.fromkeys([space[-1], *drawn, space[0]]))
+
+
+def check_enumeration(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """A space is a sequence in lexicographic order whose ``index`` is the inverse of ``[]``."""
+    places = sorted({0, len(space) - 1, *(space.index(arch) for arch in sample_archs(space))})
+    archs = [space[place] for place in places]
+    assert archs == sorted(archs), "architectures are not in lexicographic order"
+    assert [space.index(arch) for arch in archs] == places, "index is not the inverse of []"
+    assert all(arch in space for arch in archs), "an architecture of the space is not in it"
+    if len(space) <= 1000:
+        assert len(set(space)) == len(space), "an architecture is enumerated twice"
+    for bad in ((), (*space[0], 0), tuple(space.num_options), (-1,) * len(space.num_options)):
+        assert bad not in space, f"{bad} is in the space"
+        _refuses(lambda bad=bad: space.check(bad), f"check({bad})")  # type: ignore[misc]
+
+
+def check_names(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """``parse`` is the inverse of ``name``, and refuses everything else."""
+    archs = sample_archs(space)
+    names = [space.name(arch) for arch in archs]
+    assert len(set(names)) == len(names), "two architectures have one name"
+    assert [space.parse(name) for name in names] == archs, "parse is not the inverse of name"
+    for bad in ("", names[0] + "x", names[0][:-1]):
+        if bad not in names:
+            _refuses(lambda bad=bad: space.parse(bad), f"parse({bad!r})")  # type: ignore[misc]
+
+
+def check_description(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """``describe`` is JSON, and makes the same space again."""
+    description = space.describe()
+    assert json.loads(json.dumps(description, allow_nan=False)) == description, "describe() is not plain JSON"
+    again = make_space(description)
+    assert type(again) is type(space) and again.num_options == space.num_options, "the space made again is another"
+    assert again.describe() == description, "the space made again describes itself otherwise"
+    copy = pickle.loads(pickle.dumps(space))
+    assert copy.describe() == description, "the pickled space describes itself otherwise"
+
+
+def check_children(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """A child gives what the supernet gives, bit for bit, after a pickle too, and holds nothing of the others."""
+    net, x = _supernet(space, input_shape, num_classes)
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    for arch in sample_archs(space):
+        expected = _logits(net, x, arch)
+        assert expected.shape == (len(x), num_classes), f"logits have the shape {tuple(expected.shape)}"
+        child = net.child(arch)
+        with torch.no_grad():
+            assert torch.equal(child(x), expected), f"child {space.name(arch)} differs from its supernet"
+            buffer = io.BytesIO(pickle.dumps(child))
+            again = pickle.load(buffer)
+            assert torch.equal(again(x), expected), f"child {space.name(arch)} differs after a pickle"
+            for param in child.parameters():
+                param.add_(1.0)
+    for name, tensor in net.state_dict().items():
+        assert torch.equal(tensor, before[name]), f"a child shares {name} with its supernet"
+
+
+def check_forward_all(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """``forward_all`` gives what one by one gives, bit for bit, in any order, and refuses training mode."""
+    net, x = _supernet(space, input_shape, num_classes)
+    drawn = sample_archs(space)
+    archs = [*drawn, *reversed(drawn), drawn[0]]
+    with torch.no_grad():
+        found = list(net.forward_all(x, archs))
+    assert len(found) == len(archs), f"forward_all gave {len(found)} results for {len(archs)} architectures"
+    for arch, logits in zip(archs, found, strict=True):
+        assert torch.equal(logits, _logits(net, x, arch)), f"forward_all differs for {space.name(arch)}"
+    assert not list(net.forward_all(x, [])), "forward_all gave a result for no architecture"
+    net.train()
+    _refuses(lambda: list(net.forward_all(x, archs)), "forward_all in training mode")
+
+
+def check_gradients(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """A step touches the path only: gradients and batch-norm statistics of all else stay as they were."""
+    net, x = _supernet(space, input_shape, num_classes)
+    net.train()
+    for arch in sample_archs(space):
+        net.zero_grad(set_to_none=True)
+        child = net.child(arch)
+        before = {name: tensor.clone() for name, tensor in net.named_buffers()}
+        net(x, arch).square().sum().backward()
+        child(x).square().sum().backward()
+        touched = [param for param in net.parameters() if param.grad is not None]
+        twins = [param for param in child.parameters() if param.grad is not None]
+        assert touched, f"no parameter of {space.name(arch)} got a gradient"
+        pairs = list(zip(touched, twins, strict=False))
+        same = len(touched) == len(twins) and all(a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
+        assert same, f"parameters off the path of {space.name(arch)} got a gradient, or some on it got none"
+        changed = sum(not torch.equal(tensor, before[name]) for name, tensor in net.named_buffers())
+        assert changed <= sum(1 for _ in child.buffers()), f"statistics off the path of {space.name(arch)} changed"
+
+
+def check_stages(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """``forward`` is the chain of the stages, and refuses what is not of the space."""
+    net, x = _supernet(space, input_shape, num_classes)
+    arch = sample_archs(space)[1 if len(space) > 1 else 0]
+    with torch.no_grad():
+        y = x
+        for stage in net.stages:
+            y = stage(y, arch)
+        assert torch.equal(y, _logits(net, x, arch)), "forward is not the chain of the stages"
+    _refuses(lambda: net(x, tuple(space.num_options)), "forward for an architecture of another space")
+    _refuses(lambda: net.child(tuple(space.num_options)), "child for an architecture of another space")
+
+
+SPACE_CHECKS: tuple[Callable[[Space, Sequence[int], int], None], ...] = (
+    check_enumeration,
+    check_names,
+    check_description,
+    check_children,
+    check_forward_all,
+    check_gradients,
+    check_stages,
+)
+"""Every check, each called as ``check(space, input_shape, num_classes)``."""
+
+
+def _supernet(space: Space, input_shape: Sequence[int], num_classes: int) -> tuple[Supernet, Tensor]:
+    """A supernet in evaluation mode whose batch norms have seen data, and a batch."""
+    with seeded_globally(0, "conformance"):
+        net = space.supernet(input_shape[0], num_classes)
+        x = torch.randn(4, *input_shape)
+        with torch.no_grad():
+            for arch in sample_archs(space):
+                net.train()(x + 1, arch)
+    return net.eval(), x
+
+
+def _logits(net: Supernet, x: Tensor, arch: Arch) -> Tensor:
+    with torch.no_grad():
+        logits: Tensor = net(x, arch)
+        return logits
+
+
+def _refuses(action: Callable[[], object], what: str) -> None:
+    try:
+        action()
+    except ConfigError:
+        return
+    raise AssertionError(f"{what} was not refused with a ConfigError")

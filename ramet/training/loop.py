@@ -1,0 +1,158 @@
+"""One training, readable from top to bottom. It knows neither supernets nor tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.errors import RunError
+from ramet.runs import Checkpoints, pack_state, unpack_state
+from ramet.training.batches import Batches
+from ramet.training.settings import Settings
+
+if TYPE_CHECKING:
+    from ramet.params import Params
+
+
+class StepGuard(Protocol):
+    """What the loop asks of a guard; ``ramet.guards`` has the guards."""
+
+    def before_step(self, params: Params) -> None:
+        """Edit the gradients of the parameters that have one."""
+
+    def after_step(self, params: Params) -> None:
+        """Edit the parameters that the optimizer has just changed."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+
+
+def make_optimizer(network: nn.Module, settings: Settings) -> torch.optim.SGD:
+    """The optimizer of a training. Parameters without a gradient keep their value and their momentum."""
+    return torch.optim.SGD(
+        network.parameters(),
+        lr=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        foreach=True,
+    )
+
+
+def fit(
+    network: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    settings: Settings,
+    *,
+    seed: int,
+    arguments: Callable[[int], tuple[Any, ...]] = lambda step: (),
+    after_step: Callable[[int, float], None] = lambda step, loss: None,
+    guard: StepGuard | None = None,
+    checkpoints: Checkpoints | None = None,
+    log: dict[str, Any] | None = None,
+    seconds_between_checkpoints: float = 30.0,
+    save_last: bool = True,
+    num_steps: int | None = None,
+) -> None:
+    """Train a network in place by SGD on the cross-entropy.
+
+    Each step is a function of the seed, its number and the state before it, so that a training that was killed and is
+    called again with the same ``checkpoints`` ends bit for bit as if it had never stopped.
+
+    Args:
+        network: called as ``network(x, *arguments(step))``; gives logits of shape [batch, classes].
+        x: the training inputs, shape [samples, ...].
+        y: the training labels, shape [samples].
+        settings: the numbers of the training.
+        seed: the seed of the batches.
+        arguments: further arguments of the network in a step, for example the architecture that it trains.
+        after_step: called with the step's number and its loss, when the weights have been updated; the network may be
+            evaluated there, as long as it is left in training mode.
+        guard: what keeps the updates from disturbing earlier models.
+        checkpoints: where the training saves itself from time to time, and resumes from.
+        log: JSON values that ``after_step`` collects; saved with each checkpoint and filled again on resuming.
+        seconds_between_checkpoints: how much work may be lost.
+        save_last: whether the trained network itself is saved at the end; without it, a training that is over in less
+            than ``seconds_between_checkpoints`` writes nothing.
+        num_steps: the number of steps, when it is not the whole number of epochs; the schedule then spans these.
+
+    Raises:
+        RunError: the loss is not finite.
+    """
+    optimizer = make_optimizer(network, settings)
+    batches = Batches(len(x), settings.batch_size, seed)
+    num_steps = settings.epochs * batches.steps_per_epoch if num_steps is None else num_steps
+    log = {} if log is None else log
+    first = _resume(checkpoints, network, optimizer, guard, log)
+    params = dict(network.named_parameters())
+    saved_at = time.monotonic()
+    network.train()
+    for step in range(first, num_steps):
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate_at(step, num_steps)
+        indices = batches[step].to(x.device)
+        loss = cross_entropy(network(x[indices], *arguments(step)), y[indices])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if settings.clip_norm is not None:
+            nn.utils.clip_grad_norm_(network.parameters(), settings.clip_norm, foreach=True)
+        if guard is not None:
+            guard.before_step(params)
+        optimizer.step()
+        if guard is not None:
+            guard.after_step(params)
+        value = loss.item()
+        if not torch.isfinite(loss):
+            raise RunError(f"the loss must stay finite, but is {value} in step {step}; a lower learning rate may help.")
+        after_step(step, value)
+        if checkpoints is not None and time.monotonic() - saved_at > seconds_between_checkpoints:
+            _save(checkpoints, step + 1, network, optimizer, guard, log)
+            saved_at = time.monotonic()
+    if checkpoints is not None and save_last and first < num_steps:
+        _save(checkpoints, num_steps, network, optimizer, guard, log)
+
+
+def _save(
+    checkpoints: Checkpoints,
+    step: int,
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    guard: StepGuard | None,
+    log: dict[str, Any],
+) -> None:
+    state = {
+        "network": dict(network.state_dict()),
+        "optimizer": optimizer.state_dict(),
+        "guard": None if guard is None else guard.state_dict(),
+        "log": log,
+    }
+    checkpoints.save(step, *pack_state(state))
+
+
+def _resume(
+    checkpoints: Checkpoints | None,
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    guard: StepGuard | None,
+    log: dict[str, Any],
+) -> int:
+    """The first step still to be done, everything put back as it was before it."""
+    checkpoint = None if checkpoints is None else checkpoints.load()
+    if checkpoint is None:
+        return 0
+    state = unpack_state(checkpoint.tensors, checkpoint.state)
+    network.load_state_dict(state["network"])
+    optimizer.load_state_dict(state["optimizer"])
+    if guard is not None:
+        guard.load_state_dict(state["guard"])
+    log.clear()
+    log.update(state["log"])
+    return checkpoint.step

@@ -1,0 +1,106 @@
+"""Rank metrics against SciPy where SciPy has them, and against hand-worked examples elsewhere."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from ramet.errors import ConfigError
+from ramet.ranking import metrics
+from ramet.ranking.metrics import kept_best, rank_correlation, rank_stability, top_n_rank, truth_correlation
+
+few_values = st.integers(-3, 3)  # few different values, so that ties are common
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(few_values, few_values), min_size=2, max_size=30))
+def test_rank_correlation_is_scipys_tau_b_with_ties(pairs):
+    a, b = np.array(pairs, dtype=float).T
+    expected = kendalltau(a, b).statistic
+    np.testing.assert_allclose(rank_correlation(a, b), expected, rtol=1e-12, equal_nan=True)
+
+
+def test_rank_correlations_of_many_are_those_of_each_pair():
+    generator = np.random.default_rng(0)
+    a, b = generator.integers(0, 6, (4, 20)).astype(float), generator.normal(size=(3, 20))
+    expected = [[kendalltau(x, y).statistic for y in b] for x in a]
+    np.testing.assert_allclose(metrics.rank_correlations(a, b), expected, rtol=1e-12)
+
+
+def test_infinite_scores_are_ranked_and_tied_with_each_other():
+    assert rank_correlation([-np.inf, -np.inf, 1.0, np.inf], [0.0, 0.0, 1.0, 2.0]) == 1.0
+
+
+def test_two_children_agree_or_disagree():
+    assert rank_correlation([1, 2], [5, 9]) == 1.0
+    assert rank_correlation([1, 2], [9, 5]) == -1.0
+
+
+def test_equal_scores_have_no_order():
+    assert np.isnan(rank_correlation([1, 1, 1], [1, 2, 3]))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "phrase"),
+    [
+        ([1.0, np.nan], [1.0, 2.0], "NaN"),
+        ([1.0], [1.0], "at least 2 children"),
+        ([1.0, 2.0], [1.0, 2.0, 3.0], "same children"),
+        ([[1.0, 2.0]], [1.0, 2.0], "dimension"),
+        (["a", "b"], [1.0, 2.0], "numbers"),
+    ],
+)
+def test_scores_that_cannot_be_ranked_are_refused(a, b, phrase):
+    with pytest.raises(ConfigError, match=phrase):
+        rank_correlation(a, b)
+
+
+def test_stability_is_the_mean_highest_and_lowest_of_all_pairs():
+    rankings = np.random.default_rng(1).normal(size=(5, 12))
+    pairs = [kendalltau(a, b).statistic for a, b in itertools.combinations(rankings, 2)]
+    found = metrics.stability(rankings)
+    np.testing.assert_allclose(found, [np.mean(pairs), max(pairs), min(pairs)], rtol=1e-12)
+    assert rank_stability(rankings) == found.mean
+
+
+def test_stability_of_one_ranking_is_refused():
+    with pytest.raises(ConfigError, match="at least 2 rankings"):
+        rank_stability([[1, 2, 3]])
+
+
+def test_truth_correlation_gives_a_value_a_step():
+    scores, truth = np.random.default_rng(2).normal(size=(7, 10)), np.arange(10.0)
+    np.testing.assert_allclose(
+        truth_correlation(scores, truth), [kendalltau(row, truth).statistic for row in scores], rtol=1e-12
+    )
+    assert isinstance(truth_correlation(scores[0], truth), float)
+
+
+def test_top_n_rank_worked_by_hand():
+    truth = [0.5, 0.9, 0.7, 0.1]  # true ranks 3, 1, 2, 4
+    scores = [0.9, 0.2, 0.8, 0.1]  # order: 0, 2, 1, 3
+    assert [top_n_rank(scores, truth, n) for n in (1, 2, 3, 4)] == [3, 2, 1, 1]
+
+
+def test_top_n_rank_takes_the_pessimistic_side_of_a_tie():
+    assert top_n_rank(scores=[1.0, 1.0, 0.0], truth=[0.9, 0.1, 0.5], n=1) == 3
+
+
+@pytest.mark.parametrize("n", [0, 5])
+def test_top_n_rank_refuses_an_impossible_n(n):
+    with pytest.raises(ConfigError, match="between 1 and the 4 children"):
+        top_n_rank([1, 2, 3, 4], [1, 2, 3, 4], n)
+
+
+def test_ranks_start_at_one_for_the_best_and_share_ties():
+    assert metrics.ranks([0.3, 0.9, 0.3]).tolist() == [2.5, 1.0, 2.5]
+
+
+def test_kept_best_worked_by_hand():
+    truth = [8, 7, 6, 5, 4, 3, 2, 1]  # the best quarter: children 0 and 1
+    assert kept_best([1, 8, 7, 6, 5, 4, 3, 2], truth) == 0.5  # child 0 is pruned, child 1 kept
+    assert kept_best(truth, truth) == 1.0
+    assert kept_best([-t for t in truth], truth) == 0.0

@@ -1,0 +1,183 @@
+"""Groups, orders, prefix sharing and interference."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from ramet.errors import ConfigError
+from ramet.seeding import seeded_globally
+from ramet.sharing import (
+    Order,
+    PrefixShared,
+    Sharing,
+    affinity_groups,
+    gradient_affinity,
+    random_groups,
+    similar_groups,
+    trained_effect,
+)
+from ramet.spaces import Cells64
+
+
+def within(affinity, groups):
+    return sum(affinity[i, j] for group in groups for i, j in itertools.permutations(group, 2))
+
+
+def test_similar_groups_are_the_papers_slices():
+    space = Cells64()
+    groups = similar_groups(64, 8)
+    assert [space.name(space[i]) for i in groups[0]] == ["111", "112", "113", "114", "121", "122", "123", "124"]
+    assert space.name(space[groups[1][0]]) == "131"
+
+
+def test_random_groups_are_a_partition_of_equal_parts():
+    groups = random_groups(64, 16, torch.Generator().manual_seed(0))
+    assert sorted(itertools.chain(*groups)) == list(range(64))
+    assert {len(group) for group in groups} == {4}
+
+
+def test_affinity_groups_find_the_best_partition_of_a_small_set():
+    generator = np.random.default_rng(0)
+    for _ in range(10):
+        affinity = generator.normal(size=(6, 6))
+        affinity = (affinity + affinity.T) / 2
+        best = max(
+            within(affinity, (a, tuple(set(range(6)) - set(a)))) for a in itertools.combinations(range(6), 3) if 0 in a
+        )
+        assert within(affinity, affinity_groups(affinity, 2)) == pytest.approx(best)
+
+
+def test_affinity_groups_recover_planted_groups_of_equal_size():
+    generator = np.random.default_rng(1)
+    planted = generator.permutation(np.repeat(np.arange(8), 8))
+    affinity = (planted[:, None] == planted[None, :]) + 0.3 * generator.normal(size=(64, 64))
+    groups = affinity_groups(affinity, 8)
+    assert {len(group) for group in groups} == {8}
+    assert all(len({planted[i] for i in group}) == 1 for group in groups)
+
+
+@pytest.mark.parametrize("num_groups", [0, 65, -1])
+def test_impossible_numbers_of_groups_are_refused(num_groups):
+    with pytest.raises(ConfigError, match="between 1 and the 64 children"):
+        similar_groups(64, num_groups)
+
+
+@pytest.mark.parametrize(
+    "text", ["full:1", "groups", "groups:x", "groups:0", "groups:4:alike", "prefix", "prefix:-1", "half", ""]
+)
+def test_sharings_that_do_not_exist_are_refused(text):
+    with pytest.raises(ConfigError, match="sharing must be"):
+        Sharing.parse(text)
+
+
+def test_cyclic_repeats_one_order_and_shuffled_does_not():
+    cyclic, shuffled = Order("cyclic", 16, seed=0), Order("shuffled", 16, seed=0)
+    rounds = [[order[step] for step in range(first, first + 16)] for order in (cyclic, shuffled) for first in (0, 16)]
+    assert rounds[0] == rounds[1]
+    assert rounds[2] != rounds[3]
+    assert all(sorted(r) == list(range(16)) for r in rounds)
+
+
+def test_uniform_draws_each_child_about_equally_often():
+    order = Order("uniform", 8, seed=0)
+    counts = np.bincount([order[step] for step in range(8000)], minlength=8)
+    assert abs(counts - 1000).max() < 4 * np.sqrt(1000)
+    assert any(len({order[step] for step in range(first, first + 8)}) < 8 for first in range(0, 80, 8))
+
+
+def test_an_order_depends_on_the_seed_and_the_step_alone():
+    forward, backward = Order("shuffled", 7, seed=3), Order("shuffled", 7, seed=3)
+    assert [forward[s] for s in range(50)] == [backward[s] for s in reversed(range(50))][::-1]
+    assert [forward[s] for s in range(50)] != [Order("shuffled", 7, seed=4)[s] for s in range(50)]
+
+
+@pytest.fixture
+def supernet():
+    with seeded_globally(0, "test"):
+        return Cells64(channels=2, num_cells=2).supernet(in_channels=1, num_classes=3)
+
+
+def test_prefix_sharing_updates_the_trunk_for_all_and_the_rest_for_one(supernet):
+    a, b = (3, 2, 3), (1, 1, 1)
+    net = PrefixShared(supernet, [a, b], num_shared_cells=1)
+    net(torch.randn(4, 1, 8, 8), a).sum().backward()
+    assert all(p.grad is not None for p in net.trunk[0].parameters())
+    assert any(p.grad is not None for p in net.copies[0].parameters())
+    assert all(p.grad is None for p in net.copies[1].parameters())
+
+
+@pytest.mark.parametrize("num_shared_cells", [0, 1, 2])
+def test_prefix_sharing_starts_as_the_supernet_and_scores_all_as_one_by_one(supernet, num_shared_cells):
+    archs = [(3, 2, 3), (1, 1, 1), (0, 0, 2)]
+    x = torch.randn(4, 1, 8, 8)
+    net = PrefixShared(supernet, archs, num_shared_cells).eval()
+    supernet.eval()
+    with torch.no_grad():
+        for arch, logits in zip(archs, net.forward_all(x, archs), strict=True):
+            assert torch.equal(logits, net(x, arch))
+            assert torch.equal(logits, supernet(x, arch))
+
+
+def test_prefix_copies_have_statistics_of_their_own(supernet):
+    a, b = (3, 2, 3), (1, 1, 1)
+    net = PrefixShared(supernet, [a, b], num_shared_cells=0)
+    before = [buffer.clone() for buffer in net.copies[1].buffers()]
+    net(torch.randn(4, 1, 8, 8), a)
+    assert all(torch.equal(old, new) for old, new in zip(before, net.copies[1].buffers(), strict=True))
+    assert not all(
+        torch.equal(p, q) for p, q in zip(net.copies[0].buffers(), net.copies[1].buffers(), strict=True)
+    )
+
+
+def test_prefix_of_more_cells_than_there_are_is_refused(supernet):
+    with pytest.raises(ConfigError, match="between 0 and 2 cells"):
+        PrefixShared(supernet, [(0, 0, 0)], num_shared_cells=3)
+
+
+def test_gradient_affinity_is_the_cosine_of_each_pairs_gradients(supernet):
+    archs = [(3, 2, 3), (1, 1, 1), (3, 2, 1)]
+    x, y = torch.randn(12, 1, 8, 8), torch.randint(3, (12,))
+    buffers = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
+    found = gradient_affinity(supernet, archs, x, y, batch_size=12)
+
+    def flat(arch):
+        supernet.zero_grad()
+        cross_entropy(supernet(x, arch), y).backward()
+        return torch.cat([torch.zeros(p.numel()) if p.grad is None else p.grad.reshape(-1) for p in supernet.parameters()])
+
+    gradients = [flat(arch) for arch in archs]
+    for i, j in itertools.product(range(3), repeat=2):
+        assert found[i, j] == pytest.approx(torch.cosine_similarity(gradients[i], gradients[j], dim=0).item(), abs=1e-5)
+
+
+def test_gradient_affinity_leaves_statistics_as_they_were(supernet):
+    before = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
+    gradient_affinity(supernet, [(0, 1, 2), (3, 3, 3)], torch.randn(4, 1, 8, 8), torch.tensor([0, 1, 2, 0]))
+    assert all(torch.equal(before[name], buffer) for name, buffer in supernet.named_buffers())
+    assert all(p.grad is None for p in supernet.parameters())
+
+
+def test_trained_effect_is_nan_for_a_child_that_was_never_trained():
+    effect = trained_effect(np.array([[0.1, 0.2], [0.3, 0.1]]), [0, 0])
+    assert np.isnan(effect[1]).all()
+    np.testing.assert_allclose(effect[0], [0.2, -0.1])
+
+
+def test_prefix_sharing_works_for_any_chain_of_stages():
+    class Stage(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.linear = nn.Linear(width, width)
+
+        def forward(self, x, arch):
+            return self.linear(x) * arch[0]
+
+    chain = nn.Module()
+    chain.stages = nn.ModuleList(Stage(3) for _ in range(4))
+    net = PrefixShared(chain, [(1,), (2,)], num_shared_cells=1)
+    assert len(net.trunk) == 2
+    assert net(torch.ones(1, 3), (2,)).shape == (1, 3)
