@@ -221,11 +221,17 @@ def test_batch_statistics_are_copied_for_splits():
 def test_several_copies_of_one_unit_share_its_outgoing_weights():
     network, inputs = case("mlp")
     coupling = find_coupling(network, inputs)
-    old = network[2].weight.detach().clone()
+    incoming, old = network[0].weight.detach().clone(), network[2].weight.detach().clone()
     before = outputs(network, inputs)
+    steps = {"0.weight": torch.arange(12.0).view(2, 6).double()}
+    stepped = copy.deepcopy(network)
     widen(network, coupling, {"0": Widening(sources=torch.tensor([2, 2]))})
     assert torch.allclose(network[2].weight[:, [2, 5, 6]], old[:, [2, 2, 2]] / 3)
     assert largest_change(before, outputs(network, inputs)) < 1e-12
+    widen(stepped, coupling, {"0": Widening(sources=torch.tensor([2, 2]), steps=steps)})
+    first, second = steps["0.weight"]
+    expected = incoming[2] + torch.stack([first + second, -first, -second])
+    assert torch.allclose(stepped[0].weight[[2, 5, 6]], expected)
 
 
 def test_a_wide_network_is_plain_and_loads_without_ramet(tmp_path):
@@ -253,6 +259,3 @@ def test_bad_widenings_are_refused():
         widen(network, coupling, {"nothing": Widening(num_new=1)})
     with pytest.raises(ConfigError, match="below the 5 of 0"):
         widen(network, coupling, {"0": Widening(sources=torch.tensor([5]))})
-    with pytest.raises(ConfigError, match="may be split once"):
-        step = {"0.weight": torch.zeros(2, 6)}
-        widen(network, coupling, {"0": Widening(sources=torch.tensor([1, 1]), steps=step)})

@@ -99,6 +99,7 @@ class Coupling:
         attributes: numbers in modules that follow a layout, such as ``groups`` of a depthwise convolution.
         hints: where sizes may be written into a forward.
         calls: the runs of modules without children, in order.
+        results: the identities of the tensors that the network returns.
     """
 
     groups: dict[str, Group]
@@ -110,6 +111,7 @@ class Coupling:
     attributes: dict[tuple[str, str], Layout] = field(default_factory=dict)
     hints: list[Hint] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    results: frozenset[int] = frozenset()
 
     def refuse(self, name: str, reason: str) -> None:
         """Take a group out, with the reason."""
@@ -240,7 +242,9 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
                 for axis in term:
                     axis.fix("it is the network's output")
     batch = tensors_in(inputs)[0].shape[0]
-    return _summarise(network, tensors, aliases, ledger, calls, batch)
+    coupling = _summarise(network, tensors, aliases, ledger, calls, batch)
+    coupling.results = frozenset(id(tensor) for tensor in tensors_in(result))
+    return coupling
 
 
 def _summarise(

@@ -33,9 +33,10 @@ class Widening:
     """How one group grows: units that are split, and brand-new ones. The order afterwards: old, copies, new.
 
     Attributes:
-        sources: the units that get a copy each, shape [copies]; a unit may appear several times if there are no steps.
-        steps: for tensors that make the channels, what is added to the original and subtracted from the copy; shaped
-            like the tensor with the copies in place of the group's units. A tensor that is missing gets none.
+        sources: the units that get a copy each, shape [copies]; a unit may appear several times.
+        steps: for tensors that make the channels, what is added to the original and subtracted from the copy, so that
+            the mean over all copies stays; shaped like the tensor with the copies in place of the group's units. A
+            tensor that is missing gets none.
         num_new: the number of brand-new units.
         incoming: for tensors that make or follow the channels, the weights of the new units, shaped like the tensor
             with the new units in place of the group's. A tensor that is missing gets a neutral start.
@@ -55,13 +56,11 @@ class Widening:
         return len(self.sources) + self.num_new
 
     def check(self, group: Group) -> None:
-        """Refuse sources outside the group, and steps for a unit that is split more than once."""
+        """Refuse sources outside the group."""
         if len(self.sources) and not (int(self.sources.min()) >= 0 and int(self.sources.max()) < group.size):
             raise ConfigError(
                 f"units to split must be below the {group.size} of {group.name}, but got {self.sources.tolist()}."
             )
-        if self.steps and len(set(self.sources.tolist())) < len(self.sources):
-            raise ConfigError(f"a unit of {group.name} with a step may be split once, but got {self.sources.tolist()}.")
 
 
 Widenings = Mapping[str, Widening]
@@ -78,14 +77,16 @@ def _identity(size: int) -> Expansion:
     return torch.arange(size), torch.ones(size, dtype=torch.float64)
 
 
-def expand_layout(layout: Layout, expansions: Mapping[Axis, Expansion], only: Axis | None = None) -> Expansion:
+def expand_layout(
+    layout: Layout, expansions: Mapping[Axis, Expansion], only: tuple[Axis, int] | None = None
+) -> Expansion:
     """The expansion of a dimension from the expansions of its axes.
 
     Args:
         layout: what the dimension is made of.
         expansions: of the axes that change; the others stay.
         only: if given, the old dimension is taken to hold the entries of this axis alone, as ``steps``, ``incoming``
-            and ``outgoing`` do, and its expansion refers to those.
+            and ``outgoing`` do, with so many units; the axis's expansion refers to those.
 
     Returns:
         Index and factor for each entry of the wider dimension.
@@ -97,12 +98,12 @@ def expand_layout(layout: Layout, expansions: Mapping[Axis, Expansion], only: Ax
         length = 1
         for axis in term:
             inner, scale = expansions.get(axis) or _identity(axis.size)
-            size = int(inner.max()) + 1 if axis is only else axis.size
+            size = only[1] if only is not None and axis is only[0] else axis.size
             missing = (index[:, None] < 0) | (inner[None, :] < 0)
             index = (index[:, None] * size + inner[None, :]).masked_fill(missing, -1).flatten()
             factor = (factor[:, None] * scale[None, :]).flatten()
             length *= size
-        if only is None or only in term:
+        if only is None or only[0] in term:
             index = torch.where(index < 0, index, index + offset)
             offset += length
         else:
@@ -151,6 +152,14 @@ class Plan:
             for slot in group.slots:
                 self.roles[slot.tensor, slot.dim] = slot.role
         self.tensors = list(dict.fromkeys(tensor for tensor, _ in self.roles))
+        # Candidates are trained through a plan for many steps, so what depends on shapes alone is worked out once.
+        self._regular = {name: self._dims(name, "in", 1.0) for name in self.tensors}
+        self._places: dict[str, list[tuple[str, str, str, _Placement]]] = {name: [] for name in self.tensors}
+        for group in self.groups.values():
+            for slot in group.slots:
+                layout, widening = coupling.layouts[slot.tensor][slot.dim], self.widenings[group.name]
+                place = _Placement(group, widening, layout, self.index, self._regular[slot.tensor], slot.dim)
+                self._places[slot.tensor].append((group.name, slot.role, slot.start, place))
 
     def sizes(self) -> dict[Axis, int]:
         """The size of each axis that grows, afterwards."""
@@ -171,23 +180,23 @@ class Plan:
 
     def grow_weight(self, name: str, tensor: Tensor) -> Tensor:
         """A weight after the widenings; differentiable in it and in the widenings' own tensors."""
-        regular = self._dims(name, "in", 1.0)
-        result = spread(tensor, regular)
-        for group_name, widening in self.widenings.items():
-            group = self.groups[group_name]
-            for slot in group.slots:
-                if slot.tensor != name:
-                    continue
-                place = _Placement(group, widening, self.coupling.layouts[name][slot.dim], self, regular, slot.dim)
-                if slot.role != "in" and name in widening.steps and len(widening.sources):
-                    result = result + place.originals(widening.steps[name]) - place.copies(widening.steps[name])
-                if widening.num_new:
-                    given = widening.outgoing if slot.role == "in" else widening.incoming
-                    if name in given:
-                        result = result + place.new(given[name].to(result))
-                    elif slot.role == "follow":
-                        result = result + place.new(neutral(tensor, slot.start, slot.dim, place.num_new_entries))
+        result = spread(tensor, self._regular[name])
+        for group, role, start, place in self._places[name]:
+            widening = self.widenings[group]
+            if role != "in" and name in widening.steps and len(widening.sources):
+                steps = widening.steps[name].to(result)
+                result = result + place.originals(steps) - place.copies(steps)
+            if widening.num_new:
+                given = widening.outgoing if role == "in" else widening.incoming
+                if name in given:
+                    result = result + place.new(given[name].to(result))
+                elif role == "follow":
+                    result = result + place.new(neutral(tensor, start, place.dim, place.num_new_entries))
         return result
+
+    def new_entries(self, name: str, group: str, wide: Tensor) -> Tensor:
+        """What the new units of a group hold in a wide tensor of one dimension (a batch norm's statistics)."""
+        return next(place for other, _, _, place in self._places[name] if other == group).take_new(wide)
 
     def grow_state(self, name: str, tensor: Tensor, power: float = 1.0) -> Tensor:
         """What gathers gradients of a weight (momentum: power 1, second moments: power 2), after the widenings.
@@ -206,46 +215,69 @@ class _Placement:
         group: Group,
         widening: Widening,
         layout: Layout,
-        plan: Plan,
+        indices: Mapping[Axis, Tensor],
         regular: Mapping[int, Expansion],
         dim: int,
     ) -> None:
-        self.group, self.layout, self.plan, self.regular, self.dim = group, layout, plan, regular, dim
-        self.old, self.num_copies, self.num_new = group.size, len(widening.sources), widening.num_new
-        self.sources = widening.sources
-        terms = [term for term in layout if group.axis in term]
-        per_unit = sum(_size(term) // group.axis.size for term in terms)
-        self.num_new_entries = per_unit * self.num_new
+        self.dim = dim
+        old, num_copies, num_new = group.size, len(widening.sources), widening.num_new
+        per_unit = sum(_size(term) // group.size for term in layout if group.axis in term)
+        self.num_new_entries = per_unit * num_new
 
-    def _place(self, tensor: Tensor, index: Tensor) -> Tensor:
-        # Other axes in this dimension expand as usual; this one reads the widening's tensor.
-        axes = {
-            axis: (other, torch.ones(len(other), dtype=torch.float64))
-            for axis, other in self.plan.index.items()
-            if axis != self.group.axis
-        }
-        axes[self.group.axis] = (index, torch.ones(len(index), dtype=torch.float64))
-        expansions = dict(self.regular)
-        expansions[self.dim] = expand_layout(self.layout, axes, only=self.group.axis)
-        return spread(tensor, expansions)
+        def expansions(index: Tensor, num_units: int) -> dict[int, Expansion]:
+            # Other axes in this dimension expand as usual; this one reads the widening's tensor.
+            axes = {axis: (other, torch.ones(len(other), dtype=torch.float64)) for axis, other in indices.items()}
+            axes[group.axis] = (index, torch.ones(len(index), dtype=torch.float64))
+            return {**regular, dim: expand_layout(layout, axes, only=(group.axis, num_units))}
+
+        def nothing() -> Tensor:
+            return torch.full((old + num_copies + num_new,), -1)
+
+        self._originals: list[dict[int, Expansion]] = []
+        for taken in _rounds(widening.sources.tolist()):
+            index = nothing()
+            index[list(taken)] = torch.tensor(list(taken.values()))
+            self._originals.append(expansions(index, num_copies))
+        index = nothing()
+        index[old : old + num_copies] = torch.arange(num_copies)
+        self._copies = expansions(index, num_copies)
+        index = nothing()
+        index[old + num_copies :] = torch.arange(num_new)
+        self._new = expansions(index, num_new)
 
     def originals(self, tensor: Tensor) -> Tensor:
-        """Entries of the units that are split."""
-        index = torch.full((self.old + self.num_copies + self.num_new,), -1)
-        index[self.sources] = torch.arange(self.num_copies)
-        return self._place(tensor, index)
+        """Entries of the units that are split; the steps of several copies of one unit add up."""
+        first, *others = [spread(tensor, expansions) for expansions in self._originals]
+        for other in others:
+            first = first + other
+        return first
 
     def copies(self, tensor: Tensor) -> Tensor:
         """Entries of the copies."""
-        index = torch.full((self.old + self.num_copies + self.num_new,), -1)
-        index[self.old : self.old + self.num_copies] = torch.arange(self.num_copies)
-        return self._place(tensor, index)
+        return spread(tensor, self._copies)
 
     def new(self, tensor: Tensor) -> Tensor:
         """Entries of the new units."""
-        index = torch.full((self.old + self.num_copies + self.num_new,), -1)
-        index[self.old + self.num_copies :] = torch.arange(self.num_new)
-        return self._place(tensor, index)
+        return spread(tensor, self._new)
+
+    def take_new(self, wide: Tensor) -> Tensor:
+        """The entries of the new units in a wide tensor of one dimension, in the order of ``incoming``."""
+        index, _ = self._new[self.dim]
+        places = (index >= 0).nonzero()[:, 0]
+        result = wide.new_zeros(self.num_new_entries)
+        result[index[places]] = wide[places]
+        return result
+
+
+def _rounds(sources: list[int]) -> list[dict[int, int]]:
+    """The places of units in a list, cut so that no unit appears twice in a round."""
+    rounds: list[dict[int, int]] = []
+    for place, unit in enumerate(sources):
+        free = next((taken for taken in rounds if unit not in taken), None)
+        if free is None:
+            rounds.append(free := {})
+        free[unit] = place
+    return rounds
 
 
 def _size(term: tuple[Axis, ...]) -> int:
@@ -264,6 +296,17 @@ def neutral(tensor: Tensor, start: str, dim: int, num_entries: int) -> Tensor:
     if start == "one":
         return tensor.new_ones(shape)
     return tensor.detach().mean(dim, keepdim=True).expand(shape)
+
+
+def units_of_entries(layout: Layout, axis: Axis, num_units: int) -> Tensor:
+    """For each entry of a widening's own tensor along its dimension, the unit that it belongs to, shape [entries]."""
+    parts = []
+    for term in layout:
+        if axis in term:
+            place = term.index(axis)
+            outer, inner = _size(term[:place]), _size(term[place + 1 :])
+            parts.append(torch.arange(num_units).repeat_interleave(inner).repeat(outer))
+    return torch.cat(parts)
 
 
 def slot_shape(coupling: Coupling, group: Group, tensor: str, dim: int, num_units: int) -> tuple[int, ...]:
