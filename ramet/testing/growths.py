@@ -6,8 +6,8 @@
         check_growth(lambda epsilon: MyGrowth(epsilon=epsilon))
 
 A method passes if it leaves the network alone until it is told what was chosen, scores every candidate, writes an edit
-of just the chosen units, keeps the function to first order in its step size, keeps within the budget, gives the same for
-the same seed, and remembers what it must.
+of just the chosen units, keeps the function to first order in its step size, keeps within the budget, gives the
+same for the same seed, and remembers what it must.
 """
 
 from __future__ import annotations
