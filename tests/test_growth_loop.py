@@ -1,5 +1,6 @@
 """The loop: budgets, ends, what it hands back, and that an interruption changes nothing."""
 
+import itertools
 import json
 from types import SimpleNamespace
 
@@ -33,7 +34,9 @@ def test_a_network_grows_to_its_budget():
     net = network()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     grown, history = grow(net, data(), "neurons=6, step=2", settings=FAST, method_options=FIREFLY)
-    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items()), "the original is untouched"
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items()), (
+        "the original is untouched"
+    )
     assert (grown[0].out_features, grown[1].num_features, grown[4].in_features) == (6, 6, 6)
     assert history.stopped == "the budget is reached"
     assert [step.budget_size for step in history.steps] == [3, 5, 6]
@@ -56,9 +59,10 @@ def test_budgets_are_kept_and_used(budget):
     _, history = grow(network(), data(), budget, "net2net", settings=FAST)
     total = history.budget["total"]
     sizes = [step.budget_size for step in history.steps]
-    assert sizes == sorted(sizes) and total - 7 <= sizes[-1] <= total
-    for before, after in zip(sizes, sizes[1:], strict=False):
-        assert after - before <= max(0.3 * before, 0) + 1e-9
+    assert sizes == sorted(sizes) and total - 9 < sizes[-1] <= total
+    unit = {"params": 9, "flops": 6, "neurons": 1}[history.budget["unit"]]  # what one neuron costs
+    for before, after in itertools.pairwise(sizes):
+        assert after - before <= max(0.3 * before, unit) + 1e-9
 
 
 def test_a_budget_in_seconds():
@@ -86,26 +90,24 @@ def test_reasons_to_stop():
     assert history.stopped == "growth no longer pays" and len(history.steps) == 3
 
 
-@pytest.mark.parametrize("interrupted_at", [0, 1, 2])
-@pytest.mark.parametrize("method", ["firefly", "autogrow"])
+@pytest.mark.parametrize(
+    ("method", "interrupted_at"), [("firefly", 0), ("firefly", 1), ("firefly", 2), ("autogrow", 0), ("autogrow", 1)]
+)
 def test_an_interrupted_growth_ends_bit_for_bit_the_same(tmp_path, interrupted_at, method):
     arguments = {
         "budget": "neurons=30, step=8, layers=1",
         "method": method,
         "method_options": FIREFLY if method == "firefly" else {},
         "settings": FAST,
-        "max_steps": 2,
+        "max_steps": 2 if method == "firefly" else 1,
     }
     expected, history = grow(network(), data(), **arguments)
 
-    class InterruptedError_(Exception):
-        pass
-
     def interrupt(step):
         if step.number == interrupted_at:
-            raise InterruptedError_
+            raise KeyboardInterrupt
 
-    with pytest.raises(InterruptedError_):
+    with pytest.raises(KeyboardInterrupt):
         grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path), after_step=interrupt)
     resumed, again = grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path))
     assert resumed.state_dict().keys() == expected.state_dict().keys()
@@ -121,7 +123,8 @@ def test_an_interrupted_growth_ends_bit_for_bit_the_same(tmp_path, interrupted_a
 def test_a_regression_with_a_data_set_like_object():
     x, _, validation_x, _ = data()
     split = SimpleNamespace(
-        train=SimpleNamespace(x=x, y=x[:, :1] ** 2), validation=SimpleNamespace(x=validation_x, y=validation_x[:, :1] ** 2)
+        train=SimpleNamespace(x=x, y=x[:, :1] ** 2),
+        validation=SimpleNamespace(x=validation_x, y=validation_x[:, :1] ** 2),
     )
     net = nn.Sequential(nn.Linear(4, 2), nn.Tanh(), nn.Linear(2, 1))
     grown, history = grow(net, split, "neurons=4, step=1", settings=FAST, method="random")
@@ -163,8 +166,11 @@ def test_bad_input_is_refused():
 
 def test_a_loss_that_is_not_a_number_is_reported():
     x, y, *validation = data()
-    with pytest.raises(RunError, match="must stay finite"):
+    with pytest.raises(ConfigError, match="must give finite outputs"):
         grow(network(), (x * float("nan"), y, *validation), "neurons=5", settings=FAST)
+    wild = Settings(epochs=2, batch_size=16, learning_rate=1e30)
+    with pytest.raises(RunError, match="must stay finite"):
+        grow(network(), data(), "neurons=5", settings=wild)
 
 
 def test_an_edit_that_changes_the_function_is_refused():
@@ -183,5 +189,5 @@ def test_an_edit_that_changes_the_function_is_refused():
         def apply(self, scene, proposal, chosen) -> Edit:
             return Net2Net(noise=0).apply(scene, proposal, chosen)
 
-    with pytest.raises((RunError, RuntimeError), match="must keep the outputs|shape"):
+    with pytest.raises((RunError, RuntimeError), match=r"must keep the outputs|shape"):
         grow(network(), data(), "neurons=5", Wrong(), settings=FAST)

@@ -33,7 +33,7 @@ class Budget:
             pass).
         total: the size at which growth ends.
         step: how much one step may add (``eta_t``): a share of the present size below 1, an amount otherwise. The
-            paper's width experiments have 0.3.
+            paper's width experiments have 0.3. A step that is smaller than one unit still adds one.
         layers: how many new layers one step may add (``eta_{t,1}``).
 
     Raises:

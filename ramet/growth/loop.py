@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.errors import ConfigError, DataError, RunError
-from ramet.growth.base import Edit, Growth, Loss, Scene, carry_out, mean_loss
-from ramet.growth.budget import Budget, Meter
+from ramet.growth.base import Edit, Growth, Loss, Proposal, Scene, carry_out, mean_loss
+from ramet.growth.budget import Budget, Meter, select
 from ramet.growth.coupling import Coupling
 from ramet.growth.history import History, Step, describe, replay, silent
 from ramet.growth.layers import Site, find_sites
@@ -289,7 +289,7 @@ class _Run:
         if not proposal.candidates:
             return "there are no candidates left"
         scores = self.method.score(scene, proposal)
-        chosen = [int(scores.argmax())] if proposal.exclusive else scene.choose(proposal.candidates, scores)
+        chosen = [int(scores.argmax())] if proposal.exclusive else self._choose(scene, proposal, scores, meter.size)
         if not chosen or (proposal.exclusive and not bool(torch.isfinite(scores[chosen[0]]))):
             return "no candidate is worth its size" if bool((scores == -torch.inf).all()) else "the budget is reached"
         edit = self.method.apply(scene, proposal, chosen)
@@ -307,6 +307,14 @@ class _Run:
         step.seconds = time.perf_counter() - start
         self.history.steps.append(step)
         return ""
+
+    def _choose(self, scene: Scene, proposal: Proposal, scores: Tensor, size: float) -> list[int]:
+        """What fits the step; the single best unit if the step is smaller than one and the whole budget is not."""
+        chosen = scene.choose(proposal.candidates, scores)
+        if chosen:
+            return chosen
+        places = [(candidate.kind, candidate.where) for candidate in proposal.candidates]
+        return select(scene.meter(), places, scores, self.budget.total - size, 0)[:1]
 
     def _check(self, scene: Scene, edit: Edit) -> None:
         """Try the edit's shapes on a copy, without effect: the outputs must not change."""

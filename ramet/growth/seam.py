@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.growth.axes import Axis, Layout, layout_size
 from ramet.growth.coupling import Coupling, Group, Inputs, call, evaluating, trace
 from ramet.growth.rules import tensors_in
@@ -63,6 +64,8 @@ class _Probe:
         except Exception:
             # Casts inside the forward: single precision, with its coarser tolerance, has to do.
             self.before = outputs(self.network, inputs)
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.before):
+            raise ConfigError("the network must give finite outputs on a batch of the data, but it does not.")
 
     def problem(self, coupling: Coupling, groups: Iterable[Group]) -> str | None:
         """What goes wrong when these groups grow, or ``None``."""
@@ -101,7 +104,7 @@ def find_coupling(network: nn.Module, inputs: Inputs, *, check: bool = True) -> 
         The coupling; groups that did not pass are among its refusals.
 
     Raises:
-        ConfigError: if the network does not run on the inputs.
+        ConfigError: if the network does not run on the inputs, or gives outputs that are not finite.
     """
     coupling = trace(network, inputs)
     if not check or not coupling.groups:
