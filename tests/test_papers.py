@@ -19,6 +19,7 @@ TINY = replace(
     data_options={"train_size": 64, "eval_size": 40},
     settings=Settings(epochs=1, batch_size=32, learning_rate=0.05, final_learning_rate=0.001),
     supernet_epochs=2,
+    truth_seeds=2,
     instances=2,
     last_epochs=2,
     num_groups=(1, 4),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -179,10 +180,6 @@ def _disturbance(scores: Scores) -> Json | None:
 
 def _truth(truth: Floats) -> Json:
     single = stability(truth).mean if len(truth) > 1 else None
-    halves = None
-    if len(truth) > 1:
-        half = len(truth) // 2
-        halves = float(rank_correlations(truth[:half].mean(axis=0)[None], truth[half:].mean(axis=0)[None])[0, 0])
     mean = truth.mean(axis=0)
     return {
         "seeds": len(truth),
@@ -190,11 +187,23 @@ def _truth(truth: Floats) -> Json:
         "mean": mean.tolist(),
         "deviation": truth.std(axis=0, ddof=1).tolist() if len(truth) > 1 else None,
         "reliability_of_one_seed": single,
-        "reliability_of_halves": halves,
+        "reliability_of_halves": _halves(truth),
         "reliability_of_mean": None if single is None else reliability_of_mean(single, len(truth)),
         "spread": float(mean.std()),
         "noise": float(truth.std(axis=0, ddof=1).mean()) if len(truth) > 1 else None,
     }
+
+
+def _halves(truth: Floats) -> float | None:
+    """How two halves of the truth's seeds correlate: the mean over all ways to halve them."""
+    if len(truth) < 2:
+        return None
+    seeds = range(len(truth))
+    taus = []
+    for half in itertools.islice(itertools.combinations(seeds, len(truth) // 2), 1000):
+        other = [seed for seed in seeds if seed not in half]
+        taus.append(rank_correlations(truth[list(half)].mean(axis=0)[None], truth[other].mean(axis=0)[None])[0, 0])
+    return float(np.mean(taus))
 
 
 def _correlations(scores: Scores, seed: int) -> Json:

@@ -124,7 +124,7 @@ SMALL = Preset(
     settings=Settings(epochs=15, batch_size=64, learning_rate=0.05, final_learning_rate=0.001, weight_decay=1e-3),
     supernet_epochs=30,
     instances=3,
-    truth_seeds=2,
+    truth_seeds=3,
     last_epochs=6,
     num_groups=(1, 4, 16),
     interference_groups=(4,),
