@@ -60,6 +60,24 @@ def test_blocks_in_turn_equal_the_closed_form_of_all(width, sizes, lam, seed, dt
     assert relative_error(projection, closed_form(x.double(), lam)) < TOLERANCE[dtype]
 
 
+@BOUNDED
+@given(width=st.integers(2, 12), rank=st.integers(1, 3), lam=lambdas, seed=st.integers(0, 2**31))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_inputs_of_low_rank_and_uneven_size(dtype, width, rank, lam, seed):
+    """More columns than the width, but of few directions, and some of them a million times smaller than others."""
+    x = (
+        draw(seed, width, rank)
+        @ draw(seed + 1, rank, 3 * width)
+        * 10.0 ** torch.arange(-5, 1).repeat(width)[: 3 * width]
+    )
+    x = x.to(dtype)
+    projection = torch.eye(width, dtype=dtype)
+    for _ in range(3):
+        projection = close_directions(projection, x, lam)
+    expected = closed_form(torch.cat([x, x, x], dim=1).double(), lam)
+    assert relative_error(projection, expected) < TOLERANCE[dtype]
+
+
 def test_hand_worked_example():
     # P = I - x x' / (1 + x'x) with x = (1, 2): x'x = 5.
     x = torch.tensor([[1.0], [2.0]], dtype=torch.float64)

@@ -12,7 +12,8 @@ import torch
 from ramet.costs import count_flops, count_parameters
 from ramet.errors import ConfigError
 from ramet.spaces import NasBench201
-from ramet.spaces.nasbench201 import CONV_1X1, CONV_3X3, NONE, SKIP, NasBench201Supernet
+from ramet.spaces.cells import CellSupernet
+from ramet.spaces.nasbench201 import CONV_1X1, CONV_3X3, NONE, SKIP
 
 ALL_NONE = (NONE,) * 6
 
@@ -34,7 +35,7 @@ def table() -> dict[str, np.ndarray]:
         return {key: file[key] for key in ("arch", "cifar10_params", "cifar10_mflops")}
 
 
-def count_options(net: NasBench201Supernet) -> tuple[int, dict[int, int]]:
+def count_options(net: CellSupernet) -> tuple[int, dict[int, int]]:
     """The parameters of a child without any edge, and what each option adds on the first, on real exports."""
     base = count_parameters(net.child(ALL_NONE))
     return base, {option: count_parameters(net.child((option, *ALL_NONE[1:]))) - base for option in range(5)}

@@ -1,4 +1,4 @@
-"""Every reproduction of *Deeper insights* runs, at a size for a test, and writes its claims; a second run trains nothing."""
+"""Every reproduction of *Deeper insights* runs at a size for a test, and writes its claims."""
 
 import json
 from dataclasses import replace

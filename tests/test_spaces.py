@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.spaces import Arch, Cells64, Choice, NasBench201, Space, space_of, trace_child
-from ramet.spaces.cells64 import Cells64Supernet
+from ramet.spaces.cells import CellSupernet
 from ramet.spaces.depthwise import DepthwiseConv2d
 from ramet.testing.spaces import (
     SPACE_CHECKS,
@@ -131,10 +131,10 @@ def test_the_suite_catches_a_space_that_is_wrong() -> None:
             super().__init__(channels=2, num_cells=1)
             self.fault = fault
 
-        def supernet(self, in_channels: int, num_classes: int) -> Cells64Supernet:
-            return Faulty(self, in_channels, num_classes)
+        def supernet(self, in_channels: int, num_classes: int) -> CellSupernet:
+            return Faulty(self, list(super().supernet(in_channels, num_classes).stages))
 
-    class Faulty(Cells64Supernet):
+    class Faulty(CellSupernet):
         space: Wrapped
 
         def child(self, arch: Arch) -> nn.Module:

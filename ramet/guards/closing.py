@@ -61,9 +61,9 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
     is the Woodbury identity for n columns. More columns than the width are first replaced by as many as the width, with
     the same :math:`X X^\top`, for nothing else of them counts.
 
-    Safe for any input: columns that are not finite or zero close nothing, columns are scaled to unit length (lambda is
-    divided by the squared length instead), so that huge ones do not overflow, and a singular block, which lambda 0
-    and duplicates make, is solved by its pseudo-inverse. With lambda 0, a direction seen once is closed entirely.
+    Safe for any input: columns that are not finite or zero close nothing, huge ones are scaled so that they do not
+    overflow, and a singular block, which lambda 0 and duplicates make, is solved by its pseudo-inverse. With lambda 0,
+    a direction seen once is closed entirely.
 
     Args:
         projection: P so far, [..., width, width].
@@ -82,13 +82,14 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
     if columns.shape[-1] > columns.shape[-2]:
         columns = columns_of(columns @ columns.mT, regularisation)
     p = projection.to(_EXACT)
-    lengths = torch.linalg.vector_norm(columns, dim=-2)  # [..., n]
-    columns = columns / lengths.clamp(min=torch.finfo(_EXACT).tiny).unsqueeze(-2)
-    # Lambda is at least what rounding of the inputs amounts to: with lambda 0, noise would close whole directions.
-    # A zero column has no length to divide by; any positive number on the diagonal keeps it from mattering.
+    # Columns and lambda are divided by the same number, so that the block below has no entry above 1, however large or
+    # small the inputs are. Lambda is at least what rounding of the inputs amounts to: noise would close directions.
+    scales = torch.hypot(torch.linalg.vector_norm(columns, dim=-2), columns.new_tensor(regularisation**0.5))  # [..., n]
+    safe = scales.clamp(min=torch.finfo(_EXACT).tiny)
+    columns = columns / safe.unsqueeze(-2)
     noise = (8 * torch.finfo(projection.dtype).eps) ** 2
-    diagonal = (regularisation / lengths.square()).nan_to_num(nan=1.0).clamp(min=noise, max=1e100)
-    diagonal = torch.where(lengths > 0, diagonal, 1.0)
+    # A zero column with lambda 0 has no scale; 1 on the diagonal keeps it from mattering.
+    diagonal = torch.where(scales > 0, (regularisation**0.5 / safe).square().clamp(min=noise), 1.0)
     px = p @ columns  # [..., width, n]
     block = columns.mT @ px  # [..., n, n]
     block.diagonal(dim1=-2, dim2=-1).add_(diagonal)
@@ -134,7 +135,7 @@ def columns_of(gram: Tensor, regularisation: float) -> Tensor:
     scaled = gram / largest
     # Cholesky is twenty times faster than eigenvalues, but passes singular matrices only with a shift, which counts as
     # an input in every direction; so it is taken where lambda makes nothing of the shift.
-    if bool((noise * largest <= 1e-10 * regularisation).all()):
+    if bool((noise * largest <= 1e-11 * regularisation).all()):
         shifted = scaled.clone()
         shifted.diagonal(dim1=-2, dim2=-1).add_(noise)
         factor, failed = torch.linalg.cholesky_ex(shifted)
@@ -180,7 +181,7 @@ def theorem_bound(x: Tensor, update: Tensor, regularisation: float) -> Tensor:
     """
     smallest = torch.linalg.eigvalsh(gram_of(x))[0].clamp(min=0)
     inverse_norm = 1.0 / smallest
-    size = torch.linalg.matrix_norm(update.to(_EXACT)) * torch.linalg.matrix_norm(x.to(_EXACT))
+    size = torch.linalg.vector_norm(update.to(_EXACT)) * torch.linalg.vector_norm(x.to(_EXACT))
     bound: Tensor = regularisation * x.shape[-2] ** 0.5 * size * inverse_norm * (1.0 + regularisation * inverse_norm)
     return bound
 

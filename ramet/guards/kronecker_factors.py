@@ -110,7 +110,7 @@ class Factors:
         self.sums[part] = value if kept is None else kept.to(value.device) + value
 
     def moments(self, group: Any | None) -> tuple[Tensor, Tensor] | None:
-        """A, summed over positions and averaged over samples, and G, averaged over both; None if there was no backward."""
+        """A, summed over positions and averaged over samples, and G, averaged over both; None without a backward."""
         if len(self.sums) < len(self.PARTS):
             return None
         sum_over_ranks([self.sums[part] for part in self.PARTS], group)

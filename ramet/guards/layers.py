@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parameter import is_lazy
 
+from ramet.errors import ConfigError
+from ramet.guards.matrices import key_of
 from ramet.guards.names import plain_names
 from ramet.guards.recurrent import cell_inputs, recurrent_inputs
 
@@ -24,7 +26,7 @@ class Product:
     """One matrix product of one layer.
 
     Attributes:
-        key: names the product: the weight's name, and where the weight belongs to another layer too, both names.
+        key: names the product, see ``key_of``; layers that share weight and bias are one product.
         local: the weight's name inside its layer.
         weight: the name of the weight parameter.
         bias: the name of the bias parameter, or None. A bias is a weight whose input is 1.
@@ -48,21 +50,30 @@ def products_of(root: nn.Module) -> Iterator[tuple[nn.Module, list[Product]]]:
     Covered are linear layers, convolutions of one to three dimensions, embeddings, recurrent layers and recurrent
     cells. Others, such as norms, transposed convolutions, attention's fused projections and parametrised weights,
     are not; see ``uncovered``.
+
+    Raises:
+        ConfigError: for two layers with one weight and different biases, whose updates cannot be told apart.
     """
     raw = [name for name, _ in root.named_parameters(remove_duplicate=False)]
     plain = dict(zip(raw, plain_names(raw), strict=True))
     owner: dict[int, str] = {}
     for name, param in root.named_parameters(remove_duplicate=False):
         owner.setdefault(id(param), plain[name])
+    keys: dict[str, str] = {}
     for prefix, layer in root.named_modules():
         products = []
         for weight, bias, groups, width, one_hot in _shapes(layer):
             param, own = getattr(layer, weight), plain[f"{prefix}.{weight}" if prefix else weight]
             name = owner[id(param)]
             bias_param = getattr(layer, bias) if bias else None
+            key = key_of(own, name, bias_param is not None)
+            if not one_hot and keys.setdefault(name, key) != key:
+                if bias_param is not None or keys[name].partition("=")[0].endswith("+bias"):
+                    raise ConfigError(f"layers that share a weight must have no bias of their own, but {key} has one.")
+                key = keys[name]
             products.append(
                 Product(
-                    key=own if own == name else f"{own}={name}",
+                    key=key,
                     local=weight,
                     weight=name,
                     bias=None if bias_param is None else owner[id(bias_param)],

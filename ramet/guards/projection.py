@@ -189,8 +189,8 @@ class OrthogonalProjection(Guard):
         starts = [s.to(torch.promote_types(s.dtype, torch.float32)) for s in self._before.values()]
         ends = [path[name].to(start.dtype) for name, start in zip(names, starts, strict=True)]
         updates = dict(zip(names, torch._foreach_sub(ends, starts), strict=True))
-        # One matrix product a layer: shapes differ, so that there is no list form of it.
-        for key in self._closed_on(path):
+        # One matrix product a layer: shapes differ, so that there is no list form of it. Rows come last, see below.
+        for key in sorted(self._closed_on(path), key=lambda key: isinstance(self._projectors[key], DiagonalProjector)):
             self._project(key, updates)
         torch._foreach_copy_([path[name] for name in names], torch._foreach_add(starts, list(updates.values())))
 
@@ -203,7 +203,10 @@ class OrthogonalProjection(Guard):
         projector.move(weight.device)
         if isinstance(projector, DiagonalProjector):
             check_width(key, len(weight), projector.shape[1])
-            updates[weight_of(key)] = projector.project(weight.mT).mT
+            # A decoder that is tied to this embedding mixes its weight's rows with its bias, which are scaled alike.
+            for name in {n for k in self._projectors if weight_of(k) == weight_of(key) for n in names_of(k, updates)}:
+                updates[name] = projector.project(updates[name].mT if updates[name].dim() > 1 else updates[name])
+            updates[weight_of(key)] = updates[weight_of(key)].mT
             return
         updates.update(parted(key, projector.project(joined(key, *projector.shape, updates)), updates))
 

@@ -1,0 +1,256 @@
+"""The seam of growth: a method proposes candidates, scores them, and writes the chosen ones as an edit.
+
+What may be chosen is decided outside, by the budget, in the same way for every method; what is chosen is carried out
+outside too, so that the optimizer's state, averages and the history are never a method's business. A method of your
+own is a subclass with three functions; :mod:`ramet.testing.growths` checks it.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ramet.errors import RunError
+from ramet.growth.budget import Meter, select
+from ramet.growth.coupling import Coupling
+from ramet.growth.layers import Deepening, Site, deepen
+from ramet.growth.surgery import widen
+from ramet.growth.widening import Widening
+from ramet.params import Params
+from ramet.seeding import seeded_globally, torch_generator
+from ramet.training import Batches
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""``loss(outputs, targets)``, the mean over a batch."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing that could be added.
+
+    Attributes:
+        kind: ``split`` of a unit, a ``new`` unit, a neuron of a new ``layer``, or a whole ``morph`` of the network.
+        where: the group, or for a layer the site; empty for a morph.
+        unit: which unit is split; the number of the new one otherwise.
+    """
+
+    kind: str
+    where: str
+    unit: int
+
+
+@dataclass
+class Edit:
+    """What is done to a network.
+
+    Attributes:
+        widenings: by group.
+        layers: new ones.
+        weights: tensors to load once the network has its new shape (a candidate that was trained already).
+        reset: draw all weights anew once the network has its new shape.
+    """
+
+    widenings: dict[str, Widening] = field(default_factory=dict)
+    layers: list[Deepening] = field(default_factory=list)
+    weights: Params | None = None
+    reset: bool = False
+
+    @property
+    def num_units(self) -> int:
+        """How many units are added, those of new layers included."""
+        return sum(w.num_added for w in self.widenings.values()) + sum(layer.width for layer in self.layers)
+
+
+@dataclass
+class Proposal:
+    """Candidates, and whatever the method needs to write them as an edit.
+
+    Attributes:
+        candidates: what could be added.
+        exclusive: whether just one may be chosen, because each is a whole new network within the budget.
+        notes: the method's own.
+    """
+
+    candidates: list[Candidate]
+    exclusive: bool = False
+    notes: Any = None
+
+
+@dataclass
+class Scene:
+    """What a method sees of the world in one growth step; it must leave the network as it is.
+
+    Attributes:
+        network: now.
+        coupling: what can be widened.
+        sites: where layers can be added.
+        loss: of outputs and targets.
+        x, y: the training data.
+        validation_x, validation_y: the validation data, for methods that compare trained candidates.
+        batch_size: samples in a mini-batch.
+        seed: of this step; a method draws from :meth:`generator`.
+        allowance: what the step may add, in the meter's unit.
+        max_layers: how many layers it may add.
+        meter: makes a fresh meter.
+        make_optimizer: the optimizer that trains a candidate network.
+    """
+
+    network: nn.Module
+    coupling: Coupling
+    sites: list[Site]
+    loss: Loss
+    x: Tensor
+    y: Tensor
+    validation_x: Tensor
+    validation_y: Tensor
+    batch_size: int
+    seed: int
+    allowance: float
+    max_layers: int
+    meter: Callable[[], Meter]
+    make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
+
+    def generator(self, *role: str | int) -> torch.Generator:
+        """Randomness for one use of a method."""
+        return torch_generator(self.seed, "growth", *role)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Mini-batches in a pass over the training data."""
+        return Batches(len(self.x), min(self.batch_size, len(self.x)), 0).steps_per_epoch
+
+    def batches(self, num_steps: int, *role: str | int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Mini-batches of the training data, the same for the same role."""
+        seed = int(torch.randint(2**62, (), generator=self.generator("batches", *role)))
+        order = Batches(len(self.x), min(self.batch_size, len(self.x)), seed)
+        for step in range(num_steps):
+            indices = order[step]
+            yield self.x[indices], self.y[indices]
+
+    def choose(self, candidates: Sequence[Candidate], scores: Tensor) -> list[int]:
+        """The best candidates that fit the step's budget."""
+        places = [(candidate.kind, candidate.where) for candidate in candidates]
+        return select(self.meter(), places, scores, self.allowance, self.max_layers)
+
+    def train(self, network: nn.Module, num_steps: int, *role: str | int) -> None:
+        """Train a candidate network in place."""
+        optimizer = self.make_optimizer(network)
+        network.train()
+        for x, y in self.batches(num_steps, *role):
+            optimizer.zero_grad(set_to_none=True)
+            loss = self.loss(network(x), y)
+            if not torch.isfinite(loss):
+                raise RunError(f"the loss must stay finite, but is {loss.item()} while a candidate is trained.")
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+
+    def grown(self, edit: Edit) -> nn.Module:
+        """A copy of the network with an edit carried out."""
+        network = copy.deepcopy(self.network)
+        carry_out(network, self.coupling, self.sites, edit, seed=self.seed)
+        return network
+
+    def validation_loss(self, network: nn.Module) -> float:
+        """The mean loss on the validation data."""
+        return mean_loss(network, self.loss, self.validation_x, self.validation_y)
+
+
+class Growth(ABC):
+    """A way to grow. Subclasses are final; what they remember between steps goes through ``state_dict``."""
+
+    @abstractmethod
+    def propose(self, scene: Scene) -> Proposal:
+        """The candidates of a step."""
+
+    @abstractmethod
+    def score(self, scene: Scene, proposal: Proposal) -> Tensor:
+        """How much each candidate helps, shape [candidates]; higher is better, minus infinity means never."""
+
+    @abstractmethod
+    def apply(self, scene: Scene, proposal: Proposal, chosen: Sequence[int]) -> Edit:
+        """The chosen candidates as an edit of the network, with values for what is new."""
+
+    def observe(self, score: float) -> bool:
+        """The validation score after the step and its training; returns whether the method wants to go on."""
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the method remembers between steps, as JSON values."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what was remembered."""
+        assert not state, f"{type(self).__name__} remembers nothing"
+
+
+def carry_out(
+    network: nn.Module,
+    coupling: Coupling,
+    sites: Sequence[Site],
+    edit: Edit,
+    *,
+    seed: int,
+    optimizer: torch.optim.Optimizer | None = None,
+    averages: Iterable[nn.Module] = (),
+) -> None:
+    """Do an edit to a network in place; the optimizer's state and averages follow.
+
+    Args:
+        network: the network that ``coupling`` and ``sites`` were found in.
+        coupling: what widens together.
+        sites: where layers can be put.
+        edit: what is done.
+        seed: for weights that the edit leaves to chance.
+        optimizer: one that trains the network.
+        averages: copies of the network that follow it.
+    """
+    averages = list(averages)
+    plan = widen(network, coupling, edit.widenings, optimizer=optimizer, averages=averages)
+    places = {site.name: site for site in sites}
+    for number, layer in enumerate(edit.layers):
+        with seeded_globally(seed, "layer", number):
+            deepen(network, places[layer.site], layer, plan=plan, optimizer=optimizer, averages=averages)
+    if edit.weights is not None:
+        network.load_state_dict(edit.weights)
+    if edit.reset:
+        with seeded_globally(seed, "reset"):
+            for module in network.modules():
+                if callable(reset := getattr(module, "reset_parameters", None)):
+                    reset()
+        if optimizer is not None:
+            optimizer.state.clear()
+
+
+def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch_size: int = 500) -> float:
+    """The mean loss over data, in evaluation mode."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    total = 0.0
+    with torch.no_grad():
+        for inputs, targets in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
+            total += float(loss(network(inputs), targets)) * len(inputs)
+    for module, mode in modes:
+        module.training = mode
+    return total / len(x)
+
+
+def widenings_of(coupling: Coupling, candidates: Iterable[Candidate]) -> dict[str, Widening]:
+    """Plain splits and silent new units for candidates, without directions: the same function exactly."""
+    units: dict[str, list[int]] = {}
+    new: dict[str, int] = {}
+    for candidate in candidates:
+        if candidate.kind == "split":
+            units.setdefault(candidate.where, []).append(candidate.unit)
+        elif candidate.kind == "new":
+            new[candidate.where] = new.get(candidate.where, 0) + 1
+    return {
+        name: Widening(sources=torch.tensor(units.get(name, []), dtype=torch.long), num_new=new.get(name, 0))
+        for name in coupling.groups
+        if name in units or name in new
+    }

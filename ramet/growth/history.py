@@ -1,0 +1,131 @@
+"""What grew where, when and why: the history that comes with a grown network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ramet.growth.base import Candidate, Edit, Scene, carry_out
+from ramet.growth.coupling import Inputs, Refusal
+from ramet.growth.layers import Deepening, find_sites
+from ramet.growth.seam import find_coupling
+from ramet.growth.widening import Widening
+
+
+@dataclass
+class GroupGrowth:
+    """What one group or one new layer gained.
+
+    Attributes:
+        units: how many units it had before.
+        split: the units that were split.
+        new: how many brand-new ones it got.
+        best_score: of its chosen candidates; not known where a whole network was chosen.
+    """
+
+    units: int
+    split: list[int] = field(default_factory=list)
+    new: int = 0
+    best_score: float | None = None
+
+
+@dataclass
+class Step:
+    """One step: what was added, and how good the network was once it had been trained again.
+
+    Attributes:
+        number: 0 is the first training, before anything grew.
+        widened: by group.
+        layers: the widths of new layers, by the place that they stand behind.
+        num_candidates: how many there were to choose from.
+        sizes: of the network afterwards: ``neurons``, ``params`` and ``flops``.
+        budget_size: in the budget's unit.
+        score: on the validation data, higher is better: the accuracy, or minus the loss.
+        loss: the mean training loss after training.
+        loss_before: the training loss just before the growth, and ``loss_after`` just after it: what it did by itself.
+        seconds: of the growth, without training.
+    """
+
+    number: int
+    widened: dict[str, GroupGrowth] = field(default_factory=dict)
+    layers: dict[str, int] = field(default_factory=dict)
+    num_candidates: int = 0
+    sizes: dict[str, float] = field(default_factory=dict)
+    budget_size: float = 0.0
+    score: float | None = None
+    loss: float | None = None
+    loss_before: float | None = None
+    loss_after: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class History:
+    """All steps, what was left alone, and why it ended.
+
+    Attributes:
+        method: the method's name.
+        budget: as it was given.
+        steps: in order.
+        refusals: what cannot grow, and why, in the network as it was at first.
+        stopped: why growth ended; empty while it goes on.
+    """
+
+    method: str
+    budget: dict[str, Any]
+    steps: list[Step] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    stopped: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The history as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> History:
+        """The inverse of :meth:`to_json`."""
+        steps = [
+            Step(**{**step, "widened": {name: GroupGrowth(**group) for name, group in step["widened"].items()}})
+            for step in value["steps"]
+        ]
+        refusals = [Refusal(**refusal) for refusal in value["refusals"]]
+        return cls(value["method"], value["budget"], steps, refusals, value["stopped"])
+
+
+def describe(scene: Scene, edit: Edit, candidates: Sequence[Candidate], scores: Tensor, chosen: Sequence[int]) -> Step:
+    """What an edit adds, with the scores that spoke for it."""
+    step = Step(number=0, num_candidates=len(candidates))
+    best: dict[str, float] = {}
+    for number in chosen:
+        where, value = candidates[number].where, float(scores[number])
+        best[where] = max(best.get(where, value), value)
+    for name, widening in edit.widenings.items():
+        step.widened[name] = GroupGrowth(
+            scene.coupling.groups[name].size, widening.sources.tolist(), widening.num_new, best.get(name)
+        )
+    step.layers = {layer.site: layer.width for layer in edit.layers}
+    return step
+
+
+def silent(edit: Edit) -> Edit:
+    """The same shapes without effect: plain copies, new units and layers that are not heard."""
+    widenings = {name: Widening(sources=w.sources, num_new=w.num_new) for name, w in edit.widenings.items()}
+    return Edit(widenings, [Deepening(layer.site, layer.width) for layer in edit.layers])
+
+
+def replay(network: nn.Module, inputs: Inputs, steps: Sequence[Step], optimizer: torch.optim.Optimizer) -> None:
+    """Give a fresh network the shapes that the steps of a history led to, so that its tensors can be loaded."""
+    for step in steps:
+        if not step.widened and not step.layers:
+            continue
+        coupling = find_coupling(network, inputs)
+        sites, _ = find_sites(network, coupling)
+        edit = Edit(
+            {n: Widening(torch.tensor(g.split, dtype=torch.long), num_new=g.new) for n, g in step.widened.items()},
+            [Deepening(site, width) for site, width in step.layers.items()],
+        )
+        carry_out(network, coupling, sites, edit, seed=0, optimizer=optimizer)

@@ -1,0 +1,185 @@
+r"""Figures 3a and 3b of the Firefly paper: a one-dimensional network of radial basis functions, grown neuron by neuron.
+
+Section 3 and appendix B.1. The truth is a network of 15 neurons with weights from N(0, 3), 1,000 points uniform in
+[-5, 5] are its data, and networks grow from one neuron to twelve, with 10,000 updates between two growths.
+
+.. math:: f(x) = \sum_i w_i\, \exp\!\big(-(\theta_{i1} x + \theta_{i2})^2 / 2\big)
+
+All repetitions have the same sizes at the same time, so they are trained together as one stack of tensors; they are
+grown one by one, by the methods that grow any other network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ramet.errors import ConfigError
+from ramet.growth.base import Growth, Scene, carry_out
+from ramet.growth.budget import Meter
+from ramet.growth.firefly import Firefly
+from ramet.growth.random_choice import RandomChoice
+from ramet.growth.seam import find_coupling
+from ramet.growth.splitting import Splitting
+from ramet.seeding import derive_seed, torch_generator
+
+TRUE_NEURONS = 15
+NUM_POINTS = 1000
+
+
+@dataclass(frozen=True)
+class RbfSettings:
+    """The numbers of the toy experiment; the defaults are the paper's.
+
+    Attributes:
+        repetitions: true networks, 20 in the paper.
+        max_neurons: where growth ends; 12 in B.1, of which the figure shows 10.
+        num_updates: between two growths.
+        num_candidate_updates: for the candidates of Firefly and of random search.
+        learning_rate: of Adam. The paper names neither the optimizer nor its rate.
+        epsilon: the step size of splits and new neurons; the paper gives none.
+        seed: of everything random.
+    """
+
+    repetitions: int = 20
+    max_neurons: int = 12
+    num_updates: int = 10_000
+    num_candidate_updates: int = 100
+    learning_rate: float = 0.005
+    epsilon: float = 0.1
+    seed: int = 0
+
+
+class Gaussian(nn.Module):
+    """The activation :math:`\\exp(-t^2 / 2)`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Entry by entry."""
+        return torch.exp(-0.5 * x.square())
+
+
+def make_network(num_neurons: int, generator: torch.Generator, scale: float) -> nn.Sequential:
+    """A network of the toy's form with weights from a normal distribution of this variance."""
+    network = nn.Sequential(nn.Linear(1, num_neurons), Gaussian(), nn.Linear(num_neurons, 1, bias=False))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(scale**0.5 * torch.randn(parameter.shape, generator=generator))
+    return network
+
+
+def make_truth(seed: int, repetition: int) -> tuple[Tensor, Tensor]:
+    """The data of one repetition, shapes [1000, 1] and [1000, 1]."""
+    generator = torch_generator(seed, "truth", repetition)
+    truth = make_network(TRUE_NEURONS, generator, 3.0)  # N(0, 3): a variance of 3
+    x = 10 * torch.rand(NUM_POINTS, 1, generator=generator) - 5
+    with torch.no_grad():
+        return x, truth(x)
+
+
+def train_stack(networks: Sequence[nn.Sequential], x: Tensor, y: Tensor, num_updates: int, learning_rate: float) -> Tensor:
+    """Train networks of one size together on all their points, in place; returns the loss of each.
+
+    Args:
+        networks: as many as repetitions.
+        x: shape [repetitions, points].
+        y: the same.
+        num_updates: steps of Adam, its rate annealed by a cosine to zero.
+        learning_rate: the first step's.
+    """
+    slope = torch.stack([net[0].weight.detach()[:, 0] for net in networks]).requires_grad_()  # [repetitions, neurons]
+    shift = torch.stack([net[0].bias.detach() for net in networks]).requires_grad_()
+    out = torch.stack([net[2].weight.detach()[0] for net in networks]).requires_grad_()
+    optimizer = torch.optim.Adam([slope, shift, out], lr=learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(num_updates, 1))
+    x_, losses = x[:, :, None], torch.zeros(len(networks))
+    for _ in range(num_updates):
+        basis = torch.exp(-0.5 * (x_ * slope[:, None] + shift[:, None]).square())  # [repetitions, points, neurons]
+        losses = ((basis @ out[:, :, None])[:, :, 0] - y).square().mean(1)
+        optimizer.zero_grad(set_to_none=True)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+    with torch.no_grad():
+        basis = torch.exp(-0.5 * (x_ * slope[:, None] + shift[:, None]).square())
+        losses = ((basis @ out[:, :, None])[:, :, 0] - y).square().mean(1)
+        for number, net in enumerate(networks):
+            net[0].weight.copy_(slope[number][:, None])
+            net[0].bias.copy_(shift[number])
+            net[2].weight.copy_(out[number][None])
+    return losses
+
+
+def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
+    """A method of figure 3a by its name there: ``firefly``, ``firefly-split``, ``splitting``, ``random-split``, ``random``."""
+    rate = 0.01
+    steps, epsilon = settings.num_candidate_updates, settings.epsilon
+    if method in ("firefly", "firefly-split"):
+        new = num_new if method == "firefly" else 0
+        return Firefly(
+            num_new=new, layer_width=0, num_steps=steps, epsilon=epsilon, learning_rate=rate, num_score_batches=1,
+            separate=True, new_scale=0.1**0.5,
+        )  # fmt: skip
+    if method == "splitting":
+        return Splitting(epsilon=epsilon, num_iterations=2, num_batches=1)
+    if method in ("random", "random-split"):
+        new = num_new if method == "random" else 0
+        return RandomChoice(num_new=new, num_tries=3, num_steps=steps, epsilon=epsilon, new_scale=0.1**0.5)
+    raise ConfigError(f"a method of figure 3a is firefly, firefly-split, splitting, random or random-split, but got {method!r}.")
+
+
+def grow_rbf(method: str, settings: RbfSettings, num_new: int = 5) -> Tensor:
+    """The training loss of each repetition after each training, shape [repetitions, max_neurons].
+
+    Args:
+        method: of :func:`make_growth`, or ``scratch``: a fresh network of each size.
+        settings: of the experiment.
+        num_new: brand-new candidates (``m'``), 5 in figure 3a and varied in figure 3b.
+    """
+    data = [make_truth(settings.seed, repetition) for repetition in range(settings.repetitions)]
+    x, y = torch.stack([a[:, 0] for a, _ in data]), torch.stack([b[:, 0] for _, b in data])
+    networks = [_fresh(settings, repetition, 1) for repetition in range(settings.repetitions)]
+    curves = []
+    for size in range(1, settings.max_neurons + 1):
+        if method == "scratch":
+            networks = [_fresh(settings, repetition, size) for repetition in range(settings.repetitions)]
+        curves.append(train_stack(networks, x, y, settings.num_updates, settings.learning_rate))
+        if size < settings.max_neurons and method != "scratch":
+            growth = make_growth(method, settings, num_new)
+            for repetition, network in enumerate(networks):
+                _grow_by_one(network, growth, *data[repetition], settings, repetition, size)
+    return torch.stack(curves, 1)
+
+
+def _fresh(settings: RbfSettings, repetition: int, size: int) -> nn.Sequential:
+    return make_network(size, torch_generator(settings.seed, "start", repetition, size), 1.0)
+
+
+def _grow_by_one(
+    network: nn.Sequential, growth: Growth, x: Tensor, y: Tensor, settings: RbfSettings, repetition: int, size: int
+) -> None:
+    coupling = find_coupling(network, x[:2], check=False)
+    scene = Scene(
+        network=network,
+        coupling=coupling,
+        sites=[],
+        loss=nn.functional.mse_loss,
+        x=x,
+        y=y,
+        validation_x=x,  # the figure shows training losses, and random search picks by them
+        validation_y=y,
+        batch_size=NUM_POINTS,
+        seed=derive_seed(settings.seed, "growth", repetition, size),
+        allowance=1.0,
+        max_layers=0,
+        meter=lambda: Meter(network, coupling, [], "neurons"),
+        make_optimizer=lambda net: torch.optim.Adam(net.parameters(), lr=settings.learning_rate),
+    )
+    proposal = growth.propose(scene)
+    scores = growth.score(scene, proposal)
+    # Splitting may find no neuron worth a split; the figure's x-axis wants one all the same: the least bad.
+    finite = torch.where(torch.isinf(scores), torch.full_like(scores, -1e30), scores)
+    edit = growth.apply(scene, proposal, [int(finite.argmax())])
+    carry_out(network, coupling, [], edit, seed=scene.seed)

@@ -1,0 +1,192 @@
+"""Networks that growth must handle, each with a batch of inputs: every kind of layer and of tie that is supported."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.a = nn.Conv2d(8, 6, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(6)
+        self.b = nn.Conv2d(6, 8, 3, padding=1)
+        self.head = nn.Linear(8 * 16, 5)
+
+    def forward(self, x):
+        x = F.relu(self.stem(x))
+        x = x + self.b(F.relu(self.norm(self.a(x))))
+        return self.head(F.max_pool2d(x, 2).flatten(1))
+
+
+class Dense(nn.Module):
+    """Concatenations, as in a DenseNet; the second layer reads two groups at an offset."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(2, 4, 1), nn.Conv2d(4, 3, 3, padding=1), nn.Conv2d(7, 5, 1)
+        self.norm = nn.BatchNorm2d(7)
+        self.head = nn.Linear(12 * 4, 3)
+
+    def forward(self, x):
+        a = torch.tanh(self.a(x))
+        b = torch.tanh(self.b(a))
+        both = F.relu(self.norm(torch.cat([a, b], 1)))
+        return self.head(torch.cat([both, self.c(both)], 1).flatten(1))
+
+
+class Mobile(nn.Module):
+    """Depthwise convolutions and a squeeze-and-excite gate."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1, bias=False),
+            nn.BatchNorm2d(4),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(4, 4, 3, padding=1, groups=4),
+            nn.BatchNorm2d(4),
+            nn.ReLU6(),
+            nn.Conv2d(4, 6, 1),
+        )
+        self.squeeze, self.excite = nn.Linear(6, 2), nn.Linear(2, 6)
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x):
+        x = self.features(x)
+        gate = torch.sigmoid(self.excite(F.relu(self.squeeze(x.mean((2, 3))))))
+        return self.head(F.adaptive_avg_pool2d(x * gate[:, :, None, None], 1).flatten(1))
+
+
+class Grouped(nn.Module):
+    """A grouped convolution, a depthwise multiplier and a group norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(3, 4, 1)
+        self.grouped = nn.Conv2d(4, 6, 3, padding=1, groups=2)
+        self.multiplied = nn.Conv2d(6, 12, 3, padding=1, groups=6)
+        self.b = nn.Conv2d(12, 8, 1)
+        self.norm = nn.GroupNorm(4, 8)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = F.relu(self.multiplied(F.relu(self.grouped(F.relu(self.a(x))))))
+        return self.head(F.relu(self.norm(self.b(x))).mean((2, 3)))
+
+
+class Attention(nn.Module):
+    """A transformer block of the user's own: packed projections, heads by a number in the module."""
+
+    def __init__(self, width=8, heads=4):
+        super().__init__()
+        self.num_heads, self.head_width = heads, width // heads
+        self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm2, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 10), nn.Linear(10, width)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(batch, length, 3, self.num_heads, self.head_width).unbind(2)
+        attended = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)))
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, self.num_heads * self.head_width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Language(nn.Module):
+    """Embeddings, positions, a gated unit and a transformer block."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.positions = nn.Embedding(11, 6), nn.Parameter(torch.randn(1, 5, 6))
+        self.gated = nn.Linear(6, 14)
+        self.mix = nn.Linear(7, 8)
+        self.block = Attention()
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, x):
+        a, b = self.gated(self.embed(x) + self.positions).chunk(2, dim=-1)
+        return self.head(self.block(self.mix(a * torch.sigmoid(b))))
+
+
+class Shared(nn.Module):
+    """One layer that is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.again, self.head = nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 2)
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x))
+        return self.head(torch.tanh(self.again(torch.tanh(self.again(x)))))
+
+
+class Shuffled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.head = nn.Conv2d(3, 8, 1), nn.Conv2d(8, 5, 1), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.a(x)
+        b, c, h, w = x.shape
+        x = x.view(b, 2, c // 2, h, w).transpose(1, 2).reshape(b, c, h, w)
+        return self.head(F.relu(self.b(x)).mean((2, 3)))
+
+
+class Decoder(nn.Module):
+    """Transposed convolutions, one dimension, upsampling, PReLU."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.act = nn.Conv1d(2, 4, 3, padding=1), nn.PReLU(4)
+        self.up, self.out = nn.ConvTranspose1d(4, 3, 2, stride=2), nn.Conv1d(3, 2, 1)
+
+    def forward(self, x):
+        return self.out(F.interpolate(F.gelu(self.up(self.act(self.a(x)))), scale_factor=2.0))
+
+
+def build():
+    """Name -> (network, inputs), with batch statistics that are not the defaults."""
+    torch.manual_seed(3)
+    networks = {
+        "mlp": (nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)), (6,)),
+        "one": (nn.Sequential(nn.Linear(2, 1), nn.Tanh(), nn.Linear(1, 1)), (2,)),
+        "onemap": (nn.Sequential(nn.Conv2d(2, 1, 3), nn.Tanh(), nn.Flatten(), nn.Linear(16, 3)), (2, 6, 6)),
+        "residual": (Residual(), (3, 8, 8)),
+        "dense": (Dense(), (2, 2, 2)),
+        "mobile": (Mobile(), (3, 6, 6)),
+        "grouped": (Grouped(), (3, 5, 5)),
+        "encoder": (nn.TransformerEncoderLayer(8, 2, 12, batch_first=True), (5, 8)),
+        "shared": (Shared(), (4,)),
+        "shuffled": (Shuffled(), (3, 4, 4)),
+        "decoder": (Decoder(), (2, 6)),
+    }
+    result = {}
+    for name, (network, shape) in networks.items():
+        inputs = torch.randn(4, *shape)
+        network.train()
+        network(torch.randn(16, *shape))
+        result[name] = (network, inputs)
+    result["language"] = (Language(), torch.randint(0, 11, (4, 5)))
+    return {name: (network.double(), _double(inputs)) for name, (network, inputs) in result.items()}
+
+
+def _double(inputs):
+    return inputs.double() if inputs.is_floating_point() else inputs
+
+
+GROUPS = {
+    "mlp": {"0": 5, "2": 4},
+    "one": {"0": 1},
+    "onemap": {"0": 1},
+    "residual": {"stem": 8, "a": 6},
+    "dense": {"a": 4, "b": 3, "c": 5},
+    "mobile": {"features.0": 4, "features.6": 6, "squeeze": 2},
+    "grouped": {"a#2": 2, "grouped#2": 3, "b": 4},
+    "encoder": {"linear1": 12},
+    "shared": {"first": 5},
+    "shuffled": {"a#2": 4, "b": 5},
+    "decoder": {"a": 4, "up": 3},
+    "language": {"embed": 6, "gated": 7, "block.qkv#2": 4, "block.up": 10},
+}
+"""What can grow in each, and its number of units, worked out by hand."""

@@ -1,0 +1,427 @@
+"""Every way to grow passes one suite; each formula is compared with a slow, obvious twin."""
+
+import copy
+
+import growth_networks
+import pytest
+import torch
+from torch import nn
+
+from ramet.errors import ConfigError, RunError
+from ramet.growth.autogrow import AutoGrow
+from ramet.growth.base import Edit, Growth, Proposal
+from ramet.growth.budget import Budget, Meter, select
+from ramet.growth.firefly import Firefly, integrated_gradients, integrated_separately, train_candidates
+from ramet.growth.gradmax import GradMax
+from ramet.growth.nash import Nash
+from ramet.growth.net2net import Net2Net
+from ramet.growth.overgrown import Overgrown
+from ramet.growth.random_choice import RandomChoice
+from ramet.growth.scratch import Scratch
+from ramet.growth.seam import largest_change, outputs
+from ramet.growth.splitting import Splitting, hessian_product, random_blocks, smallest_eigenpairs
+from ramet.testing.growths import check_growth, choose, grow_once, make_scene
+
+METHODS = {
+    "firefly": (lambda e: Firefly(num_new=3, layer_width=3, epsilon=e, num_steps=3, num_score_batches=1), {}),
+    "firefly-separate": (
+        lambda e: Firefly(num_new=1, epsilon=e, num_steps=2, num_score_batches=1, separate=True),
+        {"budget": Budget("neurons", 1e9, 3.0)},
+    ),
+    "splitting": (lambda e: Splitting(epsilon=e, num_batches=1), {}),
+    "net2net": (lambda e: Net2Net(noise=e), {}),
+    "random": (lambda e: RandomChoice(epsilon=e), {}),
+    "random-new": (lambda e: RandomChoice(num_new=3, epsilon=e), {}),
+    "random-best": (lambda e: RandomChoice(num_tries=2, num_steps=2, epsilon=e), {"trains_candidates": True}),
+    "nash": (lambda e: Nash(num_neighbours=2, num_steps=2, noise=e), {"trains_candidates": True}),
+    "nash-untrained": (lambda e: Nash(num_neighbours=2, num_steps=0, noise=e), {}),
+    "autogrow": (lambda e: AutoGrow(), {}),
+    "gradmax": (lambda e: GradMax(num_new=3, epsilon=e, num_batches=1), {}),
+    "scratch": (lambda e: Scratch(Net2Net()), {"keeps_function": False}),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_conform(name):
+    make, options = METHODS[name]
+    check_growth(make, **options)
+
+
+@pytest.mark.parametrize("name", ["firefly", "splitting", "net2net", "gradmax"])
+@pytest.mark.parametrize("network", ["mobile", "language"])
+def test_methods_conform_on_images_and_text(name, network):
+    make, options = METHODS[name]
+    net, inputs = growth_networks.build()[network]
+    check_growth(make, net, inputs, budget=Budget("params", 1e9, 0.3), **options)
+
+
+def test_the_suite_can_fail():
+    class Spoils(Growth):
+        """Moves the network while it proposes."""
+
+        def propose(self, scene):
+            with torch.no_grad():
+                next(scene.network.parameters()).add_(1.0)
+            return Net2Net().propose(scene)
+
+        def score(self, scene, proposal):
+            return Net2Net().score(scene, proposal)
+
+        def apply(self, scene, proposal, chosen):
+            return Net2Net().apply(scene, proposal, chosen)
+
+    class Loud(Spoils):
+        """Adds new units that are heard at once, however small the step."""
+
+        def propose(self, scene):
+            return RandomChoice(num_new=3, epsilon=1.0).propose(scene)
+
+        def apply(self, scene, proposal, chosen):
+            return RandomChoice(epsilon=1.0).apply(scene, proposal, chosen)
+
+    class Forgets(Loud):
+        def apply(self, scene, proposal, chosen):
+            return Net2Net(noise=0).apply(scene, proposal, chosen[1:])
+
+    with pytest.raises(AssertionError, match="leave the network as it is"):
+        check_growth(lambda e: Spoils())
+    with pytest.raises(AssertionError, match="about a tenth"):
+        check_growth(lambda e: Loud())
+    with pytest.raises(AssertionError, match="just the chosen units"):
+        check_growth(lambda e: Forgets())
+
+
+def scene_of(hidden=3, budget=None, activation=nn.Tanh):
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Linear(2, hidden), activation(), nn.Linear(hidden, 2)).double()
+    return make_scene(network, torch.randn(4, 2).double(), budget=budget)
+
+
+def test_the_over_grown_network_is_the_formula():
+    """f = sum of half the copies at +- eps delta, plus eps sigma(delta): Section 2.2, written out."""
+    scene = scene_of()
+    over = Overgrown(scene, num_new=2)
+    generator = torch.Generator().manual_seed(5)
+    epsilon = 0.3 * torch.randn(5, generator=generator, dtype=torch.float64)
+    first, _, second = scene.network
+    split, new = over.parts
+    x = scene.x[:7]
+    expected = second.bias.expand(7, 2).clone()
+    for i in range(3):
+        step, bias = epsilon[i] * split.incoming["0.weight"].value[i], epsilon[i] * split.incoming["0.bias"].value[i]
+        for sign in (1, -1):
+            activation = torch.tanh(x @ (first.weight[i] + sign * step) + first.bias[i] + sign * bias)
+            expected = expected + 0.5 * activation[:, None] * second.weight[:, i]
+    for j in range(2):
+        activation = torch.tanh(x @ new.incoming["0.weight"].value[j] + new.incoming["0.bias"].value[j])
+        expected = expected + epsilon[3 + j] * activation[:, None] * new.outgoing["2.weight"].value[:, j]
+    assert torch.allclose(over(x, epsilon), expected, atol=1e-12)
+    # And the edit of a choice is the same network with the others switched off.
+    grown = scene.grown(over.edit([0, 2, 4], epsilon))
+    kept = torch.tensor([1.0, 0, 1, 0, 1], dtype=torch.float64)
+    assert torch.allclose(grown(x), over(x, epsilon * kept), atol=1e-12)
+    assert grown[0].out_features == 6
+
+
+def test_a_layer_is_the_formula():
+    scene = scene_of(budget=Budget("neurons", 1e9, 4.0, layers=1))
+    over = Overgrown(scene, split=False, layer_width=2)
+    epsilon = torch.tensor([0.3, -0.2], dtype=torch.float64)
+    (part,) = over.parts
+    inner, bias = part.incoming["1.1.inner.weight"].value, part.incoming["1.1.inner.bias"].value
+    outer = part.outgoing["1.1.outer.weight"].value
+    hidden = torch.tanh(scene.network[0](scene.x))
+    expected = scene.network[2](hidden + torch.tanh(hidden @ inner.T + bias) * epsilon @ outer.T)
+    assert torch.allclose(over(scene.x, epsilon), expected, atol=1e-12)
+    grown = scene.grown(over.edit([1], epsilon))
+    assert torch.allclose(grown(scene.x), over(scene.x, torch.tensor([0.0, -0.2]).double()), atol=1e-12)
+
+
+def test_layers_and_widenings_of_the_same_place_go_together():
+    scene = scene_of(budget=Budget("neurons", 1e9, 40.0, layers=1))
+    over = Overgrown(scene, num_new=2, layer_width=2)
+    for epsilon, bound in ((1e-2, 2e-2), (0.0, 1e-13)):
+        step = torch.full((len(over.candidates),), epsilon, dtype=torch.float64)
+        grown = scene.grown(over.edit(range(len(over.candidates)), step))
+        assert largest_change(outputs(scene.network, scene.x), outputs(grown, scene.x)) < bound
+    assert grown[1][1].inner.in_features == grown[0].out_features == 8
+
+
+def test_step_one_lowers_the_loss_and_keeps_its_bounds():
+    scene = scene_of()
+    over = Overgrown(scene, num_new=4)
+    epsilon = torch.full((7,), 0.05, dtype=torch.float64, requires_grad=True)
+    before = scene.loss(over(scene.x, epsilon), scene.y).item()
+    train_candidates(scene, over, epsilon, 0.1, 60, 0.02)
+    assert scene.loss(over(scene.x, epsilon), scene.y).item() < before
+    assert epsilon.abs().max() <= 0.1
+    for part in over.parts:
+        for directions in (part.incoming, part.outgoing):
+            if directions:
+                norms = sum(d.squared_norms() for d in directions.values()).sqrt()
+                assert norms.max() <= 1 + 1e-9
+
+
+def test_scores_are_the_integral():
+    """With many points, eps_i s_i is what the loss changes by when candidate i alone is turned on (Eq. 5)."""
+    scene = scene_of()
+    over = Overgrown(scene, num_new=2)
+    epsilon = torch.linspace(0.05, 0.3, 5, dtype=torch.float64)
+    batches = [(scene.x, scene.y)]
+    scores = integrated_separately(scene, over, epsilon, batches, 64)
+    for i in range(5):
+        off = epsilon.clone()
+        off[i] = 0.0
+        with torch.no_grad():
+            change = scene.loss(over(scene.x, epsilon), scene.y) - scene.loss(over(scene.x, off), scene.y)
+        assert float(epsilon[i] * scores[i]) == pytest.approx(float(change), rel=1e-3)
+
+
+def test_the_common_path_agrees_with_separate_ones_to_first_order():
+    scene = scene_of()
+    over = Overgrown(scene, num_new=2)
+    batches = [(scene.x, scene.y)]
+    differences = []
+    for size in (2e-3, 1e-3):
+        epsilon = torch.full((5,), size, dtype=torch.float64)
+        together = integrated_gradients(scene, over, epsilon, batches, 3)
+        alone = integrated_separately(scene, over, epsilon, batches, 3)
+        differences.append(float((together - alone).abs().max()))
+    assert differences[1] < 0.55 * differences[0]
+
+
+def test_a_split_has_a_score_at_the_midpoints_but_no_derivative_at_zero():
+    scene = scene_of()
+    over = Overgrown(scene)
+    zero = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(scene.loss(over(scene.x, zero), scene.y), zero)
+    assert gradient.abs().max() < 1e-15
+    scores = integrated_gradients(scene, over, torch.full((3,), 0.1).double(), [(scene.x, scene.y)], 3)
+    assert scores.abs().min() > 1e-8
+
+
+def test_firefly_goes_against_the_gradient_and_lowers_the_loss():
+    scene = scene_of(budget=Budget("neurons", 1e9, 3.0))
+    method = Firefly(num_new=8, epsilon=0.05, num_steps=40, learning_rate=0.02)
+    proposal, scores, chosen = choose(method, scene)
+    assert scores.min() >= 0, "magnitudes"
+    edit = method.apply(scene, proposal, chosen)
+    grown = scene.grown(edit)
+    assert scene.validation_loss(grown) < scene.validation_loss(scene.network)
+    best = sorted(range(len(scores)), key=lambda i: -float(scores[i]))[:3]
+    assert sorted(chosen) == sorted(best)
+
+
+def test_splitting_matrices_are_those_of_the_paper():
+    """S = E[dL/dsigma d2 sigma/d theta^2], formed densely for a two-layer network, against the implicit products."""
+    scene = scene_of(hidden=3)
+    over = Overgrown(scene)
+    over.big.eval()
+    batches = [(scene.x, scene.y)]
+    first, _, second = scene.network
+    x = torch.cat([scene.x, torch.ones(len(scene.x), 1).double()], 1)
+    dense = []
+    prediction = scene.network(scene.x)
+    residual = 2 * (prediction - scene.y) / prediction.numel()
+    for i in range(3):
+        z = scene.x @ first.weight[i] + first.bias[i]
+        curvature = -2 * torch.tanh(z) * (1 - torch.tanh(z) ** 2)  # second derivative of tanh
+        weight = (residual @ second.weight[:, i]) * curvature
+        dense.append((x * weight[:, None]).T @ x)
+    dense = torch.stack(dense).detach()
+    vectors = random_blocks(over, torch.Generator().manual_seed(0))
+    (implicit,) = hessian_product(scene, over, batches, vectors)
+    assert torch.allclose(implicit, torch.einsum("uij,uj->ui", dense, vectors[0]), atol=1e-12)
+    values, (found,) = smallest_eigenpairs(lambda v: hessian_product(scene, over, batches, v), vectors, 3)
+    expected, expected_vectors = torch.linalg.eigh(dense)
+    assert torch.allclose(values, expected[:, 0], atol=1e-10)
+    assert torch.allclose((found * expected_vectors[:, :, 0]).sum(1).abs(), torch.ones(3).double(), atol=1e-8)
+
+
+def test_lanczos_finds_the_smallest_eigenpair_of_many_matrices():
+    generator = torch.Generator().manual_seed(0)
+    matrices = [torch.randn(4, n, n, generator=generator, dtype=torch.float64) for n in (1, 3, 9)]
+    matrices = [m + m.mT for m in matrices]
+    start = [torch.randn(4, m.shape[1], generator=generator, dtype=torch.float64) for m in matrices]
+
+    def product(vectors):
+        return [torch.einsum("uij,uj->ui", m, v) for m, v in zip(matrices, vectors, strict=True)]
+
+    values, vectors = smallest_eigenpairs(product, start, 9)
+    expected = torch.cat([torch.linalg.eigvalsh(m)[:, 0] for m in matrices])
+    negative = expected < 0  # a space that is used up adds a zero, which is never worth a split
+    assert torch.allclose(values[negative], expected[negative], atol=1e-9)
+    for matrix, vector, value in zip(matrices, vectors, values.split(4), strict=True):
+        image = torch.einsum("uij,uj->ui", matrix, vector)
+        assert torch.allclose(image[value < 0], (value[:, None] * vector)[value < 0], atol=1e-7)
+
+
+def test_splitting_predicts_the_change_of_the_loss():
+    """A split by eps along the eigenvector changes the loss by eps^2 lambda / 2."""
+    scene = scene_of(budget=Budget("neurons", 1e9, 1.0))
+    method = Splitting(epsilon=1e-2, num_iterations=3, num_batches=2)
+    proposal, scores, chosen = choose(method, scene)
+    before, after = (
+        scene.validation_loss(scene.network),
+        scene.validation_loss(scene.grown(method.apply(scene, proposal, chosen))),
+    )
+    assert after < before
+    assert after - before == pytest.approx(-0.5 * 1e-4 * float(scores[chosen[0]]), rel=0.05)
+
+
+def test_gradmax_is_the_singular_value_decomposition():
+    scene = scene_of(hidden=3)
+    method = GradMax(num_new=2, num_iterations=60, num_batches=2, epsilon=0.0)
+    proposal = method.propose(scene)
+    scores = method.score(scene, proposal)
+    residual = 2 * (scene.network(scene.x) - scene.y) / scene.y.numel()
+    x = torch.cat([scene.x, torch.ones(len(scene.x), 1).double()], 1)
+    singular = torch.linalg.svdvals((residual.T @ x).detach())
+    assert torch.allclose(scores, singular, rtol=1e-6)
+    _, grown = grow_once(method, scene)
+    assert largest_change(outputs(scene.network, scene.x), outputs(grown, scene.x)) < 1e-12
+
+
+def test_gradmax_wants_activations_that_are_zero_at_zero():
+    with pytest.raises(ConfigError, match="zero at zero"):
+        choose(GradMax(num_new=2), scene_of(activation=nn.Sigmoid))
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(2, 3), nn.Sigmoid(), nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    edit, _ = grow_once(GradMax(num_new=2), make_scene(network, torch.randn(4, 2).double()))
+    assert list(edit.widenings) == ["2"]
+
+
+def test_nash_keeps_the_best_not_the_last():
+    scene = scene_of()
+    method = Nash(num_neighbours=4, num_steps=3)
+    proposal, scores, chosen = choose(method, scene)
+    assert chosen == [int(scores.argmax())]
+    losses = []
+    for edit in proposal.notes["edits"]:
+        losses.append(scene.validation_loss(scene.grown(edit)))
+    assert losses.index(min(losses)) == chosen[0]
+    grown = scene.grown(method.apply(scene, proposal, chosen))
+    assert scene.validation_loss(grown) == min(losses)
+
+
+def test_net2net_grows_every_layer_by_the_same_share():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 10), nn.ReLU(), nn.Linear(10, 2))
+    scene = make_scene(network, torch.randn(4, 3), budget=Budget("neurons", 1e9, 0.3))
+    edit, _ = grow_once(Net2Net(), scene)
+    assert {name: w.num_added for name, w in edit.widenings.items()} == {"0": 6, "2": 3}
+
+
+def test_autogrow_takes_turns_and_stops_what_does_not_pay():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
+    scene = make_scene(network, torch.randn(4, 3), budget=Budget("neurons", 1e9, 99.0, layers=1))
+    method = AutoGrow(threshold=0.01)
+    turns = []
+    for score in (0.5, 0.6, 0.601, 0.7):
+        method.observe(score)
+        edit, _ = grow_once(method, scene)
+        turns.append(edit.layers[0].site)
+    assert turns == ["1", "3", "1", "1"]  # "3" grew before 0.601 and did not pay
+    assert [layer.width for layer in edit.layers] == [4]
+    method.observe(0.7)
+    assert method.propose(scene) == Proposal([])
+
+
+def test_scratch_has_the_size_and_nothing_else():
+    scene = scene_of()
+    edit, grown = grow_once(Scratch(), scene)
+    other, _ = grow_once(Net2Net(), scene)
+    assert edit.num_units == other.num_units and edit.reset
+    assert not torch.equal(grown[0].weight[:3], scene.network[0].weight)
+
+
+def test_a_loss_that_is_not_a_number_is_reported():
+    scene = scene_of()
+    scene.y = scene.y * float("nan")
+    with pytest.raises(RunError, match="must stay finite, but is nan"):
+        Firefly(num_new=2, num_steps=2).propose(scene)
+    with pytest.raises(RunError, match="must stay finite, but is nan"):
+        choose(Nash(num_neighbours=1, num_steps=1), scene)
+
+
+@pytest.mark.parametrize("unit", ["params", "flops", "neurons"])
+@pytest.mark.parametrize("name", ["mobile", "residual", "grouped", "language"])
+def test_meters_agree_with_the_grown_network(unit, name):
+    """What a meter adds up without building anything is what the built network has."""
+    from ramet.growth.layers import find_sites
+    from ramet.growth.seam import find_coupling
+
+    network, inputs = growth_networks.build()[name]
+    scene = make_scene(network, inputs, budget=Budget(unit, 1e12, 0.5, layers=2))
+    over = Overgrown(scene, num_new=2, layer_width=2)
+    meter = scene.meter()
+    scores = torch.rand(len(over.candidates), generator=torch.Generator().manual_seed(0))
+    places = [(c.kind, c.where) for c in over.candidates]
+    chosen = select(meter, places, scores, scene.allowance, 2)
+    grown = scene.grown(over.edit(chosen, torch.zeros(len(over.candidates), dtype=torch.float64)))
+    coupling = find_coupling(grown, inputs[:2])
+    built = Meter(grown, coupling, find_sites(grown, coupling)[0], unit)
+    assert meter.size == pytest.approx(built.size, rel=1e-9)
+    assert meter.size <= scene.meter().size + scene.allowance
+    if unit == "params":
+        assert built.size == sum(p.numel() for p in grown.parameters())
+
+
+def test_selection_by_hand():
+    """Greedy by score; what does not fit is passed over; layers need two neurons and are limited in number."""
+    scene = scene_of(hidden=4, budget=Budget("neurons", 1e9, 3.0, layers=1))
+    places = [("split", "0"), ("layer", "1"), ("new", "0"), ("layer", "1"), ("split", "0")]
+    choice = select(scene.meter(), places, torch.tensor([1.0, 5.0, 4.0, 0.5, 3.0]), 3.0, 1)
+    assert choice == [2, 4, 0]  # the layer's first neuron is best, but a second one does not fit: the layer is dropped
+    choice = select(scene.meter(), places, torch.tensor([1.0, 5.0, 4.0, 4.5, 3.0]), 3.0, 1)
+    assert choice == [1, 3, 2]
+    assert select(scene.meter(), places, torch.tensor([1.0, 5.0, 4.0, 4.5, 3.0]), 3.0, 0) == [2, 4, 0]
+    assert select(scene.meter(), places[:1], torch.tensor([-torch.inf]), 3.0, 0) == []
+
+
+def test_budgets():
+    assert Budget.parse("neurons=64, step=2").allowance(63.0) == 1.0
+    assert Budget.parse("latency=2ms").total == pytest.approx(0.002)
+    assert Budget.parse("flops=3M,step=10%").allowance(1e6) == pytest.approx(1e5)
+    for text in ("params", "params=many", "width=3", "params=3,flops=4", "params=-3", "params=3q"):
+        with pytest.raises(ConfigError):
+            Budget.parse(text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Firefly(split=False, num_new=0, layer_width=0),
+        lambda: Firefly(epsilon=0),
+        lambda: Firefly(num_points=0),
+        lambda: Splitting(num_iterations=0),
+        lambda: Net2Net(noise=-1),
+        lambda: RandomChoice(num_tries=0),
+        lambda: Nash(num_neighbours=0),
+        lambda: AutoGrow(width=0),
+        lambda: GradMax(scale=0),
+    ],
+)
+def test_bad_numbers_are_refused(make):
+    with pytest.raises(ConfigError, match="but got"):
+        make()
+
+
+def test_an_edit_on_the_network_itself_carries_the_optimizer_along():
+    from ramet.growth.base import carry_out
+
+    scene = scene_of(budget=Budget("neurons", 1e9, 40.0, layers=1))
+    network = copy.deepcopy(scene.network)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    scene.loss(network(scene.x), scene.y).backward()
+    optimizer.step()
+    scene.network.load_state_dict(network.state_dict())
+    over = Overgrown(scene, num_new=2, layer_width=2)
+    edit = over.edit(range(len(over.candidates)), torch.zeros(len(over.candidates), dtype=torch.float64))
+    assert isinstance(edit, Edit)
+    carry_out(network, scene.coupling, scene.sites, edit, seed=0, optimizer=optimizer)
+    assert {id(p) for g in optimizer.param_groups for p in g["params"]} == {id(p) for p in network.parameters()}
+    optimizer.zero_grad()
+    scene.loss(network(scene.x), scene.y).backward()
+    optimizer.step()
