@@ -12,13 +12,13 @@ import sys
 import time
 
 from benchmarks.rows import Row
-from benchmarks.timing import other_load
+from benchmarks.timing import remark_on_others
 
 COMMAND = [sys.executable, "-m", "ramet", "--help"]
 
 
 def run() -> list[Row]:
-    remark = other_load()
+    remark = remark_on_others()
     seconds, cpu = [], []
     for _ in range(8):  # the first one may have to compile the files
         before, start = _cpu_of_children(), time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks.rows import Row
-from benchmarks.timing import other_load
+from benchmarks.timing import remark_on_others
 from ramet.data import load
 from ramet.execution import Task, make_executor
 from ramet.ranking.alone import train_alone
@@ -17,7 +17,7 @@ NUM_CHILDREN, EPOCHS, ROUNDS = 12, 20, 2
 
 
 def run() -> list[Row]:
-    remark = other_load()
+    remark = remark_on_others()
     settings = Settings(epochs=EPOCHS, batch_size=64, learning_rate=0.05)
     bench = Bench(Cells64(channels=8, num_cells=2), load("digits"), settings)
     # Spread over the space, so that cheap and expensive children are among them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 
 def cpu_milliseconds(*functions: Callable[[], object], repeats: int = 15) -> list[float]:
@@ -28,7 +29,15 @@ def cpu_milliseconds(*functions: Callable[[], object], repeats: int = 15) -> lis
     return best
 
 
-def other_load() -> str:
-    """A remark for wall-clock figures, if others use the machine too; empty on a quiet one."""
-    load = os.getloadavg()[0]
-    return f"; load {load:.1f} before it: NOT a quiet machine" if load > 0.5 else ""
+def remark_on_others() -> str:
+    """A remark for wall-clock figures, if others use the processors while we sleep; empty on a quiet machine."""
+    before, start = _busy_seconds(), time.perf_counter()
+    time.sleep(1.0)
+    busy = (_busy_seconds() - before) / (time.perf_counter() - start)
+    return f"; others keep {busy:.1f} of {os.cpu_count()} cores busy: NOT a quiet machine" if busy > 0.2 else ""
+
+
+def _busy_seconds() -> float:
+    """CPU seconds of all processes since the start of the machine; Linux only."""
+    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
