@@ -79,7 +79,9 @@ def make_truth(seed: int, repetition: int) -> tuple[Tensor, Tensor]:
         return x, truth(x)
 
 
-def train_stack(networks: Sequence[nn.Sequential], x: Tensor, y: Tensor, num_updates: int, learning_rate: float) -> Tensor:
+def train_stack(
+    networks: Sequence[nn.Sequential], x: Tensor, y: Tensor, num_updates: int, learning_rate: float
+) -> Tensor:
     """Train networks of one size together on all their points, in place; returns the loss of each.
 
     Args:
@@ -127,7 +129,9 @@ def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
     if method in ("random", "random-split"):
         new = num_new if method == "random" else 0
         return RandomChoice(num_new=new, num_tries=3, num_steps=steps, epsilon=epsilon, new_scale=0.1**0.5)
-    raise ConfigError(f"a method of figure 3a is firefly, firefly-split, splitting, random or random-split, but got {method!r}.")
+    raise ConfigError(
+        f"a method of figure 3a is firefly, firefly-split, splitting, random or random-split, but got {method!r}."
+    )
 
 
 def grow_rbf(method: str, settings: RbfSettings, num_new: int = 5) -> Tensor:
