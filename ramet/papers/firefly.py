@@ -54,7 +54,7 @@ class RbfSettings:
 
 
 class Gaussian(nn.Module):
-    """The activation :math:`\\exp(-t^2 / 2)`."""
+    r"""The activation :math:`\exp(-t^2 / 2)`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Entry by entry."""
@@ -115,7 +115,7 @@ def train_stack(
 
 
 def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
-    """A method of figure 3a by its name there: ``firefly``, ``firefly-split``, ``splitting``, ``random-split``, ``random``."""
+    """A method of figure 3a: ``firefly``, ``firefly-split``, ``splitting``, ``random`` or ``random-split``."""
     rate = 0.01
     steps, epsilon = settings.num_candidate_updates, settings.epsilon
     if method in ("firefly", "firefly-split"):
