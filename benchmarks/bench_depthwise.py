@@ -1,7 +1,8 @@
 """What a depthwise convolution costs on one CPU thread: torch's backward pass against ramet's.
 
 Prints CPU milliseconds of the forward and backward pass, the least of several repeats, for batches of 64 in
-channels_last memory: ``OMP_NUM_THREADS=1 python -m benchmarks.bench_depthwise``. With ``--parts`` also the input and
+channels_last memory; ``python -m benchmarks depthwise`` for those that have a limit, and for
+all ``OMP_NUM_THREADS=1 python -m benchmarks.bench_depthwise``. With ``--parts`` also the input and
 the weight gradient alone. Set ``MALLOC_TRIM_THRESHOLD_`` and ``MALLOC_MMAP_THRESHOLD_`` to 1000000000 to leave out
 what glibc's page faults cost, which is as much again for large tensors.
 """
@@ -9,11 +10,12 @@ what glibc's page faults cost, which is as much again for large tensors.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
+import itertools
 
 import torch
 
+from benchmarks.rows import Row
+from benchmarks.timing import cpu_milliseconds
 from ramet.spaces.depthwise import DepthwiseConv2d, _torch_gradients, input_gradient, weight_gradient
 
 KERNELS = [
@@ -28,21 +30,61 @@ KERNELS = [
 ]  # size, dilation, stride
 
 
-def cpu_milliseconds(*functions: Callable[[], object], repeats: int = 15) -> list[float]:
-    """The least CPU time of a call of each, in turns of about 10 ms: a shared machine disturbs that little."""
-    calls, best = [], [float("inf")] * len(functions)
-    for function in functions:
-        function()
-        start = time.process_time()
-        function()
-        calls.append(max(1, int(0.01 / max(time.process_time() - start, 1e-5))))
-    for _ in range(repeats):
-        for i, function in enumerate(functions):
-            start = time.process_time()
-            for _ in range(calls[i]):
-                function()
-            best[i] = min(best[i], 1000 * (time.process_time() - start) / calls[i])
-    return best
+def run() -> list[Row]:
+    """The kernels for which ramet's own backward pass is taken: it must not be slower than torch's."""
+    torch.set_num_threads(1)
+    rows = []
+    for size, dilation in ((5, 1), (7, 1), (3, 2), (5, 2)):
+        case = Case(image=32, channels=16, size=size, dilation=dilation)
+        before, after = case.milliseconds()
+        rows.append(
+            Row(
+                name=f"depthwise {case.name}: ramet / torch",
+                value=after / before,
+                limit=1.0,
+                detail=f"{after:.1f} / {before:.1f} CPU-ms forward and backward, 64 x 16 x 32 x 32, channels_last",
+            )
+        )
+    return rows
+
+
+class Case:
+    """One depthwise convolution on a batch of 64, by torch and by ramet, with the same weights."""
+
+    def __init__(
+        self,
+        *,
+        image: int,
+        channels: int,
+        size: int,
+        dilation: int = 1,
+        stride: int = 1,
+        memory_format: torch.memory_format = torch.channels_last,
+    ) -> None:
+        self.name = f"{size}x{size}" + f" dilation {dilation}" * (dilation > 1) + f" stride {stride}" * (stride > 1)
+        padding = dilation * (size // 2)
+        self.settings = (stride, padding, dilation)
+        self.ours = DepthwiseConv2d(channels, channels, size, stride, padding, dilation, bias=False)
+        self.plain = self.ours.plain()
+        x = torch.randn(64, channels, image, image).contiguous(memory_format=memory_format)
+        self.x = x.requires_grad_()
+        self.grad = torch.randn_like(self.plain(self.x))
+
+    def milliseconds(self) -> list[float]:
+        """CPU time of the forward and backward pass: torch's, and ramet's."""
+        inputs = (self.x, self.ours.weight)
+        return cpu_milliseconds(
+            lambda: torch.autograd.grad(self.plain(self.x), inputs, self.grad),
+            lambda: torch.autograd.grad(self.ours(self.x), inputs, self.grad),
+        )
+
+    def parts(self) -> list[list[float]]:
+        """The same for the input's gradient alone, and for the weights'."""
+        given = (self.grad, self.x.detach(), self.ours.weight.detach(), *self.settings)
+        return [
+            cpu_milliseconds(lambda: _torch_gradients(*given, wanted=(True, False)), lambda: input_gradient(*given)),
+            cpu_milliseconds(lambda: _torch_gradients(*given, wanted=(False, True)), lambda: weight_gradient(*given)),
+        ]
 
 
 def main() -> None:
@@ -57,30 +99,15 @@ def main() -> None:
         + (" input: torch, ramet | weight: torch, ramet |" if arguments.parts else "")
     )
     print("|---|---|---|---|---|---|" + ("---|---|" if arguments.parts else ""))
-    for image in (8, 16, 32):
-        for channels in (8, 16):
-            for size, dilation, stride in KERNELS:
-                padding = dilation * (size // 2)
-                module = DepthwiseConv2d(channels, channels, size, stride, padding, dilation, bias=False)
-                plain = module.plain()
-                x = torch.randn(64, channels, image, image).contiguous(memory_format=memory_format).requires_grad_()
-                grad = torch.randn_like(plain(x))
-                inputs = (x, module.weight)
-                before, after = cpu_milliseconds(
-                    lambda: torch.autograd.grad(plain(x), inputs, grad),  # noqa: B023
-                    lambda: torch.autograd.grad(module(x), inputs, grad),  # noqa: B023
-                )
-                name = f"{size}x{size}" + f" dilation {dilation}" * (dilation > 1) + f" stride {stride}" * (stride > 1)
-                row = f"| {image} | {channels} | {name} | {before:.2f} | {after:.2f} | {before / after:.1f} |"
-                if arguments.parts:
-                    given = (grad, x.detach(), module.weight.detach(), stride, padding, dilation)
-                    for ours, wanted in ((input_gradient, (True, False)), (weight_gradient, (False, True))):
-                        before, after = cpu_milliseconds(
-                            lambda: _torch_gradients(*given, wanted=wanted),  # noqa: B023
-                            lambda: ours(*given),  # noqa: B023
-                        )
-                        row += f" {before:.2f}, {after:.2f} |"
-                print(row, flush=True)
+    for image, channels, (size, dilation, stride) in itertools.product((8, 16, 32), (8, 16), KERNELS):
+        case = Case(
+            image=image, channels=channels, size=size, dilation=dilation, stride=stride, memory_format=memory_format
+        )
+        before, after = case.milliseconds()
+        row = f"| {image} | {channels} | {case.name} | {before:.2f} | {after:.2f} | {before / after:.1f} |"
+        if arguments.parts:
+            row += "".join(f" {before:.2f}, {after:.2f} |" for before, after in case.parts())
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

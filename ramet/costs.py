@@ -24,8 +24,8 @@ def count_parameters(module: nn.Module) -> int:
     return sum(param.numel() for param in module.parameters() if param.requires_grad)
 
 
-def count_multiply_adds(module: nn.Module, input_shape: Sequence[int], *arguments: Any) -> int:
-    """The multiply-adds of one forward pass for a single input: the field's "FLOPs".
+def count_flops(module: nn.Module, input_shape: Sequence[int], *arguments: Any) -> int:
+    """The multiply-adds of one forward pass for a single input, which the field calls FLOPs.
 
     Convolutions and matrix products count, additions of biases, norms, activations and poolings do not. For
     NAS-Bench-201 this is the benchmark's figure up to the additions of the last layer's bias.
@@ -39,7 +39,7 @@ def count_multiply_adds(module: nn.Module, input_shape: Sequence[int], *argument
         ConfigError: if ``input_shape`` is not made of positive numbers.
 
     Example:
-        >>> count_multiply_adds(nn.Conv2d(3, 8, 3, padding=1), (3, 4, 4))
+        >>> count_flops(nn.Conv2d(3, 8, 3, padding=1), (3, 4, 4))
         3456
     """
     x = _example(module, input_shape, 1)

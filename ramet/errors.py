@@ -29,4 +29,6 @@ class MissingExtraError(ConfigError):
     """An optional library that the request needs is not installed."""
 
     def __init__(self, library: str, extra: str) -> None:
-        super().__init__(f"{library} is needed for this, but is not installed; install it with: pip install 'ramet[{extra}]'.")
+        super().__init__(
+            f"{library} is needed for this, but is not installed; install it with: pip install 'ramet[{extra}]'."
+        )

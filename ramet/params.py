@@ -16,8 +16,3 @@ def named_params(module: nn.Module) -> Params:
 def named_grads(module: nn.Module) -> Params:
     """The gradients of a module, by name; a parameter that took no part in the last backward pass has no entry."""
     return {name: param.grad for name, param in module.named_parameters() if param.grad is not None}
-
-
-def count_params(module: nn.Module) -> int:
-    """The number of trainable values in a module; a tensor that is used twice counts once."""
-    return sum(param.numel() for param in module.parameters() if param.requires_grad)

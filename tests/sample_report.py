@@ -7,6 +7,7 @@ import random
 from itertools import product
 
 from ramet.reports import (
+    Chart,
     Column,
     Edge,
     Estimate,
@@ -26,6 +27,10 @@ from ramet.reports import (
     line_chart,
     scatter_chart,
 )
+
+NAN = float("nan")
+HOSTILE = "<script>window.hacked = 1</script> & \"quotes\" 'too' \x00\x0b\ud800"
+LONG = "a name that nobody would give but somebody will " * 4
 
 CHILDREN = [f"{first}{second}{third}" for first, second, third in product("1234", repeat=3)]
 
@@ -254,3 +259,65 @@ def _other_jobs(page: Page, chance: random.Random) -> None:
         title="The joint network",
     )
     page.chart(line_chart([], y_label="loss"), "A chart without data says so.", title="Nothing recorded")
+
+
+def values(kind: str) -> list[float | None]:
+    """Awkward data, by its kind."""
+    return {
+        "empty": [],
+        "one": [0.5],
+        "equal": [3.0] * 5,
+        "zero": [0.0] * 4,
+        "gaps": [None, 1.0, NAN, 2.0, float("inf"), 1.5],
+        "missing": [None, NAN],
+        "tiny": [1e-12, 2e-12, 3e-12],
+        "huge": [1e15, -3e15, 2e15],
+        "close": [1e6, 1e6 + 1e-7],
+        "many": [math.sin(index) for index in range(1200)],
+        "64": [float(index % 7) for index in range(64)],
+    }[kind]
+
+
+def all_charts(data: list[float | None], name: str) -> list[Chart]:
+    """Every family of charts, with the same data and with a name that stands wherever a name can stand."""
+    few = data[:64]
+    names = [f"{name}{index}" for index in range(len(few))]
+    steps = list(range(len(data)))
+    low = [None if value is None else value - 1 for value in data]
+    high = [None if value is None else value + 1 for value in data]
+    estimates = [Estimate(value, one, other) for value, one, other in zip(few, low, high, strict=False)]
+    line = Line(name, steps, data, low, high)
+    return [
+        line_chart([line], x_label=name, y_label=name, references=[Reference(0.5, name)], events=[(0, name)]),
+        line_chart([line] * 9, x_log=True, y_log=True),
+        scatter_chart([Points(name, few, few, names)], x_label=name, y_label=name, diagonal=True),
+        scatter_chart([Points(name, few, few, joined=True)] * 3, x_log=True, y_log=True),
+        box_chart(names, [[value, 1.0, 2.0, None] for value in few], x_label=name, y_label=name),
+        box_chart(names, [[value] for value in few], truth=few, ranks=True),
+        heat_map(
+            names, names[:3], [[value, None, 1.0][: len(names)] for value in few], value_label=name, row_label=name
+        ),
+        heat_map(names, names, [list(few) for _ in names], centre=None, column_label=name),
+        dot_chart(names, estimates, x_label=name, reference=0.0, muted=[0]),
+        bar_chart(names, estimates, x_label=name),
+        graph_chart(
+            [Node(str(index), one) for index, one in enumerate(names[:8])],
+            [Edge(str(index), str(index + 1), name) for index in range(min(7, len(names) - 1))],
+        ),
+    ]
+
+
+def hostile_page() -> Page:
+    """A report in which every text tries to break out."""
+    page = Page(HOSTILE, HOSTILE)
+    page.verdict(HOSTILE, HOSTILE, heading=HOSTILE)
+    page.numbers(KeyNumber(HOSTILE, HOSTILE, HOSTILE))
+    for _ in range(3):
+        page.section(HOSTILE)
+        page.prose(HOSTILE + "\n- " + HOSTILE)
+        page.table(Table([HOSTILE, "b"], [[HOSTILE, HOSTILE]], title=HOSTILE, caption=HOSTILE))
+    for chart in all_charts(values("gaps"), HOSTILE):
+        page.chart(chart, HOSTILE, title=HOSTILE)
+    page.details(HOSTILE, {HOSTILE: HOSTILE, "nested": {HOSTILE: [HOSTILE]}})
+    page.details(HOSTILE, HOSTILE)
+    return page

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from ramet.costs import count_multiply_adds, count_parameters
+from ramet.costs import count_flops, count_parameters
 from ramet.errors import ConfigError
 from ramet.spaces import NasBench201
+from ramet.spaces.cells import CellSupernet
 from ramet.spaces.nasbench201 import CONV_1X1, CONV_3X3, NONE, SKIP
 
 ALL_NONE = (NONE,) * 6
@@ -32,6 +33,12 @@ def table() -> dict[str, np.ndarray]:
         pytest.skip("RAMET_DATA does not point at a folder with nas/nasbench201.npz")
     with np.load(Path(folder) / "nas" / "nasbench201.npz", allow_pickle=False) as file:
         return {key: file[key] for key in ("arch", "cifar10_params", "cifar10_mflops")}
+
+
+def count_options(net: CellSupernet) -> tuple[int, dict[int, int]]:
+    """The parameters of a child without any edge, and what each option adds on the first, on real exports."""
+    base = count_parameters(net.child(ALL_NONE))
+    return base, {option: count_parameters(net.child((option, *ALL_NONE[1:]))) - base for option in range(5)}
 
 
 def test_names_are_the_benchmarks() -> None:
@@ -72,8 +79,7 @@ def test_parameters_of_exported_children_add_up_over_the_edges() -> None:
     """What an option adds on one edge, counted on real exports, is what it adds beside any others."""
     space = NasBench201()
     net = space.supernet(3, 10)
-    base = count_parameters(net.child(ALL_NONE))
-    added = {option: count_parameters(net.child((option, *ALL_NONE[1:]))) - base for option in range(5)}
+    base, added = count_options(net)
     assert base == 73306 and [option for option, count in added.items() if count] == [CONV_1X1, CONV_3X3]
     generator = torch.Generator().manual_seed(0)
     for arch in {space.sample(generator) for _ in range(200)}:
@@ -107,9 +113,12 @@ def test_children_export(arch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.realdata
-def test_the_table_holds_each_architecture_once(table: dict[str, np.ndarray]) -> None:
+def test_the_table_holds_each_architecture_once_with_the_sum_of_its_edges(table: dict[str, np.ndarray]) -> None:
     space = NasBench201()
-    assert sorted(space.index(space.parse(str(name))) for name in table["arch"]) == list(range(len(space)))
+    archs = [space.parse(str(name)) for name in table["arch"]]
+    assert sorted(map(space.index, archs)) == list(range(len(space)))
+    base, added = count_options(space.supernet(3, 10))
+    assert [base + sum(added[option] for option in arch) for arch in archs] == table["cifar10_params"].tolist()
 
 
 @pytest.mark.realdata
@@ -122,7 +131,7 @@ def test_200_real_exports_have_the_parameters_and_flops_of_the_table(table: dict
         assert count_parameters(child) == table["cifar10_params"][row]
         if number < 20:
             # The benchmark counts the ten additions of the last bias as well.
-            found = (count_multiply_adds(child, (3, 32, 32)) + 10) / 1e6
+            found = (count_flops(child, (3, 32, 32)) + 10) / 1e6
             assert found == pytest.approx(float(table["cifar10_mflops"][row]), rel=1e-6)
 
 

@@ -128,9 +128,7 @@ def test_prefix_copies_have_statistics_of_their_own(supernet):
     before = [buffer.clone() for buffer in net.copies[1].buffers()]
     net(torch.randn(4, 1, 8, 8), a)
     assert all(torch.equal(old, new) for old, new in zip(before, net.copies[1].buffers(), strict=True))
-    assert not all(
-        torch.equal(p, q) for p, q in zip(net.copies[0].buffers(), net.copies[1].buffers(), strict=True)
-    )
+    assert not all(torch.equal(p, q) for p, q in zip(net.copies[0].buffers(), net.copies[1].buffers(), strict=True))
 
 
 def test_prefix_of_more_cells_than_there_are_is_refused(supernet):
@@ -141,13 +139,14 @@ def test_prefix_of_more_cells_than_there_are_is_refused(supernet):
 def test_gradient_affinity_is_the_cosine_of_each_pairs_gradients(supernet):
     archs = [(3, 2, 3), (1, 1, 1), (3, 2, 1)]
     x, y = torch.randn(12, 1, 8, 8), torch.randint(3, (12,))
-    buffers = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
     found = gradient_affinity(supernet, archs, x, y, batch_size=12)
 
     def flat(arch):
         supernet.zero_grad()
         cross_entropy(supernet(x, arch), y).backward()
-        return torch.cat([torch.zeros(p.numel()) if p.grad is None else p.grad.reshape(-1) for p in supernet.parameters()])
+        return torch.cat(
+            [torch.zeros(p.numel()) if p.grad is None else p.grad.reshape(-1) for p in supernet.parameters()]
+        )
 
     gradients = [flat(arch) for arch in archs]
     for i, j in itertools.product(range(3), repeat=2):

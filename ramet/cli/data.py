@@ -47,7 +47,9 @@ def fetch(name: str, *, data_dir: Path | None = None, mirror: str | None = None)
     from ramet.progress import progress
 
     with progress(f"fetching {name}", total=1.0) as bar:
-        paths = fetch_data(name, data_dir, base_url=mirror, progress=lambda _, done, total: bar.set(done / max(total, 1)))
+        paths = fetch_data(
+            name, data_dir, base_url=mirror, progress=lambda _, done, total: bar.set(done / max(total, 1))
+        )
     for path in paths:
         print(path)
     if not paths:

@@ -19,7 +19,7 @@ app = App(
     name="ramet",
     help="Train many networks on one set of weights without letting them forget each other.",
     version=ramet.__version__,
-    help_format="plaintext",
+    help_format="markdown",
     help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. `ramet COMMAND --help` says more.",
 )
 app.command(rank)

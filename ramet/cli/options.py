@@ -27,6 +27,7 @@ class Common:
         json: print the result as one JSON object on standard output.
         device: where tensors are, for example cpu or cuda.
         workers: how many processes train at the same time, one thread each.
+        tensorboard: also write the numbers of the run as TensorBoard scalars (needs the extra tensorboard).
     """
 
     seed: int = 0
@@ -35,6 +36,7 @@ class Common:
     json: Annotated[bool, Parameter(negative=())] = False
     device: str = "cpu"
     workers: int = 1
+    tensorboard: Annotated[bool, Parameter(negative=())] = False
 
     def folder(self, kind: str) -> Path:
         """Where a new run goes."""

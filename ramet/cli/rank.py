@@ -25,29 +25,33 @@ def rank(
     validation_fraction: float = 0.2,
     instances: int = 3,
     epochs: int = 10,
+    supernet_epochs: int | None = None,
     batch_size: int = 64,
     learning_rate: float = 0.05,
     final_learning_rate: float = 0.001,
     momentum: float = 0.9,
     weight_decay: float = 0.001,
     sharing: str = "full",
+    guard: str = "none",
     order: Literal["cyclic", "shuffled", "uniform"] = "shuffled",
     varied: Literal["weights", "order", "both"] = "both",
     children: int | None = None,
     last_epochs: int = 5,
-    last_steps: int = 64,
+    last_steps: int = 32,
     truth: str = "train",
     truth_seeds: int = 2,
     truth_cache: Path | None = None,
     fine_tune_steps: int = 16,
     fine_tune_learning_rate: float | None = None,
     also: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    checkpoint_every: float = 30.0,
     common: Common = Common(),  # noqa: B008 - an immutable default
 ) -> None:
     """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
 
-    Trains a supernet several times and each child alone, compares the rankings with each other, with the truth and with
-    the trivial ones (parameters, multiply-adds), and ends with a recommendation. Writes a run directory with report.html.
+    Trains a supernet several times and each child alone, compares the rankings with each other, with the truth and
+    with the trivial ones (parameters, multiply-adds), and ends with a recommendation. Writes a run directory with
+    report.html.
 
     The defaults suit a laptop; the paper's own setting is `ramet reproduce deeper-insights/table-1 --preset paper`.
 
@@ -60,7 +64,8 @@ def rank(
         channels: the width of a cell; by default 8.
         cells: the number of cells (in nasbench201, in each stage); by default 2.
         bn_momentum: the momentum of batch norm; by default the space's own.
-        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class folders.
+        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
+            folders.
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
         image_size: average-pool the images to this height and width.
         train_size: use only that many training images.
@@ -68,12 +73,15 @@ def rank(
         validation_fraction: the share of the training images that scores are taken on.
         instances: how many supernets are trained.
         epochs: passes over the training images, for supernets and for children alone.
+        supernet_epochs: passes of a supernet, when it should train longer or shorter than a child alone.
         batch_size: images in a mini-batch.
         learning_rate: the first learning rate of the cosine schedule.
         final_learning_rate: its last learning rate.
         momentum: SGD's momentum.
         weight_decay: SGD's weight decay.
         sharing: full, groups:M:similar, groups:M:random, groups:M:interference, or prefix:K.
+        guard: none, plasticity, projection or elastic, with a strength after a colon if wanted, or several joined by +:
+            what keeps a child's updates from disturbing the others.
         order: which child a mini-batch trains: a fixed cycle, reshuffled each round, or drawn uniformly.
         varied: what differs among instances: the initial weights, the order of children, or both.
         children: score only that many children, drawn by the seed; needed for large spaces.
@@ -85,6 +93,7 @@ def rank(
         fine_tune_steps: fine-tune each child for that many mini-batches from the first supernet; 0 for none.
         fine_tune_learning_rate: its learning rate; by default the final one.
         also: repeat with one thing changed, for example `--also momentum=0 --also bn-momentum=0.1`.
+        checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
     from ramet.ranking.job import RankJob
@@ -92,14 +101,9 @@ def rank(
     from ramet.ranking.plan import Plan
     from ramet.training import Settings
 
-    own_code = space.endswith(".py") or ".py:" in space
     job = RankJob(
         space=space,
-        space_options=_given(
-            channels=channels if own_code or channels is not None else 8,
-            num_cells=cells if own_code or cells is not None else 2,
-            bn_momentum=bn_momentum,
-        ),
+        space_options=_space_options(space, channels, cells, bn_momentum),
         data=data,
         data_options=_given(
             data_dir=None if data_dir is None else str(data_dir),
@@ -122,6 +126,8 @@ def rank(
             order=order,
             varied=varied,
             sharing=sharing,
+            guard=guard,
+            supernet_epochs=supernet_epochs,
             children=children,
             last_epochs=last_epochs,
             last_steps=last_steps,
@@ -136,7 +142,15 @@ def rank(
         device=common.device,
     )
     out = common.folder("rank")
-    show_rank(run_rank(job, out, common.executor(), overwrite=common.overwrite), out, as_json=common.json)
+    result = run_rank(
+        job,
+        out,
+        common.executor(),
+        overwrite=common.overwrite,
+        tensorboard=common.tensorboard,
+        seconds_between_checkpoints=checkpoint_every,
+    )
+    show_rank(result, out, as_json=common.json)
 
 
 def show_rank(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
@@ -156,6 +170,15 @@ def show_rank(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
 def default_cache() -> Path:
     """The folder for what is kept across runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramet"
+
+
+def _space_options(space: str, channels: int | None, cells: int | None, bn_momentum: float | None) -> dict[str, Any]:
+    """The arguments of the space: its own names, and small defaults for the built-in ones."""
+    own_name = {"cells64": "num_cells", "nasbench201": "cells_per_stage"}.get(space)
+    if own_name is None:
+        return _given(channels=channels, num_cells=cells, bn_momentum=bn_momentum)
+    width, depth = 8 if channels is None else channels, 2 if cells is None else cells
+    return _given(channels=width, **{own_name: depth}, bn_momentum=bn_momentum)
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -23,8 +23,8 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of one of the papers, and say for each of its claims whether it holds.
 
-    What is trained is kept: the truth under results/, runs under --out, so that a second table trains nothing twice and an
-    interrupted one goes on where it was.
+    What is trained is kept: the truth under results/, runs under --out, so that a second table trains nothing twice
+    and an interrupted one goes on where it was.
 
     Args:
         target: PAPER/TABLE, for example deeper-insights/table-1.
@@ -47,9 +47,12 @@ def reproduce(
         print_json({"claims": read_claims(results)}) if common.json else print(claims_table(read_claims(results)))
         return
     if target is None:
-        raise ConfigError("reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all.")
+        raise ConfigError(
+            "reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all."
+        )
     if target not in TARGETS:
         raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}.")
+    read_claims(results)  # a damaged list is refused now, and not after hours when claims are added to it
     desk = Desk(
         runs=common.out or Path("runs") / "reproduce",
         results=results,

@@ -7,16 +7,22 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ramet.cli.options import Common, print_json
+from ramet.cli.options import Common
 from ramet.cli.rank import show_rank
 from ramet.errors import ConfigError
 
 
-def resume(directory: Path, *, common: Common = Common()) -> None:  # noqa: B008 - an immutable default
+def resume(
+    directory: Path,
+    *,
+    checkpoint_every: float = 30.0,
+    common: Common = Common(),  # noqa: B008 - an immutable default
+) -> None:
     """Go on with a run that was interrupted; it ends with the same numbers as if it had never stopped.
 
     Args:
         directory: the run directory.
+        checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command; seed, out and device are the run's own and are not taken from here.
     """
     from ramet.runs import read_config
@@ -26,7 +32,13 @@ def resume(directory: Path, *, common: Common = Common()) -> None:  # noqa: B008
         raise ConfigError(f"a run to resume must be one of: rank; but {directory} is of kind {kind!r}.")
     from ramet.ranking.job import resume as resume_rank
 
-    show_rank(resume_rank(directory, common.executor()), directory, as_json=common.json)
+    result = resume_rank(
+        directory,
+        common.executor(),
+        tensorboard=common.tensorboard,
+        seconds_between_checkpoints=checkpoint_every,
+    )
+    show_rank(result, directory, as_json=common.json)
 
 
 def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = False) -> None:
@@ -40,7 +52,7 @@ def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = F
     from ramet.runs import read_config, read_records
 
     kind = read_config(directory)["kind"]
-    if kind != "rank":
+    if kind not in ("rank", "rank-from-python"):
         raise ConfigError(f"a run to report must be one of: rank; but {directory} is of kind {kind!r}.")
     result: dict[str, Any] | None = next((r for r in read_records(directory) if r["key"] == "result"), None)
     if result is None:

@@ -70,31 +70,30 @@ def download(
     try:
         with part.open("ab") as file:
             _lock(file, part)
-            resumed = file.tell() > 0
-            _transfer(url, file, size, target.name, progress, attempts, pause)
-            if resumed and _sum_of(file, part) != sha256:
-                # The part may stem from another version of the file: once more, from the start.
-                file.truncate(0)
+            try:
+                resumed = _length(file) > 0
                 _transfer(url, file, size, target.name, progress, attempts, pause)
-            found = _sum_of(file, part)
-            if found != sha256:
-                part.unlink()
-                raise RunError(f"{url} must have the sha256 {sha256}, but the {size} bytes it sent have {found}.")
-            os.fsync(file.fileno())
-            os.replace(part, target)
+                if resumed and file_sha256(part) != sha256:
+                    # The part may stem from another version of the file, or be too long: once more, from the start.
+                    file.truncate(0)
+                    _transfer(url, file, size, target.name, progress, attempts, pause)
+                found = file_sha256(part)
+                if found != sha256:
+                    file.truncate(0)
+                    raise RunError(f"{url} must have the sha256 {sha256}, but the {size} bytes it sent have {found}.")
+                os.fsync(file.fileno())
+                os.replace(part, target)
+            finally:
+                if _length(file) == 0:
+                    part.unlink()
     except OSError as error:
         raise RunError(f"{target} cannot be written: {error.strerror or error}.") from error
-    finally:
-        if part.is_file() and part.stat().st_size == 0:
-            part.unlink()
 
 
 def _transfer(
     url: str, file: IO[bytes], size: int, name: str, progress: Progress | None, attempts: int, pause: float
 ) -> None:
     """Append to the file until it has its size."""
-    if _length(file) > size:
-        file.truncate(0)  # nothing that long can be a part of it
     failures = 0
     while (start := _length(file)) < size:
         try:
@@ -102,13 +101,8 @@ def _transfer(
         except _TransferError as reason:
             failures = 1 if _length(file) > start else failures + 1
             if failures >= attempts:
-                raise RunError(
-                    f"{url} cannot be fetched: {reason}; what has arrived is kept for another try."
-                ) from reason
+                raise RunError(f"{url} cannot be fetched: {reason}; what has arrived is kept.") from reason
             time.sleep(pause)
-    if _length(file) > size:
-        file.truncate(0)  # nothing that long can be a part of it
-        _transfer(url, file, size, name, progress, attempts, pause)
 
 
 def _receive(url: str, file: IO[bytes], size: int, name: str, progress: Progress | None) -> None:
@@ -131,9 +125,8 @@ def _receive(url: str, file: IO[bytes], size: int, name: str, progress: Progress
     with response:
         if start and not (response.headers.get("Content-Range") or "").startswith(f"bytes {start}-"):
             file.truncate(0)  # the server does not resume and sends the whole
-        announced = response.headers.get("Content-Length")
-        if announced is not None and _length(file) + int(announced) != size:
-            found = _length(file) + int(announced)
+        announced = response.headers.get("Content-Length") or ""
+        if announced.isdigit() and (found := _length(file) + int(announced)) != size:
             raise RunError(f"{url} must be {size} bytes long, but the server announces {found}.")
         while _length(file) < size:
             try:
@@ -153,11 +146,6 @@ def _receive(url: str, file: IO[bytes], size: int, name: str, progress: Progress
 def _length(file: IO[bytes]) -> int:
     file.flush()
     return os.fstat(file.fileno()).st_size
-
-
-def _sum_of(file: IO[bytes], part: Path) -> str:
-    file.flush()
-    return file_sha256(part)
 
 
 def _lock(file: IO[bytes], part: Path) -> None:

@@ -88,11 +88,14 @@ def unpack(archive: Path, folder: Path, file: SourceFile) -> None:
                 target = folder / name
                 part = target.with_name(target.name + ".part")
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with content, part.open("wb") as out:
-                    shutil.copyfileobj(content, out)
-                    out.flush()
-                    os.fsync(out.fileno())
-                os.replace(part, target)
+                try:
+                    with content, part.open("wb") as out:
+                        shutil.copyfileobj(content, out)
+                        out.flush()
+                        os.fsync(out.fileno())
+                    os.replace(part, target)
+                finally:
+                    part.unlink(missing_ok=True)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise RunError(f"{archive} must be a whole tar archive, but is damaged: {error}.") from error
 

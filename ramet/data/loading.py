@@ -79,7 +79,10 @@ def load(
     counts = {option: None if size is None else _count(option, size) for option, size in sizes.items()}
     wanted = None if image_size is None else _height_and_width(image_size)
 
-    raw = _read(source, data_dir, layout)
+    try:
+        raw = _read(source, data_dir, layout)
+    except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
+        raise DataError(f"a data set must be readable, but {source!s:.80} is not: {error.strerror}.") from error
     pixels = _pixels(raw)
     labels, class_names = encode(raw)
     if pool and len(pixels) == 2:
@@ -137,6 +140,8 @@ def _read(source: Any, data_dir: str | Path | None, layout: Layout | None) -> Ra
 
 
 def _read_path(source: str | Path, layout: Layout | None) -> RawData:
+    if source == "":
+        raise DataError("a data set must have a name or a path, but got ''.")
     path = Path(source).expanduser()
     if path.is_dir():
         return from_folder(path, layout)

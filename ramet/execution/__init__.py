@@ -34,7 +34,8 @@ def make_executor(workers: int) -> Executor:
     from ramet.execution.inline import Inline
     from ramet.execution.processes import Processes
 
-    return Inline() if workers == 1 else Processes(workers)
+    processes = Processes(workers)  # First, because it checks the number.
+    return Inline() if workers == 1 else processes
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ class Numerics:
     deterministic_warn_only: bool
     flush_denormal: bool
     mkldnn: bool
+    matmul_precision: str | None  # None: the caller uses torch's newer settings, which exclude this one.
 
     @classmethod
     def of_this_process(cls) -> Numerics:
@@ -38,6 +39,7 @@ class Numerics:
             deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
             flush_denormal=(denormal * 2).item() == 0.0,
             mkldnn=bool(torch.backends.mkldnn.enabled),
+            matmul_precision=_matmul_precision(),
         )
 
     def apply(self) -> None:
@@ -45,7 +47,16 @@ class Numerics:
         torch.set_default_dtype(self.default_dtype)
         torch.use_deterministic_algorithms(self.deterministic, warn_only=self.deterministic_warn_only)
         torch.set_flush_denormal(self.flush_denormal)
-        torch.backends.mkldnn.set_flags(self.mkldnn)  # type: ignore[no-untyped-call]
+        torch.backends.mkldnn.enabled = self.mkldnn  # type: ignore[assignment]
+        if self.matmul_precision is not None and self.matmul_precision != _matmul_precision():
+            torch.set_float32_matmul_precision(self.matmul_precision)
+
+
+def _matmul_precision() -> str | None:
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:
+        return None
 
 
 @contextlib.contextmanager

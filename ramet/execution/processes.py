@@ -6,8 +6,9 @@ import contextlib
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -124,13 +125,17 @@ class _Worker:
     """The driver's side of one worker process."""
 
     def __init__(self, shared: SharedContext, numerics: Numerics, threads: int) -> None:
-        spawn = torch.multiprocessing.get_context("spawn")
-        self.connection, theirs = spawn.Pipe()
+        # Not spawn, because torch takes seconds to import: a server that has imported it forks each worker. The server
+        # itself starts from nothing, so no thread and no lock of the driver comes along.
+        server = torch.multiprocessing.get_context("forkserver")
+        server.set_forkserver_preload(["ramet.execution.preload"])
+        self.connection, theirs = server.Pipe()
         self.tasks: deque[Task] = deque()
         self.is_ready = False
-        self._process: SpawnProcess = spawn.Process(
+        self._process: ForkServerProcess = server.Process(
             target=work, args=(theirs, shared, numerics, threads), name="ramet-worker", daemon=True
         )
+        resource_tracker.ensure_running()  # Its own start would undo the block below.
         with _without_interrupts():
             self._process.start()
         theirs.close()  # So that the end of the worker is the end of the connection.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,11 +19,15 @@ from ramet.errors import RunError
 _ALIGNMENT = 64  # torch's own; some kernels give other bits for other alignments.
 
 
+_View: TypeAlias = tuple[int, int, torch.dtype, int, tuple[int, ...], tuple[int, ...], bool]
+
+
 @dataclass(frozen=True)
 class SharedContext:
     """A context that worker processes can open, as often as workers are started."""
 
     data: bytes
+    views: list[_View]
     memory: Tensor  # [bytes], uint8, shared
 
     @classmethod
@@ -45,11 +49,11 @@ class SharedContext:
             ) from error
         for storage, offset in pickler.storages.values():
             memory[offset : offset + storage.nbytes()] = torch.tensor([], dtype=torch.uint8).set_(storage)
-        return cls(stream.getvalue(), memory)
+        return cls(stream.getvalue(), pickler.views, memory)
 
     def open(self) -> Any:
         """The context; its tensors are views of the shared memory."""
-        return _Unpickler(io.BytesIO(self.data), self.memory).load()
+        return _Unpickler(io.BytesIO(self.data), self.views, self.memory).load()
 
 
 class _Pickler(pickle.Pickler):
@@ -58,37 +62,43 @@ class _Pickler(pickle.Pickler):
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
         self.storages: dict[int, tuple[torch.UntypedStorage, int]] = {}
+        self.views: list[_View] = []
         self.size = 0
+        self._seen: dict[int, tuple[int, Tensor]] = {}  # With the tensor, so that no other gets its id.
 
-    def persistent_id(self, item: object) -> Any:
+    def persistent_id(self, item: object) -> int | None:
         # Subclasses (parameters among them) pickle themselves, and their data comes back here as a plain tensor.
         if type(item) is not Tensor or item.device.type != "cpu" or item.layout != torch.strided:
             return None
         if item.is_quantized or item.is_conj() or item.is_neg() or item.grad_fn is not None or item.__dict__:
             return None
-        storage = item.untyped_storage()
+        if id(item) not in self._seen:
+            self._seen[id(item)] = (len(self.views), item)
+            self.views.append(self._place(item))
+        return self._seen[id(item)][0]
+
+    def _place(self, tensor: Tensor) -> _View:
+        storage = tensor.untyped_storage()
         if storage.data_ptr() not in self.storages:
             self.storages[storage.data_ptr()] = (storage, self.size)
             self.size += -(-storage.nbytes() // _ALIGNMENT) * _ALIGNMENT
         offset = self.storages[storage.data_ptr()][1]
-        return (
-            offset,
-            storage.nbytes(),
-            item.dtype,
-            item.storage_offset(),
-            item.shape,
-            item.stride(),
-            item.requires_grad,
-        )
+        shape = tuple(tensor.shape)
+        where = (offset, storage.nbytes(), tensor.dtype, int(tensor.storage_offset()))
+        return *where, shape, tensor.stride(), tensor.requires_grad
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, stream: io.BytesIO, memory: Tensor) -> None:
+    def __init__(self, stream: io.BytesIO, views: list[_View], memory: Tensor) -> None:
         super().__init__(stream)
+        self._views = views
         self._memory = memory
+        self._tensors: dict[int, Tensor] = {}
 
-    def persistent_load(self, where: Any) -> Tensor:
-        offset, num_bytes, dtype, storage_offset, shape, stride, requires_grad = where
-        flat = self._memory[offset : offset + num_bytes].view(dtype)
-        tensor = flat.as_strided(shape, stride, flat.storage_offset() + storage_offset)
-        return tensor.requires_grad_(requires_grad)
+    def persistent_load(self, index: int) -> Tensor:
+        if index not in self._tensors:
+            offset, num_bytes, dtype, storage_offset, shape, stride, requires_grad = self._views[index]
+            flat = self._memory[offset : offset + num_bytes].view(dtype)
+            tensor = flat.as_strided(shape, stride, flat.storage_offset() + storage_offset)
+            self._tensors[index] = tensor.requires_grad_(requires_grad)
+        return self._tensors[index]

@@ -32,7 +32,7 @@ class Task:
 
     key: str
     function: Callable[..., JSON]
-    arguments: Mapping[str, JSON] = field(default_factory=dict)
+    arguments: Mapping[str, JSON] = field(default_factory=dict, hash=False)
     cost: float = 1.0
 
     def __post_init__(self) -> None:

@@ -1,1 +1,44 @@
-"""How far a supernet's ranking can be trusted: metrics, the truth, and the diagnosis."""
+"""How far a supernet's ranking can be trusted: metrics on arrays of scores, the truth, and the diagnosis."""
+
+from ramet.ranking.bench import Bench
+from ramet.ranking.diagnosis import Diagnosis
+from ramet.ranking.evaluation import score_children
+from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
+from ramet.ranking.job import RankJob, diagnose
+from ramet.ranking.metrics import (
+    kept_best,
+    rank_correlation,
+    rank_correlations,
+    rank_stability,
+    ranks,
+    reliability_of_mean,
+    stability,
+    top_n_rank,
+    truth_correlation,
+)
+from ramet.ranking.plan import Plan
+from ramet.ranking.truth import Truth, TruthCache, read_table
+
+__all__ = [
+    "Bench",
+    "Diagnosis",
+    "Plan",
+    "RankJob",
+    "Truth",
+    "TruthCache",
+    "correlation_gain_interval",
+    "correlation_interval",
+    "diagnose",
+    "kept_best",
+    "mean_interval",
+    "rank_correlation",
+    "rank_correlations",
+    "rank_stability",
+    "ranks",
+    "read_table",
+    "reliability_of_mean",
+    "score_children",
+    "stability",
+    "top_n_rank",
+    "truth_correlation",
+]

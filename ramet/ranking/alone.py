@@ -48,6 +48,7 @@ def train_alone(bench: Bench, *, index: int, seed: int) -> dict[str, Any]:
         after_step=after_step,
         checkpoints=checkpoints,
         log=log,
+        seconds_between_checkpoints=bench.seconds_between_checkpoints,
         save_last=False,
     )
     result = {

@@ -36,7 +36,7 @@ class Scores:
         params: the number of parameters of each child, shape [children].
         flops: the multiply-adds of each child, shape [children].
         truth: shape [seeds, children], or none.
-        fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [points, children], or none.
+        fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [instances, points, children], or none.
         fine_tune_after: shape [points].
     """
 
@@ -69,6 +69,10 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
     }
     if scores.truth is not None:
         result["truth"] = _truth(scores.truth)
+        result["smallest_first"] = {
+            "parameters": smallest_first(scores.params, scores.truth),
+            "flops": smallest_first(scores.flops, scores.truth),
+        }
         result["correlation"] = _correlations(scores, seed)
         result["over_time"] = _over_time(scores)
         result["top"] = _top(scores)
@@ -77,7 +81,11 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
 
 
 def rankings(scores: Scores) -> dict[str, Floats]:
-    """The rankings that a user could go by, each of shape [rankings, children], by a name that says what was done."""
+    """The rankings that a user could go by, each of shape [rankings, children], by a name that says what was done.
+
+    The trivial ones, by size, are turned so that they agree with the truth: where small children are better, a user who
+    knows that much ranks the smallest first, and a supernet has to beat that.
+    """
     mean = scores.steps.mean(axis=1)  # [instances, children]
     named = {
         "last": scores.steps[:, -1],
@@ -88,10 +96,17 @@ def rankings(scores: Scores) -> dict[str, Floats]:
     if scores.epochs.shape[1] > 1:
         named["averaged over epochs"] = scores.epochs.mean(axis=1)
     if scores.fine_tuned is not None:
-        named["fine-tuned"] = scores.fine_tuned[-1:]
-    named["parameters"] = scores.params[None]
-    named["flops"] = scores.flops[None]
+        named["fine-tuned"] = scores.fine_tuned[:, -1]
+    for name, sizes in (("parameters", scores.params), ("flops", scores.flops)):
+        named[name] = sizes[None] * (-1 if smallest_first(sizes, scores.truth) else 1)
     return named
+
+
+def smallest_first(sizes: Floats, truth: Floats | None) -> bool:
+    """Whether the small children are the better ones."""
+    if truth is None:
+        return False
+    return bool(rank_correlations(sizes[None], truth.mean(axis=0)[None])[0, 0] < 0)
 
 
 def _stabilities(scores: Scores) -> Json:
@@ -146,8 +161,8 @@ def _rank_distributions(scores: Scores) -> Json:
 
 
 def _disturbance(scores: Scores) -> Json | None:
-    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained ones."""
-    num_instances, num_steps, num_children = scores.steps.shape
+    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained."""
+    _, num_steps, num_children = scores.steps.shape
     if num_steps < 2 or (scores.trained < 0).any():
         return None
     change = np.concatenate(np.diff(scores.steps, axis=1))  # [instances * (steps - 1), children]
@@ -171,6 +186,7 @@ def _truth(truth: Floats) -> Json:
     mean = truth.mean(axis=0)
     return {
         "seeds": len(truth),
+        "seeds_scores": truth.tolist(),
         "mean": mean.tolist(),
         "deviation": truth.std(axis=0, ddof=1).tolist() if len(truth) > 1 else None,
         "reliability_of_one_seed": single,
@@ -188,14 +204,16 @@ def _correlations(scores: Scores, seed: int) -> Json:
     named = rankings(scores)
     table = {}
     for name, values in named.items():
-        arguments = {"generator": numpy_generator(seed, "bootstrap", name)}
-        entry = {"tau": asdict(correlation_interval(values, truth, **arguments))}
+        generator = numpy_generator(seed, "bootstrap", name)
+        entry = {"tau": asdict(correlation_interval(values, truth, generator=generator))}
         entry["per_ranking"] = rank_correlations(values, truth[None])[:, 0].tolist()
         if name != "last":
-            entry["gain_over_last"] = asdict(correlation_gain_interval(values, named["last"], truth, **arguments))
+            entry["gain_over_last"] = asdict(
+                correlation_gain_interval(values, named["last"], truth, generator=generator)
+            )
         for trivial in ("parameters", "flops"):
             if name not in ("parameters", "flops"):
-                gain = correlation_gain_interval(values, named[trivial], truth, **arguments)
+                gain = correlation_gain_interval(values, named[trivial], truth, generator=generator)
                 entry[f"gain_over_{trivial}"] = asdict(gain)
         table[name] = entry
     return table
@@ -207,7 +225,9 @@ def _over_time(scores: Scores) -> Json:
     truth = scores.truth.mean(axis=0)[None]
     steps = np.stack([rank_correlations(instance, truth)[:, 0] for instance in scores.steps])
     epochs = np.stack([rank_correlations(instance, truth)[:, 0] for instance in scores.epochs])
-    tuned = None if scores.fine_tuned is None else rank_correlations(scores.fine_tuned, truth)[:, 0].tolist()
+    tuned = None
+    if scores.fine_tuned is not None:
+        tuned = np.stack([rank_correlations(curve, truth)[:, 0] for curve in scores.fine_tuned])  # [instances, points]
     return {
         "steps": steps.tolist(),
         "epochs": epochs.tolist(),
@@ -216,7 +236,8 @@ def _over_time(scores: Scores) -> Json:
         "mean_over_epochs": float(epochs.mean()),
         "deviation_over_epochs": float(epochs.std(axis=1).mean()),
         "averaging_last": _averaging_curve(scores.steps, truth),
-        "fine_tuned": tuned,
+        "fine_tuned": None if tuned is None else tuned.mean(axis=0).tolist(),
+        "fine_tuned_per_instance": None if tuned is None else tuned.tolist(),
         "fine_tuned_after": scores.fine_tune_after,
     }
 

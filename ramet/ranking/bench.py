@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from ramet.data import DataSet
+from ramet.errors import ConfigError
 from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
 from ramet.spaces import Space
@@ -28,12 +29,20 @@ class Bench:
         data: the splits, already on the device.
         settings: the numbers of a training.
         folder: where trainings keep their checkpoints; none to keep nothing.
+        seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
     """
 
     space: Space
     data: DataSet
     settings: Settings
     folder: Path | None = None
+    seconds_between_checkpoints: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.seconds_between_checkpoints >= 0:
+            raise ConfigError(
+                f"seconds_between_checkpoints must not be negative, but got {self.seconds_between_checkpoints}."
+            )
 
     def new_supernet(self, seed: int, *role: str | int) -> nn.Module:
         """A supernet whose weights follow from the seed and the role, on the data's device."""

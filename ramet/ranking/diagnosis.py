@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +13,22 @@ import numpy as np
 import torch
 
 from ramet.costs import count_flops, count_parameters
-from ramet.errors import ConfigError
 from ramet.execution import Executor, Task
 from ramet.ranking.alone import train_alone
 from ramet.ranking.analysis import Json, Scores, analyse
 from ramet.ranking.bench import Bench
 from ramet.ranking.fine_tuning import fine_tune_result
 from ramet.ranking.instance import load_network, train_instance
-from ramet.ranking.metrics import rank_correlations
-from ramet.ranking.plan import Plan, parse_variation
+from ramet.ranking.metrics import Floats, rank_correlations
+from ramet.ranking.plan import Plan, variation_overrides
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.runs import Run
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Groups, Sharing, affinity_groups, gradient_affinity
+
+Costs = tuple[Floats, Floats]
+"""The parameters and the multiply-adds of some children, each of shape [children]."""
 
 CHILDREN_A_TASK = 8
 """Children that one fine-tuning task takes: few enough to keep all workers busy, enough to load a snapshot rarely."""
@@ -48,9 +52,14 @@ class Diagnosis:
     executor: Executor
     cache: Path
 
+    @cached_property
+    def truth_cache(self) -> TruthCache:
+        """The trainings alone that are known already; read once, because its name is a digest of all the data."""
+        return TruthCache(self.cache, self.bench)
+
     def __call__(self) -> Json:
         """Do what is not done yet, and give the result: figures, words, and what they rest on."""
-        self.plan.check(self.bench.space)
+        self.plan.check(self.bench.space, self.bench.settings)
         scored = self.plan.scored(self.bench.space)
         known = self._known_truth(scored)
         groups = self._groups()
@@ -66,49 +75,58 @@ class Diagnosis:
         """Run the tasks whose result is not recorded yet, and record each result when it arrives."""
         waiting = [task for task in tasks if task.key not in self.run.records]
         for task, result in self.executor.run(waiting, self.bench):
+            # Before the result itself, whose record says that the task is done.
+            for epoch, loss in enumerate(result["loss"] if task.function is train_instance else [], start=1):
+                self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)
             self.run.records.append(task.key, **result)
             if task.function is train_alone:
-                TruthCache(self.cache, self.bench).put(**_truth_place(task.key), result=result)
+                self.truth_cache.put(**_truth_place(task.key), result=result)
 
     def _instance_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
         """A task for each group of each instance of each variation."""
         tasks = []
         for variation in ("", *self.plan.also):
-            overrides, bn_momentum = _overrides(variation)
-            for instance in range(self.plan.instances):
-                for group, children in enumerate(groups):
-                    key = instance_key(variation, instance, group)
-                    arguments = {
-                        **self._network_arguments(instance, group, groups),
-                        "name": key,
-                        "scored": list(children) if len(groups) > 1 else list(scored),
-                        "order": self.plan.order,
-                        "order_seed": self._seed("order", instance, group),
-                        "batches_seed": self._seed("batches", instance, group),
-                        "last_epochs": min(self.plan.last_epochs, self.bench.settings.epochs),
-                        "last_steps": self.plan.last_steps,
-                        "overrides": overrides,
-                        "bn_momentum": bn_momentum,
-                    }
-                    tasks.append(Task(key, train_instance, arguments, cost=self._cost()))
+            for instance, group in itertools.product(range(self.plan.instances), range(len(groups))):
+                arguments = self._instance_arguments(variation, instance, group, groups, scored)
+                tasks.append(Task(arguments["name"], train_instance, arguments, cost=self._cost()))
         return tasks
+
+    def _instance_arguments(
+        self, variation: str, instance: int, group: int, groups: Groups, scored: Sequence[int]
+    ) -> Json:
+        """What ``train_instance`` is called with."""
+        overrides, bn_momentum = variation_overrides(variation)
+        overrides = {"epochs": self._supernet_epochs()} | overrides
+        return {
+            "name": instance_key(variation, instance, group),
+            "trained": list(groups[group]) if len(groups) > 1 else None,
+            "scored": list(groups[group]) if len(groups) > 1 else list(scored),
+            "order": self.plan.order,
+            "guard": self.plan.guard,
+            "num_shared_cells": Sharing.parse(self.plan.sharing).num_shared_cells,
+            "weights_seed": self._seed("weights", instance, group),
+            "order_seed": self._seed("order", instance, group),
+            "batches_seed": self._seed("batches", instance, group),
+            "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
+            "last_steps": self.plan.last_steps,
+            "step_samples": self.plan.step_samples,
+            "stop_epoch": self.plan.stop_epoch,
+            "overrides": overrides,
+            "bn_momentum": bn_momentum,
+        }
 
     def _fine_tuning_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
         """Fine-tuning of every scored child from the first instance, some children a task."""
         if self.plan.fine_tune_steps == 0:
             return []
-        settings = self.bench.settings
-        learning_rate = self.plan.fine_tune_learning_rate or settings.final_learning_rate
-        if learning_rate <= 0:
-            raise ConfigError("fine-tuning needs a positive learning rate, but the settings' final one is 0.")
+        learning_rate = self.plan.fine_tuning_rate(self.bench.settings)
         tasks = []
-        for group, children in enumerate(groups):
-            members = list(children) if len(groups) > 1 else list(scored)
+        for instance, group in itertools.product(range(self.plan.fine_tune_instances), range(len(groups))):
+            members = list(groups[group]) if len(groups) > 1 else list(scored)
             for first in range(0, len(members), CHILDREN_A_TASK):
-                key = f"fine-tuning/group-{group}/part-{first // CHILDREN_A_TASK}"
-                arguments = {
-                    **self._network_arguments(0, group, groups),
-                    "name": instance_key("", 0, group),
+                key = f"fine-tuning/instance-{instance}/group-{group}/part-{first // CHILDREN_A_TASK}"
+                arguments: Json = {
+                    "instance": self._instance_arguments("", instance, group, groups, scored),
                     "indices": members[first : first + CHILDREN_A_TASK],
                     "seed": self._seed("fine-tuning"),
                     "score_after": fine_tuning_points(self.plan.fine_tune_steps),
@@ -117,22 +135,17 @@ class Diagnosis:
                 tasks.append(Task(key, fine_tune_result, arguments, cost=self._cost() / 20))
         return tasks
 
-    def _network_arguments(self, instance: int, group: int, groups: Groups) -> Json:
-        """What decides which weights an instance starts from."""
-        return {
-            "trained": list(groups[group]) if len(groups) > 1 else None,
-            "num_shared_cells": Sharing.parse(self.plan.sharing).num_shared_cells,
-            "weights_seed": self._seed("weights", instance, group),
-        }
-
     def _seed(self, role: str, instance: int = 0, group: int = 0) -> int:
         """The seed of one role; instances differ in what the plan varies, and share the rest."""
         varies = {"weights": ("weights",), "order": ("order",), "both": ("weights", "order", "batches")}
         return derive_seed(self.plan.seed, role, instance if role in varies[self.plan.varied] else 0, group)
 
+    def _supernet_epochs(self) -> int:
+        return self.plan.supernet_epochs or self.bench.settings.epochs
+
     def _cost(self) -> float:
         """The cost of a supernet, in trainings of one child: the same number of steps, and the scores near the end."""
-        return 1.0 + 0.02 * self.plan.last_steps
+        return self._supernet_epochs() / self.bench.settings.epochs + 0.02 * self.plan.last_steps
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
@@ -158,10 +171,11 @@ class Diagnosis:
                     "batches_seed": self._seed("pilot-batches"),
                     "last_epochs": 1,
                     "last_steps": 1,
+                    "overrides": {"epochs": self._supernet_epochs()},
                 },
             )
             self._finish([pilot])
-            network = load_network(self.bench, "pilot", self._seed("pilot-weights"), None, None)
+            network = load_network(self.bench, pilot.arguments)
             affinity = gradient_affinity(network, list(space), *self._affinity_sample())
             groups = affinity_groups(affinity, sharing.num_groups)
             self.run.records.append("groups", groups=[list(group) for group in groups], affinity=affinity.tolist())
@@ -177,29 +191,31 @@ class Diagnosis:
     # -- truth -------------------------------------------------------------------------------------------------------
 
     def _known_truth(self, scored: Sequence[int]) -> _TruthSource:
-        if self.plan.truth == "none":
-            return _NoTruth()
-        if self.plan.truth == "train":
-            return _TrainedTruth(self, scored)
-        return _Table(read_table(self.plan.truth.removeprefix("table:"), self.bench.space, scored))
+        if self.plan.table is not None:
+            return _Table(read_table(self.plan.table, self.bench.space, scored))
+        return _TrainedTruth(self, scored) if self.plan.truth == "train" else _NoTruth()
 
     # -- analysis ----------------------------------------------------------------------------------------------------
 
     def _analyse(self, groups: Groups, scored: Sequence[int], truth: Truth | None) -> Json:
-        scores = self._scores(groups, scored, truth, variation="")
+        costs = child_costs(self.bench, scored)
+        scores = self._scores(groups, scored, truth, costs, variation="")
         result = analyse(scores, seed=self.plan.seed)
         result["settings"] = self.bench.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
         result["costs"] = self._training_costs(groups, scored)
         result["variations"] = [
-            self._variation(text, self._scores(groups, scored, truth, variation=text), truth) for text in self.plan.also
+            self._variation(text, self._scores(groups, scored, truth, costs, variation=text), truth)
+            for text in self.plan.also
         ]
         if len(groups) > 1:
             result["groups"] = [[self.bench.space.name(self.bench.space[i]) for i in group] for group in groups]
         result["recommendation"] = recommend(result)
         return result
 
-    def _scores(self, groups: Groups, scored: Sequence[int], truth: Truth | None, variation: str) -> Scores:
+    def _scores(
+        self, groups: Groups, scored: Sequence[int], truth: Truth | None, costs: Costs, variation: str
+    ) -> Scores:
         """The recorded scores as arrays; columns follow ``scored`` whatever the groups are."""
         space, records = self.bench.space, self.run.records
         members = [list(children) if len(groups) > 1 else list(scored) for children in groups]
@@ -221,22 +237,22 @@ class Diagnosis:
             else [-1] * self.plan.last_steps
             for i in range(self.plan.instances)
         ]
-        params, flops = child_costs(self.bench, scored)
         points = fine_tuning_points(self.plan.fine_tune_steps)
         tuned = None
         if self.plan.fine_tune_steps and not variation:
             curves = [
                 curve for task in self._fine_tuning_tasks(groups, scored) for curve in records[task.key]["curves"]
             ]
-            tuned = np.asarray(curves).T[:, columns]
+            shape = (self.plan.fine_tune_instances, len(scored), len(points))
+            tuned = np.asarray(curves).reshape(shape).transpose(0, 2, 1)[:, :, columns]
         return Scores(
             names=[space.name(space[index]) for index in scored],
             epochs=gather("epochs"),
             steps=gather("steps"),
             trained=np.asarray(trained),
             reestimated=gather("reestimated"),
-            params=params,
-            flops=flops,
+            params=costs[0],
+            flops=costs[1],
             truth=None if truth is None else truth.scores,
             fine_tuned=tuned,
             fine_tune_after=points,
@@ -260,7 +276,7 @@ class Diagnosis:
         # A forward pass is about a third of a training step.
         evaluation = len(scored) * len(data.validation.y) / settings.batch_size / 3
         return {
-            "supernet": settings.epochs * steps_per_epoch * len(groups),
+            "supernet": self._supernet_epochs() * steps_per_epoch * len(groups),
             "evaluation": evaluation,
             "averaging": evaluation * self.plan.last_steps,
             "fine_tuning": self.plan.fine_tune_steps * len(scored),
@@ -293,12 +309,13 @@ class _Table(_TruthSource):
 class _TrainedTruth(_TruthSource):
     def __init__(self, diagnosis: Diagnosis, scored: Sequence[int]) -> None:
         self._run, self._plan, self._scored = diagnosis.run, diagnosis.plan, scored
-        cache = TruthCache(diagnosis.cache, diagnosis.bench)
-        for seed in range(self._plan.truth_seeds):
-            for index in scored:
-                known = cache.get(index, seed)
-                if known is not None and truth_key(index, seed) not in self._run.records:
-                    self._run.records.append(truth_key(index, seed), **known)
+        records, cache = self._run.records, diagnosis.truth_cache
+        for seed, index in itertools.product(range(self._plan.truth_seeds), scored):
+            key, known = truth_key(index, seed), cache.get(index, seed)
+            if known is not None and key not in records:
+                records.append(key, **known)
+            if known is None and key in records:  # killed after the record and before the cache
+                cache.put(index, seed, {name: value for name, value in records[key].items() if name != "key"})
 
     def missing_tasks(self) -> list[Task]:
         # Seed by seed, so that a run that is cut short has whole seeds.
@@ -317,7 +334,7 @@ class _TrainedTruth(_TruthSource):
         return Truth(np.asarray(scores), source=f"each child trained alone, mean of {self._plan.truth_seeds} seeds")
 
 
-def child_costs(bench: Bench, indices: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def child_costs(bench: Bench, indices: Sequence[int]) -> Costs:
     """The parameters and the multiply-adds of children, as they are when exported."""
     network = bench.new_supernet(0)
     shape = tuple(bench.data.train.x.shape[1:])
@@ -357,13 +374,3 @@ def truth_key(index: int, seed: int) -> str:
 def _truth_place(key: str) -> dict[str, int]:
     _, child, seed = key.split("/")
     return {"index": int(child.removeprefix("child-")), "seed": int(seed.removeprefix("seed-"))}
-
-
-def _overrides(variation: str) -> tuple[dict[str, Any], float | None]:
-    """The settings, and the batch-norm momentum, of a variation."""
-    if not variation:
-        return {}, None
-    name, value = parse_variation(variation)
-    if name == "bn-momentum":
-        return {}, value
-    return {name.replace("-", "_"): int(value) if name == "epochs" else value}, None

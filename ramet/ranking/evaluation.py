@@ -18,7 +18,7 @@ def score_children(supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Ten
     """
     correct = torch.zeros(len(archs), dtype=torch.long)
     with evaluating(supernet):
-        for inputs, labels in zip(x.split(EVALUATION_BATCH), y.split(EVALUATION_BATCH), strict=True):
+        for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
             for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
                 correct[place] += (logits.argmax(dim=1) == labels).sum().cpu()
     return [int(count) / len(y) for count in correct]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
 
+from ramet.errors import RunError
 from ramet.execution import pulse
 from ramet.ranking.bench import Bench
 from ramet.ranking.instance import load_network
@@ -20,11 +21,8 @@ from ramet.training import Batches, accuracy, make_optimizer
 def fine_tune(
     bench: Bench,
     *,
-    name: str,
+    instance: Mapping[str, Any],
     indices: Sequence[int],
-    trained: Sequence[int] | None,
-    num_shared_cells: int | None,
-    weights_seed: int,
     seed: int,
     score_after: Sequence[int],
     learning_rate: float,
@@ -36,20 +34,20 @@ def fine_tune(
 
     Args:
         bench: the space, the data and the settings.
-        name: the instance whose last checkpoint is the snapshot.
+        instance: the arguments of ``train_instance`` whose last checkpoint is the snapshot.
         indices: the children to fine-tune.
-        trained: the children that the instance trained, as in ``train_instance``.
-        num_shared_cells: the instance's sharing, as in ``train_instance``.
-        weights_seed: the instance's seed of weights.
         seed: the seed of the mini-batches.
         score_after: after how many mini-batches a child is scored, rising; 0 is the snapshot itself.
         learning_rate: the constant learning rate.
 
     Returns:
         Shape [children, len(score_after)].
+
+    Raises:
+        RunError: a loss is not finite.
     """
     data = bench.data
-    network = load_network(bench, name, weights_seed, trained, num_shared_cells)
+    network = load_network(bench, instance)
     snapshot = copy.deepcopy(network.state_dict())
     settings = replace(bench.settings, learning_rate=learning_rate, final_learning_rate=0.0)
     batches = Batches(len(data.train.y), settings.batch_size, derive_seed(seed, "fine-tuning"))
@@ -67,6 +65,11 @@ def fine_tune(
             network.train()
             batch = batches[step].to(data.train.x.device)
             loss = cross_entropy(network(data.train.x[batch], arch), data.train.y[batch])
+            if not torch.isfinite(loss):
+                child = bench.space.name(arch)
+                raise RunError(
+                    f"the loss must stay finite, but fine-tuning {child} gives {loss.item()} in step {step}."
+                )
             optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
             optimizer.step()

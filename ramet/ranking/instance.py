@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.execution import pulse
+from ramet.guards import make_guard
 from ramet.ranking.bench import Bench
 from ramet.ranking.evaluation import score_children, score_reestimated
-from ramet.runs import unpack_state
+from ramet.runs import Checkpoint, unpack_state
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
+from ramet.spaces import Choice
 from ramet.training import Batches, fit
 
 NUM_CALIBRATION_BATCHES = 4
@@ -28,12 +31,15 @@ def train_instance(
     trained: Sequence[int] | None,
     scored: Sequence[int],
     order: OrderKind,
+    guard: str = "none",
     num_shared_cells: int | None,
     weights_seed: int,
     order_seed: int,
     batches_seed: int,
     last_epochs: int,
     last_steps: int,
+    step_samples: int | None = None,
+    stop_epoch: int | None = None,
     overrides: dict[str, Any] | None = None,
     bn_momentum: float | None = None,
 ) -> dict[str, Any]:
@@ -45,18 +51,22 @@ def train_instance(
         trained: indices of the children that take turns in training; all of the space if none.
         scored: indices of the children that are scored.
         order: which child a mini-batch trains.
+        guard: what keeps a child's updates from disturbing the others.
         num_shared_cells: prefix sharing, see ``PrefixShared``; full sharing if none.
         weights_seed: the seed of the initial weights.
         order_seed: the seed of the order.
         batches_seed: the seed of the mini-batches.
         last_epochs: scores are taken at the end of that many last epochs.
         last_steps: scores are taken after that many last mini-batches.
+        step_samples: validation images that the scores after mini-batches are taken on; all of them if none.
+        stop_epoch: end after that many epochs of the schedule, as if interrupted; the last epochs and mini-batches are
+            then those before it.
         overrides: settings that differ from the bench's.
         bn_momentum: the momentum of every batch norm, when it is not the space's own.
 
     Returns:
-        JSON values: ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (indices into
-        the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch).
+        JSON values: ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (indices
+        into the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch).
     """
     space, data = bench.space, bench.data
     settings = replace(bench.settings, **(overrides or {}))
@@ -69,24 +79,23 @@ def train_instance(
     def child_at(step: int) -> int:
         return turns[step] if trained is None else trained[turns[step]]
 
-    steps_per_epoch = Batches(len(data.train.y), settings.batch_size, batches_seed).steps_per_epoch
-    num_steps = settings.epochs * steps_per_epoch
+    steps_per_epoch, num_steps = _num_steps(bench, overrides, stop_epoch)
     log: dict[str, Any] = {"epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
+
+    def scores(num_samples: int | None = None) -> list[float]:
+        return score_children(network, archs, data.validation.x[:num_samples], data.validation.y[:num_samples])
 
     def after_step(step: int, loss: float) -> None:
         log["sum"] += loss
         done = step + 1
-        scores = None
         if done > num_steps - last_steps:
-            scores = score_children(network, archs, data.validation.x, data.validation.y)
-            log["steps"].append(scores)
+            log["steps"].append(scores(step_samples))
             log["trained"].append(child_at(step))
         if done % steps_per_epoch == 0:
             log["loss"].append(log["sum"] / steps_per_epoch)
             log["sum"] = 0.0
             if done > num_steps - last_epochs * steps_per_epoch:
-                scores = scores or score_children(network, archs, data.validation.x, data.validation.y)
-                log["epochs"].append(scores)
+                log["epochs"].append(scores())
         pulse(done / num_steps)
 
     fit(
@@ -99,6 +108,9 @@ def train_instance(
         after_step=after_step,
         checkpoints=bench.checkpoints(name),
         log=log,
+        guard=None if guard == "none" else make_guard(guard),
+        seconds_between_checkpoints=bench.seconds_between_checkpoints,
+        stop_after=num_steps,
     )
     reestimated = score_reestimated(
         network, archs, data.validation.x, data.validation.y, calibration_batches(bench, batches_seed)
@@ -113,20 +125,52 @@ def build_network(
     network = bench.new_supernet(weights_seed)
     if num_shared_cells is None:
         return network
+    if any(isinstance(module, Choice) for module in network.stages[0].modules()):  # type: ignore[index, union-attr]
+        raise ConfigError("prefix sharing needs a first stage that all children share, but this one has a Choice.")
     children = range(len(bench.space)) if trained is None else trained
     return PrefixShared(network, [bench.space[index] for index in children], num_shared_cells)
 
 
-def load_network(
-    bench: Bench, name: str, weights_seed: int, trained: Sequence[int] | None, num_shared_cells: int | None
-) -> nn.Module:
-    """The trained module of an instance, from its last checkpoint."""
-    checkpoints = bench.checkpoints(name)
-    checkpoint = None if checkpoints is None else checkpoints.load()
-    assert checkpoint is not None, f"instance {name} has no checkpoint"
-    network = build_network(bench, weights_seed, trained, num_shared_cells)
+def load_network(bench: Bench, arguments: Mapping[str, Any]) -> nn.Module:
+    """The trained module of an instance, from its last checkpoint.
+
+    Where that one is damaged or gone, the instance is trained on from the one before it, with the same outcome.
+
+    Args:
+        bench: the space, the data and the settings.
+        arguments: what ``train_instance`` was called with.
+    """
+    checkpoint = _last_checkpoint(bench, **arguments)
+    if checkpoint is None:
+        train_instance(bench, **arguments)
+        checkpoint = _last_checkpoint(bench, **arguments)
+    assert checkpoint is not None, f"instance {arguments['name']} has no checkpoint"
+    network = build_network(bench, arguments["weights_seed"], arguments["trained"], arguments["num_shared_cells"])
     network.load_state_dict(unpack_state(checkpoint.tensors, checkpoint.state)["network"])
     return network
+
+
+def _last_checkpoint(
+    bench: Bench,
+    *,
+    name: str,
+    stop_epoch: int | None = None,
+    overrides: dict[str, Any] | None = None,
+    **others: Any,
+) -> Checkpoint | None:
+    """The checkpoint after an instance's last step."""
+    checkpoints = bench.checkpoints(name)
+    checkpoint = None if checkpoints is None else checkpoints.load()
+    if checkpoint is None or checkpoint.step != _num_steps(bench, overrides, stop_epoch)[1]:
+        return None
+    return checkpoint
+
+
+def _num_steps(bench: Bench, overrides: dict[str, Any] | None, stop_epoch: int | None) -> tuple[int, int]:
+    """The steps of an epoch, and those of all epochs."""
+    settings = replace(bench.settings, **(overrides or {}))
+    steps_per_epoch = Batches(len(bench.data.train.y), settings.batch_size, seed=0).steps_per_epoch
+    return steps_per_epoch, (stop_epoch or settings.epochs) * steps_per_epoch
 
 
 def set_bn_momentum(network: nn.Module, momentum: float) -> None:

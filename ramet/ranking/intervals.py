@@ -1,7 +1,7 @@
 """Confidence intervals by the bootstrap: over children, or over seeds.
 
-Resampling children with replacement gives each child a weight, and Kendall's tau-b of the weighted children is a ratio of
-quadratic forms in the weights. So all resamples are a few matrix products, with no loop over them.
+Resampling children with replacement gives each child a weight, and Kendall's tau-b of the weighted children is a ratio
+of quadratic forms in the weights. So all resamples are a few matrix products, with no loop over them.
 """
 
 from __future__ import annotations

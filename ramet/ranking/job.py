@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,20 @@ from typing import Any
 import torch
 
 from ramet.data import DataSet, Split, load
-from ramet.errors import ConfigError, DataError, RametError
-from ramet.execution import Executor
+from ramet.errors import ConfigError, RametError
+from ramet.execution import Executor, make_executor
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
+from ramet.ranking.rehearsal import rehearse
 from ramet.reports.rank import write_rank_report
-from ramet.runs import Run, remove_run
-from ramet.spaces import Space, make_space
+from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
+from ramet.runs.encoding import plain
+from ramet.spaces import SPACES, Space, make_space
 from ramet.training import Settings
 
 KIND = "rank"
+KIND_FROM_PYTHON = "rank-from-python"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,35 +65,119 @@ class RankJob:
 
     def build(self) -> Bench:
         """The space, the data and the settings; refuses whatever cannot work, before anything is written."""
-        space = make_space(self.space, **self.space_options)
-        self.plan.check(space)
-        data = on_device(load(self.data, **self.data_options), self.device)
-        bench = Bench(space, data, self.settings)
-        _try_one_child(bench, space)
+        try:
+            data = on_device(load(self.data, **self.data_options), self.device)
+        except TypeError as error:  # only a config.json that was edited by hand has options that load does not know
+            raise ConfigError(f"data_options must be options of a data set, but: {error}.") from None
+        fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes} if self.space not in SPACES else {}
+        bench = Bench(_made(self.space, fitting | self.space_options), data, self.settings)
+        rehearse(bench, self.plan)
+        if self.plan.truth == "train":
+            _check_folder(Path(self.truth_cache))
         return bench
 
 
-def rank(job: RankJob, out: Path, executor: Executor, *, overwrite: bool = False) -> dict[str, Any]:
-    """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it."""
-    bench = job.build()
+def rank(
+    job: RankJob,
+    out: Path,
+    executor: Executor,
+    *,
+    overwrite: bool = False,
+    tensorboard: bool = False,
+    seconds_between_checkpoints: float = 30.0,
+) -> dict[str, Any]:
+    """Diagnose a supernet in a new run directory; gives the result, and leaves ``report.html`` beside it.
+
+    Args:
+        job: what is diagnosed, and how.
+        out: the run directory.
+        executor: where the trainings run.
+        overwrite: replace a run that is there already.
+        tensorboard: also write the numbers of the records as TensorBoard scalars.
+        seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on the result.
+    """
+    if tensorboard:
+        require_tensorboard()
+    bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
     if overwrite:
         remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run:
-        return _diagnose(job, bench, run, executor)
+        return _diagnose(job, bench, run, executor, tensorboard)
 
 
-def resume(path: Path, executor: Executor) -> dict[str, Any]:
+def resume(
+    path: Path, executor: Executor, *, tensorboard: bool = False, seconds_between_checkpoints: float = 30.0
+) -> dict[str, Any]:
     """Go on with a diagnosis that was interrupted; one that is finished gives its result again."""
+    if tensorboard:
+        require_tensorboard()
     with Run.open(path) as run:
         job = RankJob.from_json(run.config)
-        return _diagnose(job, job.build(), run, executor)
+        bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
+        return _diagnose(job, bench, run, executor, tensorboard)
 
 
-def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor) -> dict[str, Any]:
-    bench = replace(bench, folder=run.path / "checkpoints")
-    result = Diagnosis(bench, job.plan, run, executor, Path(job.truth_cache))()
-    write_rank_report(run.path)
+def diagnose(
+    space: Space,
+    data: DataSet,
+    *,
+    out: str | Path,
+    settings: Settings | None = None,
+    plan: Plan | None = None,
+    truth_cache: str | Path | None = None,
+    workers: int = 1,
+) -> dict[str, Any]:
+    """Diagnose a supernet of one's own from Python: any space, any data; leaves a run directory with a report.
+
+    Called again with the same arguments and the same ``out``, an interrupted diagnosis goes on and a finished one gives
+    its result again.
+
+    Args:
+        space: the architectures; ``ramet.spaces.ModuleSpace`` makes one from a module with choices inside.
+        data: the splits; ``ramet.data.load`` makes one from arrays, files and torch data sets.
+        out: the run directory.
+        settings: the numbers of a training; the paper's if none.
+        plan: what is done; three instances of full sharing if none.
+        truth_cache: the folder in which the truth is kept across runs; inside ``out`` if none.
+        workers: how many processes train at the same time. With more than one, a script that calls this needs the usual
+            ``if __name__ == "__main__":``.
+
+    Returns:
+        Every figure with its interval, and the ``recommendation``; see docs/ranking.md.
+
+    Raises:
+        ConfigError: the plan does not fit the space, or ``out`` holds a run of other arguments.
+    """
+    plan = plan or Plan()
+    bench = Bench(space, data, settings or Settings())
+    rehearse(bench, plan)
+    config = bench.describe() | {"plan": plan.describe()}
+    path = Path(out)
+    with Run.open(path) if (path / "config.json").exists() else Run.create(path, KIND_FROM_PYTHON, config) as run:
+        if run.config != config:
+            raise ConfigError(f"a run goes on with the arguments it began with, but {path} began with others.")
+        bench = replace(bench, folder=run.path / "checkpoints")
+        result = Diagnosis(bench, plan, run, make_executor(workers), Path(truth_cache or path / "truth"))()
+        write_rank_report(run.path)
     return result
+
+
+def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor, tensorboard: bool) -> dict[str, Any]:
+    _keep_setting(bench, run)
+    with closing(ScalarMirror(run)) if tensorboard else nullcontext():
+        bench = replace(bench, folder=run.path / "checkpoints")
+        result = Diagnosis(bench, job.plan, run, executor, Path(job.truth_cache))()
+        write_rank_report(run.path)
+        return result
+
+
+def _keep_setting(bench: Bench, run: Run) -> None:
+    """Record what the space and the data are, and refuse to go on with others: a file may have changed meanwhile."""
+    setting = plain(bench.describe())
+    for name, value in setting.items():
+        if "setting" in run.records and run.records["setting"][name] != value:
+            raise ConfigError(f"a run goes on with what it began with, but the {name} of {run.path} changed since.")
+    run.records.append("setting", **setting)
 
 
 def on_device(data: DataSet, device: str) -> DataSet:
@@ -99,30 +187,29 @@ def on_device(data: DataSet, device: str) -> DataSet:
         return Split(split.x.to(device), split.y.to(device))
 
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).cpu()  # to and fro, because the device called meta takes values and gives none
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device must be one that torch can use here, but {device!r} is not: {_first(error)}") from None
+        first_line = str(error).splitlines()[0]
+        raise ConfigError(f"device must be one that torch can use here, but {device!r} is not: {first_line}") from None
     if device == "cpu":
         return data
     return replace(data, train=moved(data.train), validation=moved(data.validation), test=moved(data.test))
 
 
-def _first(error: BaseException) -> str:
-    return str(error).splitlines()[0]
-
-
-def _try_one_child(bench: Bench, space: Space) -> None:
-    """Run one child on two samples, so that a space and data that do not fit are refused before anything is written."""
-    network = bench.new_supernet(0)
+def _made(name: str, options: dict[str, Any]) -> Space:
+    """The space of a name; whatever a user's own function raises is one line."""
     try:
-        with torch.no_grad():
-            logits = network.eval()(bench.data.train.x[:2], space[0])
+        return make_space(name, **options)
     except RametError:
         raise
     except Exception as error:
-        raise DataError(f"the space must run on the data, but does not: {type(error).__name__}: {_first(error)}.") from None
-    if tuple(logits.shape) != (2, bench.data.num_classes):
-        raise DataError(
-            f"a child must give a logit for each of the {bench.data.num_classes} classes, "
-            f"but gives the shape {tuple(logits.shape)} for two samples."
-        )
+        raise ConfigError(f"the function of {name} must run, but raises {type(error).__name__}: {error}.") from error
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a truth cache that can never be a folder, before hours of training end there."""
+    for path in (folder, *folder.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise ConfigError(f"truth_cache must be a folder, but {path} is a file.")
+            return

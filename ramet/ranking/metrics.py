@@ -120,8 +120,8 @@ def truth_correlation(scores: ArrayLike, truth: ArrayLike) -> float | Floats:
 def top_n_rank(scores: ArrayLike, truth: ArrayLike, n: int) -> int:
     """The true rank of the best child among the n highest scores: TnR; 1 is best.
 
-    Where children are tied at the edge of the n, the expected choice is undecided; the pessimistic one is taken, that is,
-    of tied children the truly worst are picked first. True ranks of tied children are the best of the tie.
+    Where children are tied at the edge of the n, the choice is undecided; the pessimistic one is taken, that is, of
+    tied children the truly worst are picked first. True ranks of tied children are the best of the tie.
 
     >>> top_n_rank(scores=[0.9, 0.8, 0.1], truth=[0.2, 0.5, 0.7], n=2)
     2

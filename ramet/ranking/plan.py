@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from ramet.errors import ConfigError
+from ramet.guards import make_guard
 from ramet.seeding import torch_generator
 from ramet.sharing import Order, Sharing
 from ramet.sharing.orders import OrderKind
 from ramet.spaces import Space
+from ramet.training import Settings
 
 Varied = Literal["weights", "order", "both"]
 
@@ -26,13 +29,18 @@ class Plan:
         instances: how many supernets are trained.
         order: which child a mini-batch trains: ``cyclic``, ``shuffled`` or ``uniform``.
         varied: what differs among instances: the initial ``weights``, the ``order`` of the children, or ``both``.
-        sharing: which children use which copy of the weights, for example ``full``, ``groups:8:similar`` or ``prefix:2``.
-        children: how many children, drawn by the seed, are scored; all of them if none. Training covers the whole space.
+        sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``.
+        guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``.
+        supernet_epochs: epochs of a supernet, when they are not those of a child alone.
+        stop_epoch: end supernets after that many epochs of their schedule, to look at them half-trained.
+        children: how many children, drawn by the seed, are scored; all if none. Training covers the whole space.
         last_epochs: scores are taken after that many last epochs.
         last_steps: scores are taken after that many last mini-batches.
+        step_samples: validation images that the scores after mini-batches are taken on; all of them if none.
         truth: ``train`` (every child alone), ``table:FILE[:COLUMN]``, or ``none``.
         truth_seeds: how many seeds the truth is the mean of.
-        fine_tune_steps: for how many mini-batches children are fine-tuned from the first instance; 0 for not at all.
+        fine_tune_steps: for how many mini-batches children are fine-tuned from an instance; 0 for not at all.
+        fine_tune_instances: from how many of the instances.
         fine_tune_learning_rate: its learning rate; the settings' final one if none.
         also: variations, ``NAME=VALUE``, each of which is run with as many instances.
         seed: the seed of the run.
@@ -45,12 +53,17 @@ class Plan:
     order: OrderKind = "shuffled"
     varied: Varied = "both"
     sharing: str = "full"
+    guard: str = "none"
+    supernet_epochs: int | None = None
+    stop_epoch: int | None = None
     children: int | None = None
     last_epochs: int = 10
     last_steps: int = 64
+    step_samples: int | None = None
     truth: str = "train"
     truth_seeds: int = 2
     fine_tune_steps: int = 16
+    fine_tune_instances: int = 1
     fine_tune_learning_rate: float | None = None
     also: tuple[str, ...] = ()
     seed: int = 0
@@ -59,10 +72,23 @@ class Plan:
         for name, least in (("instances", 1), ("last_epochs", 1), ("last_steps", 1), ("truth_seeds", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, but got {getattr(self, name)}.")
+        if self.supernet_epochs is not None and self.supernet_epochs < 1:
+            raise ConfigError(f"supernet_epochs must be at least 1, but got {self.supernet_epochs}.")
+        if self.stop_epoch is not None and self.stop_epoch < 1:
+            raise ConfigError(f"stop_epoch must be at least 1, but got {self.stop_epoch}.")
+        if self.step_samples is not None and self.step_samples < 1:
+            raise ConfigError(f"step_samples must be at least 1, but got {self.step_samples}.")
+        if not 1 <= self.fine_tune_instances <= self.instances:
+            raise ConfigError(
+                f"fine_tune_instances must be between 1 and the {self.instances} instances, "
+                f"but got {self.fine_tune_instances}."
+            )
         if self.fine_tune_steps < 0:
             raise ConfigError(f"fine_tune_steps must not be negative, but got {self.fine_tune_steps}.")
-        if self.fine_tune_learning_rate is not None and not self.fine_tune_learning_rate > 0:
-            raise ConfigError(f"fine_tune_learning_rate must be positive, but got {self.fine_tune_learning_rate}.")
+        if self.fine_tune_learning_rate is not None and not 0 < self.fine_tune_learning_rate < math.inf:
+            raise ConfigError(
+                f"fine_tune_learning_rate must be positive and finite, but got {self.fine_tune_learning_rate}."
+            )
         if self.varied not in get_args(Varied):
             raise ConfigError(f"varied must be one of {', '.join(get_args(Varied))}, but got {self.varied!r}.")
         if not (self.truth in ("train", "none") or re.fullmatch(r"table:.+", self.truth)):
@@ -70,14 +96,33 @@ class Plan:
         if self.children is not None and self.children < 2:
             raise ConfigError(f"children must be at least 2, because one child has no rank, but got {self.children}.")
         Order(self.order, 1, 0)
+        make_guard(self.guard)
         sharing = Sharing.parse(self.sharing)
         if self.children is not None and (sharing.num_groups > 1 or sharing.num_shared_cells is not None):
             raise ConfigError(f"sharing {sharing} needs all children to be scored, but children is {self.children}.")
         for text in self.also:
             parse_variation(text)
+            if self.also.count(text) > 1:
+                raise ConfigError(f"also must name each variation once, but {text!r} is there twice.")
 
-    def check(self, space: Space) -> None:
-        """Refuse a plan that does not fit the space."""
+    @property
+    def table(self) -> str | None:
+        """The table that holds the truth, if one does."""
+        return self.truth.removeprefix("table:") if self.truth.startswith("table:") else None
+
+    def fine_tuning_rate(self, settings: Settings) -> float:
+        """The learning rate of fine-tuning."""
+        rate = self.fine_tune_learning_rate or settings.final_learning_rate
+        if rate <= 0:
+            raise ConfigError("fine-tuning needs a positive learning rate, but the settings' final one is 0.")
+        return rate
+
+    def check(self, space: Space, settings: Settings) -> None:
+        """Refuse a plan that does not fit the space or the settings."""
+        for text in self.also:
+            replace(settings, **variation_overrides(text)[0])
+        if self.fine_tune_steps:
+            self.fine_tuning_rate(settings)
         if len(space) < 2:
             raise ConfigError(f"a ranking needs at least 2 children, but the space has {len(space)}.")
         if self.children is not None and self.children > len(space):
@@ -110,10 +155,29 @@ def parse_variation(text: str) -> tuple[str, float]:
     >>> parse_variation("momentum=0")
     ('momentum', 0.0)
     """
-    name, separator, value = text.partition("=")
+    name, separator, text_value = text.partition("=")
     try:
         if not separator or name not in VARIATIONS:
             raise ValueError
-        return name, float(value)
+        value = float(text_value)
     except ValueError:
         raise ConfigError(f"also must be NAME=VALUE with one of {', '.join(VARIATIONS)}, but got {text!r}.") from None
+    if name == "bn-momentum" and not 0 < value <= 1:
+        raise ConfigError(f"bn-momentum must be above 0 and at most 1, but got {text!r}.")
+    if name == "epochs" and not value.is_integer():
+        raise ConfigError(f"epochs must be a whole number, but got {text!r}.")
+    return name, value
+
+
+def variation_overrides(text: str) -> tuple[dict[str, Any], float | None]:
+    """The settings that a variation replaces, and its batch-norm momentum; an empty text varies nothing.
+
+    >>> variation_overrides("weight-decay=0")
+    ({'weight_decay': 0.0}, None)
+    """
+    if not text:
+        return {}, None
+    name, value = parse_variation(text)
+    if name == "bn-momentum":
+        return {}, value
+    return {name.replace("-", "_"): int(value) if name == "epochs" else value}, None

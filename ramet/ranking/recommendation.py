@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 RELIABLE_TRUTH = 0.5
@@ -18,16 +19,23 @@ def recommend(result: Json) -> list[str]:
     """
     if "correlation" not in result:
         return [*_without_truth(result), *_variations(result)]
+    if result["truth"]["spread"] == 0:
+        return ["The truth gives every child the same score, so no ranking can be judged by it."]
     return [
         *_truth_warning(result["truth"]),
         *_verdict(result),
-        *_against_trivial(result["correlation"]),
+        *_against_trivial(result["correlation"], result["smallest_first"]),
         *_averaging(result),
         *_fine_tuning(result),
         *_batch_norm(result["correlation"]),
         *_pruning(result),
         *_variations(result),
     ]
+
+
+def _defined(entry: Json) -> bool:
+    """Whether a figure is a number: a ranking in which all children are equal correlates with nothing."""
+    return not math.isnan(entry["value"])
 
 
 def _interval(entry: Json) -> str:
@@ -37,7 +45,7 @@ def _interval(entry: Json) -> str:
 def _without_truth(result: Json) -> list[str]:
     rows = result["stability"]["instances"]
     sentences = ["No truth is known, so only stability can be judged, and a stable ranking can still be wrong."]
-    if rows is not None:
+    if rows is not None and not math.isnan(rows["mean"]):
         sentences.append(
             f"Two instances agree at a rank correlation of {rows['mean']:.2f} "
             f"(between {rows['lowest']:.2f} and {rows['highest']:.2f})."
@@ -47,8 +55,9 @@ def _without_truth(result: Json) -> list[str]:
 
 def _truth_warning(truth: Json) -> list[str]:
     halves = truth["reliability_of_halves"]
-    if halves is None:
-        return ["The truth has a single seed, so its own noise is unknown; every correlation is an underestimate."]
+    if halves is None or math.isnan(halves):
+        why = "has a single seed" if halves is None else "has seeds that score every child the same"
+        return [f"The truth {why}, so its own noise is unknown; every correlation is an underestimate."]
     if halves < RELIABLE_TRUTH:
         return [
             f"The truth itself is noisy: two halves of its seeds correlate at only {halves:.2f}. Nothing firm can be "
@@ -60,8 +69,10 @@ def _truth_warning(truth: Json) -> list[str]:
 def _verdict(result: Json) -> list[str]:
     last = result["correlation"]["last"]["tau"]
     ceiling = result["truth"]["reliability_of_one_seed"]
+    if not _defined(last):
+        return ["The supernet's last scores are the same for every child, so they rank nothing."]
     sentence = f"The supernet's last scores correlate with the truth at {_interval(last)}"
-    if ceiling is not None:
+    if ceiling is not None and not math.isnan(ceiling):
         sentence += f"; two seeds of the truth correlate with each other at {ceiling:.2f}"
     return [sentence + f". Its best child has the true rank {result['top']['last']['top_1']:.0f} of {_count(result)}."]
 
@@ -70,31 +81,41 @@ def _count(result: Json) -> int:
     return len(result["children"])
 
 
-def _against_trivial(correlation: Json) -> list[str]:
-    trivial = max(("parameters", "flops"), key=lambda name: correlation[name]["tau"]["value"])
-    candidates = {name: entry for name, entry in correlation.items() if name not in ("parameters", "flops")}
+def _against_trivial(correlation: Json, smallest_first: Json) -> list[str]:
+    defined = {name: entry for name, entry in correlation.items() if _defined(entry["tau"])}
+    sizes = [name for name in ("parameters", "flops") if name in defined]
+    if not sizes:
+        return ["All children have the same size, so a ranking by size says nothing here."]
+    trivial = max(sizes, key=lambda name: defined[name]["tau"]["value"])
+    candidates = {name: entry for name, entry in defined.items() if name not in ("parameters", "flops")}
+    if not candidates:
+        return []
     best = max(candidates, key=lambda name: candidates[name]["tau"]["value"])
     words = {"parameters": "the number of parameters", "flops": "the number of multiply-adds"}[trivial]
+    words += ", fewest first" * smallest_first[trivial]
     gain = candidates[best][f"gain_over_{trivial}"]
     theirs = correlation[trivial]["tau"]
     if gain["value"] <= 0:
         return [
-            f"It does not beat {words}, which alone has {_interval(theirs)}: ranking by size is cheaper and at least as "
-            "good here. Do not choose an architecture by these shared weights."
+            f"It does not beat {words}, which alone has {_interval(theirs)}: ranking by size is cheaper and at least "
+            "as good here. Do not choose an architecture by these shared weights."
         ]
     if gain["low"] <= 0:
         return [
             f"It is not clearly better than {words}, which alone has {_interval(theirs)}: the best of its rankings "
             f"({best}) gains {_interval(gain)}, an interval that includes 0."
         ]
-    return [f"It beats {words} ({_interval(theirs)}): the best of its rankings ({best}) gains {_interval(gain)}."]
+    return [
+        f"It beats {words} (which alone has {_interval(theirs)}): the best of its rankings ({best}) gains "
+        f"{_interval(gain)}."
+    ]
 
 
 def _averaging(result: Json) -> list[str]:
     entry, curve = result["correlation"]["averaged"], result["over_time"]["averaging_last"]
     gain = entry["gain_over_last"]
     many = curve["evaluations"][-1]
-    if many == 1:
+    if many == 1 or not _defined(gain):
         return []
     cost = result["costs"]["averaging"] / result["costs"]["supernet"]
     if gain["value"] <= 0:
@@ -108,7 +129,7 @@ def _averaging(result: Json) -> list[str]:
 
 def _fine_tuning(result: Json) -> list[str]:
     curve = result["over_time"]["fine_tuned"]
-    if curve is None:
+    if curve is None or any(math.isnan(tau) for tau in curve):
         return []
     points = result["over_time"]["fine_tuned_after"]
     best = max(range(len(curve)), key=lambda place: curve[place])
@@ -117,13 +138,15 @@ def _fine_tuning(result: Json) -> list[str]:
     if curve[best] - curve[0] < 0.02 or points[best] == 0:
         return [f"Fine-tuning each child for up to {points[-1]} mini-batches does not raise the correlation."]
     return [
-        f"Fine-tuning each child for {points[best]} mini-batches raises the correlation of that instance from "
+        f"Fine-tuning each child for {points[best]} mini-batches raises the correlation from "
         f"{curve[0]:.2f} to {curve[best]:.2f}, at {cost:.2f} times the cost of training the supernet."
     ]
 
 
 def _batch_norm(correlation: Json) -> list[str]:
     gain = correlation["reestimated"]["gain_over_last"]
+    if not _defined(gain):
+        return []
     verb = "raises" if gain["low"] > 0 else "lowers" if gain["high"] < 0 else "does not clearly change"
     return [f"Re-estimating batch-norm statistics for each child {verb} the correlation ({_interval(gain)})."]
 
@@ -131,14 +154,16 @@ def _batch_norm(correlation: Json) -> list[str]:
 def _pruning(result: Json) -> list[str]:
     kept = result["pruning"]["averaged"]
     if kept >= 0.9:
-        return [f"Pruning the worst half by the averaged scores is safe: it keeps {kept:.0%} of the truly best quarter."]
+        return [
+            f"Pruning the worst half by the averaged scores is safe: it keeps {kept:.0%} of the truly best quarter."
+        ]
     return [f"Pruning the worst half by the averaged scores would lose {1 - kept:.0%} of the truly best quarter."]
 
 
 def _variations(result: Json) -> list[str]:
     sentences = []
     for row in result["variations"]:
-        if "mean_over_steps" in row:
+        if "mean_over_steps" in row and not math.isnan(row["mean_over_steps"]):
             base = result["over_time"]
             sentences.append(
                 f"With {row['variation']} the correlation over the last mini-batches is {row['mean_over_steps']:.2f} "

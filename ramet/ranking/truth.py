@@ -123,13 +123,19 @@ def read_table(source: str, space: Space, indices: Sequence[int]) -> Truth:
     if not path.is_file():
         raise DataError(f"a table of the truth must be a file, but {path} is not one.")
     archs, columns = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
+    if not columns:
+        raise DataError(f"{path.name} must have a column of numbers beside arch, but has none.")
     if column is None:
         if len(columns) != 1:
             raise DataError(f"name one column of {path.name} as FILE:COLUMN; it has {', '.join(sorted(columns))}.")
         column = next(iter(columns))
     if column not in columns:
-        raise DataError(f"{path.name} has no column {column!r}; it has {', '.join(sorted(columns))}.")
+        raise DataError(f"{path.name} has no column of numbers {column!r}; it has {', '.join(sorted(columns))}.")
+    if len(columns[column]) != len(archs):
+        raise DataError(f"{path.name} has {len(archs)} architectures, but {len(columns[column])} values of {column}.")
     rows = {_parsed(space, text, path): row for row, text in enumerate(archs)}
+    if len(rows) < len(archs):
+        raise DataError(f"{path.name} must name an architecture once, but names {_repeated(archs)} again.")
     missing = [index for index in indices if index not in rows]
     if missing:
         raise DataError(f"{path.name} must score every ranked child, but lacks {space.name(space[missing[0]])}.")
@@ -144,6 +150,11 @@ def _split_column(source: str) -> tuple[Path, str | None]:
         return Path(source), None
     path, _, column = source.rpartition(":")
     return Path(path), column
+
+
+def _repeated(archs: Sequence[str]) -> str:
+    """The first text that is there twice."""
+    return next((text for place, text in enumerate(archs) if text in archs[:place]), "one in another spelling")
 
 
 def _parsed(space: Space, text: str, path: Path) -> int:
@@ -171,8 +182,8 @@ def _read_npz(path: Path) -> tuple[list[str], Mapping[str, Floats]]:
 
 def _read_csv(path: Path) -> tuple[list[str], Mapping[str, Floats]]:
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets begin a file with a mark of its order
+            rows = list(csv.DictReader(file, restval=""))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path.name} must be a CSV file in UTF-8, but cannot be read: {error}.") from None
     if not rows or "arch" not in rows[0]:

@@ -35,13 +35,14 @@ def rank_table(result: Json) -> Table:
     rows = []
     for name, entry in result["correlation"].items():
         picks = [result["top"][name][top] for top in tops]
-        rows.append([NAMES.get(name, name), _estimate(entry["tau"]), *picks, result["pruning"][name]])
-    columns: list[Column | str] = ["ranking by", Column("correlation with the truth", best="highest")]
-    columns += [Column(f"true rank of the best of {top[4:]}", decimals(1), best="lowest") for top in tops]
-    columns.append(Column("best quarter kept", lambda value: percent(value, 0), best="highest"))
+        rows.append([_name(name, result), _estimate(entry["tau"]), *picks, result["pruning"][name]])
+    columns: list[Column | str] = ["ranking by", Column("correlation", best="highest")]
+    columns += [Column(f"top {top[4:]}", decimals(1), best="lowest") for top in tops]
+    columns.append(Column("kept", lambda value: percent(value, 0), best="highest"))
     caption = (
-        f"Kendall's tau-b over {len(result['children'])} children, with 95 % bootstrap intervals over children; the "
-        "mean of the instances. Kept: the share of the truly best quarter that survives pruning the worst half."
+        f"Correlation with the truth: Kendall's tau-b over {len(result['children'])} children, 95 % bootstrap "
+        "interval over children, mean of the instances. Top n: the true rank of the best of its first n. Kept: the "
+        "share of the truly best quarter that survives pruning the worst half."
     )
     return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
 
@@ -69,7 +70,7 @@ def rank_page(result: Json, config: Json) -> Page:
     page.verdict(words, result["recommendation"][0], tone=tone)
     page.numbers(*_key_numbers(result))
     page.section("What to do")
-    page.prose("\n".join(f"- {line}" for line in result["recommendation"]))
+    page.prose("\n".join(f"- {line}" for line in result["recommendation"][1:]))
     page.section("Every ranking, and the trivial ones")
     page.table(rank_table(result))
     if "correlation" in result:
@@ -110,7 +111,7 @@ def _key_numbers(result: Json) -> list[KeyNumber]:
         best = max(result["correlation"], key=lambda name: result["correlation"][name]["tau"]["value"])
         numbers = [
             KeyNumber("last evaluation", _estimate(result["correlation"]["last"]["tau"]), "correlation with the truth"),
-            KeyNumber("best ranking", _estimate(result["correlation"][best]["tau"]), NAMES.get(best, best)),
+            KeyNumber("best ranking", _estimate(result["correlation"][best]["tau"]), _name(best, result)),
             *numbers,
             KeyNumber("two seeds of the truth", result["truth"]["reliability_of_one_seed"], "the ceiling for one run"),
         ]
@@ -121,7 +122,7 @@ def _add_correlation(page: Page, result: Json) -> None:
     names = list(result["correlation"])
     page.chart(
         dot_chart(
-            [NAMES.get(name, name) for name in names],
+            [_name(name, result) for name in names],
             [_estimate(result["correlation"][name]["tau"]) for name in names],
             x_label="correlation with the truth (Kendall's tau-b)",
             reference=result["correlation"]["parameters"]["tau"]["value"],
@@ -140,8 +141,8 @@ def _add_correlation(page: Page, result: Json) -> None:
             x_label="validation accuracy with shared weights, % (first instance, averaged)",
             y_label="true accuracy, %",
         ),
-        "Each dot is a child. A cloud that rises from left to right is a ranking that can be used; the best three and the "
-        "worst two are named.",
+        "Each dot is a child. A cloud that rises from left to right is a ranking that can be used; the best three and "
+        "the worst two are named.",
     )
 
 
@@ -192,7 +193,10 @@ def _add_ranks(page: Page, result: Json) -> None:
         order.sort(key=lambda place: -result["truth"]["mean"][place])
         label = "children, the truly best first"
     order = order[:128]  # more boxes than that are a grey band
-    for key, words in (("over_instances", "over the instances"), ("over_epochs", "over the last epochs of one instance")):
+    for key, words in (
+        ("over_instances", "over the instances"),
+        ("over_epochs", "over the last epochs of one instance"),
+    ):
         samples = result["ranks"][key]
         if len(samples[0]) < 2:
             continue
@@ -214,9 +218,9 @@ def _add_disturbance(page: Page, result: Json) -> None:
         return
     page.section("Who disturbs whom")
     page.prose(
-        f"A mini-batch that trains a child changes its own accuracy by **{100 * entry['own']:+.2f} points** and that of "
-        f"the others by **{100 * entry['others']:+.2f} points** on average. Right after it has been trained, a child is "
-        f"among the best quarter in **{result['trained_is_best']['share_in_best_quarter']:.0%}** of the steps."
+        f"A mini-batch that trains a child changes its own accuracy by **{100 * entry['own']:+.2f} points** and that "
+        f"of the others by **{100 * entry['others']:+.2f} points** on average. Right after it has been trained, a "
+        f"child is among the best quarter in **{result['trained_is_best']['share_in_best_quarter']:.0%}** of the steps."
     )
     page.chart(
         heat_map(
@@ -242,7 +246,12 @@ def _add_variations(page: Page, result: Json) -> None:
         rows.append(["as above", accuracy, base["mean_over_steps"], base["deviation_over_steps"]])
     for row in result["variations"]:
         rows.append([row["variation"], row["accuracy"], row.get("mean_over_steps"), row.get("deviation_over_steps")])
-    columns = ["setting", Column("accuracy", percent), "mean correlation", "its deviation over mini-batches"]
+    columns: list[Column | str] = [
+        "setting",
+        Column("accuracy", percent),
+        "mean correlation",
+        "its deviation over mini-batches",
+    ]
     page.table(Table(columns, rows, caption="Over the last mini-batches, the mean of the instances."))
 
 
@@ -261,8 +270,19 @@ def _stability_table(result: Json) -> Table:
     for key, name in (("epochs", "last epochs of one instance"), ("steps", "last mini-batches of one instance")):
         if stability[key] is not None:
             rows.append([name, stability[key], None, None])
-    columns = ["over", Column("rank correlation of two"), Column("lowest pair"), Column("highest pair")]
+    columns: list[Column | str] = [
+        "over",
+        Column("rank correlation of two"),
+        Column("lowest pair"),
+        Column("highest pair"),
+    ]
     return Table(columns, rows, title="How alike two rankings are", caption="Kendall's tau-b, the mean over all pairs.")
+
+
+def _name(ranking: str, result: Json) -> str:
+    """What a ranking is called."""
+    turned = ranking in TRIVIAL and result["smallest_first"][ranking]
+    return NAMES.get(ranking, ranking) + (", fewest first" if turned else "")
 
 
 def _estimate(entry: Json) -> Estimate:

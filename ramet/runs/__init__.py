@@ -12,7 +12,7 @@ from ramet.runs.records import Records, read_records
 
 if TYPE_CHECKING:
     from ramet.runs.packing import pack_state, unpack_state
-    from ramet.runs.scalars import ScalarMirror
+    from ramet.runs.scalars import ScalarMirror, require_tensorboard
 
 __all__ = [
     "FORMAT_VERSION",
@@ -27,6 +27,7 @@ __all__ = [
     "read_config",
     "read_records",
     "remove_run",
+    "require_tensorboard",
     "unpack_state",
 ]
 
@@ -37,8 +38,8 @@ def __getattr__(name: str) -> Any:
         from ramet.runs import packing
 
         return getattr(packing, name)
-    if name == "ScalarMirror":
-        from ramet.runs.scalars import ScalarMirror
+    if name in ("ScalarMirror", "require_tensorboard"):
+        from ramet.runs import scalars
 
-        return ScalarMirror
+        return getattr(scalars, name)
     raise AttributeError(f"module 'ramet.runs' has no attribute {name!r}")

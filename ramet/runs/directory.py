@@ -178,7 +178,7 @@ def remove_run(path: str | os.PathLike[str]) -> None:
     folder = Path(path)
     if not folder.exists():
         return
-    if not (folder / "config.json").is_file():
+    if not _is_run(folder):
         raise ConfigError(f"only a run directory can be overwritten, but {folder} is not one.")
     lock = RunLock(folder / "lock")
     try:
@@ -186,6 +186,15 @@ def remove_run(path: str | os.PathLike[str]) -> None:
             shutil.rmtree(folder)
     finally:
         lock.release()
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder is a run of any format; other programs have a config.json too, and must not lose it."""
+    try:
+        document = decode((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and {"format", "ramet", "kind", "config"} <= set(document)
 
 
 def _check_free(folder: Path) -> None:

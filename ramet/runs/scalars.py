@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from typing import Any
 
 from ramet.errors import MissingExtraError
 from ramet.runs.atomic import writing
 from ramet.runs.directory import Run
+
+
+def require_tensorboard() -> None:
+    """Refuse early, before a run directory is made, where tensorboard is not installed.
+
+    Raises:
+        MissingExtraError: If it is not.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        raise MissingExtraError("tensorboard", "tensorboard")
 
 
 class ScalarMirror:

@@ -35,7 +35,7 @@ def gradient_affinity(
     # Gradients are taken with each child's own batch statistics, as in training.
     supernet.train()
     gradients = torch.zeros(len(archs), sum(param.numel() for param in params), device=x.device)  # [children, values]
-    for inputs, labels in zip(x.split(batch_size), y.split(batch_size), strict=True):
+    for inputs, labels in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
         for row, arch in zip(gradients, archs, strict=True):
             loss = cross_entropy(supernet(inputs, arch), labels, reduction="sum")
             grads = torch.autograd.grad(loss, params, allow_unused=True)
@@ -69,9 +69,7 @@ def trained_effect(scores: NDArray[np.floating], trained: Sequence[int]) -> NDAr
     return mean_change(np.diff(scores, axis=0), np.asarray(trained)[1:], scores.shape[1])
 
 
-def mean_change(
-    change: NDArray[np.floating], trained: NDArray[np.integer], num_children: int
-) -> NDArray[np.float64]:
+def mean_change(change: NDArray[np.floating], trained: NDArray[np.integer], num_children: int) -> NDArray[np.float64]:
     """The mean of the rows of ``change``, shape [steps, children], for each trained child; NaN for one without rows."""
     one_hot = np.eye(num_children)[trained]  # [steps, children]
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -15,8 +15,8 @@ OrderKind = Literal["cyclic", "shuffled", "uniform"]
 class Order:
     """The child that each step of a supernet's training trains, as a place in the list of children.
 
-    ``cyclic`` repeats one random order, ``shuffled`` draws a new order for each round of all children, ``uniform`` draws
-    each step's child on its own. As with batches, the answer follows from the seed and the step alone.
+    ``cyclic`` repeats one random order, ``shuffled`` draws a new order for each round of all children, ``uniform``
+    draws each step's child on its own. As with batches, the answer follows from the seed and the step alone.
 
     Args:
         kind: ``cyclic``, ``shuffled`` or ``uniform``.

@@ -30,6 +30,8 @@ class PrefixShared(nn.Module):
         super().__init__()
         stages = list(supernet.stages)  # type: ignore[arg-type]
         num_cells = len(stages) - 2
+        if num_cells < 0:
+            raise ConfigError(f"prefix sharing needs a stem and a head, but this supernet has {len(stages)} stage.")
         if not 0 <= num_shared_cells <= num_cells:
             raise ConfigError(f"prefix must share between 0 and {num_cells} cells, but got {num_shared_cells}.")
         self.trunk = nn.ModuleList(stages[: 1 + num_shared_cells])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -52,12 +52,24 @@ class Space(ABC, Sequence[Arch]):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """The arguments that make this space again, as JSON values: what identifies it in a run and in a cache."""
+        """The arguments that make this space again, as JSON values: what identifies it in a run and in a cache.
+
+        The entry ``kind`` names the space for ``make_space``: a built-in one, or the reference of a class of one's own,
+        ``package.module:Class``, which then takes the other entries as arguments.
+        """
 
     def __len__(self) -> int:
         return math.prod(self.num_options)
 
-    def __getitem__(self, index: int) -> Arch:  # type: ignore[override]
+    @overload
+    def __getitem__(self, index: int) -> Arch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Arch]: ...
+
+    def __getitem__(self, index: int | slice) -> Arch | list[Arch]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"index must be below the {len(self)} architectures of the space, but got {index}.")
         rest = index % len(self)
@@ -69,6 +81,9 @@ class Space(ABC, Sequence[Arch]):
 
     def __iter__(self) -> Iterator[Arch]:
         return (self[i] for i in range(len(self)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # A space never changes, so that copies of a supernet can have one in common.
 
     def __contains__(self, arch: object) -> bool:
         return (

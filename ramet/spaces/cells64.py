@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch, Space, Supernet
-from ramet.spaces.child import trace_child
+from ramet.spaces.base import Arch, Space
+from ramet.spaces.cells import CellSupernet
 from ramet.spaces.dag import DenseDag, edges_of
-from ramet.spaces.layers import Head, check_counts, to_channels_last
+from ramet.spaces.layers import Head, check_counts
 from ramet.spaces.operations import OPERATIONS, make_operation
-from ramet.spaces.walk import walk_prefixes
 
 PAPER_OPERATIONS = ("max_pool_3x3", "sep_conv_3x3", "sep_conv_5x5", "dil_conv_5x5")
 
@@ -74,9 +73,10 @@ class Cells64(Space):
         self.operations = operations
         self.bn_momentum = bn_momentum
 
-    def supernet(self, in_channels: int, num_classes: int) -> Cells64Supernet:
+    def supernet(self, in_channels: int, num_classes: int) -> CellSupernet:
         """A freshly initialised supernet; torch's global generator gives the weights."""
-        return Cells64Supernet(self, in_channels, num_classes)
+        check_counts(in_channels=in_channels, num_classes=num_classes)
+        return CellSupernet(self, _stages(self, in_channels, num_classes))
 
     def name(self, arch: Arch) -> str:
         """The digits of an architecture, counted from 1: ``name((3, 2, 3)) == "434"``."""
@@ -103,32 +103,12 @@ class Cells64(Space):
         }
 
 
-class Cells64Supernet(Supernet):
-    """All children of a ``Cells64`` on one set of weights; stages are the stem, each cell, and the head."""
-
-    def __init__(self, space: Cells64, in_channels: int, num_classes: int) -> None:
-        super().__init__()
-        check_counts(in_channels=in_channels, num_classes=num_classes)
-        self.space = space
-        width, joined = 3 * space.channels, space.num_nodes * space.channels
-        self.stages = nn.ModuleList([_Stem(in_channels, width, space.bn_momentum)])
-        for cell in range(space.num_cells):
-            self.stages.append(_Cell(space, width if cell == 0 else joined))
-        self.stages.append(Head(joined, num_classes))
-        to_channels_last(self)
-
-    def forward(self, x: Tensor, arch: Arch) -> Tensor:
-        """Logits of one architecture, shape [batch, classes]."""
-        return super().forward(x, self.space.check(arch))
-
-    def child(self, arch: Arch) -> nn.Module:
-        """One architecture as a ``torch.fx.GraphModule`` of ``torch.nn`` layers with a copy of its weights."""
-        return trace_child(self.stages, self.space.check(arch))
-
-    def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
-        """Logits of many architectures, in order; the stem and the edges of the first cell are computed once."""
-        self.check_evaluation()
-        return walk_prefixes(self.stages, x, [self.space.check(arch) for arch in archs])
+def _stages(space: Cells64, in_channels: int, num_classes: int) -> list[nn.Module]:
+    """The stem, each cell, and the head."""
+    width, joined = 3 * space.channels, space.num_nodes * space.channels
+    stem = _Stem(in_channels, width, space.bn_momentum)
+    cells = [_Cell(space, width if cell == 0 else joined) for cell in range(space.num_cells)]
+    return [stem, *cells, Head(joined, num_classes)]
 
 
 class _Stem(nn.Module):

@@ -7,27 +7,29 @@ operations in the same order, and cannot come to differ from the supernet. docs/
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
 from ramet.spaces.base import Arch
+from ramet.spaces.depthwise import DepthwiseConv2d
 
 
-def plain_module(module: nn.Module) -> nn.Module | None:
-    """The ``torch.nn`` module that one of ramet's own layers stands for, with a copy of its weights, or None."""
-    return cast(Callable[[], nn.Module], module.plain)() if stands_for_plain(module) else None
+def copy_layer(layer: nn.Module, copies: dict[int, Any], *, plain: bool = True) -> nn.Module:
+    """A copy of a layer, in which torch's own stands for one of ramet's faster ones.
+
+    Args:
+        layer: a layer without layers inside.
+        copies: deepcopy's memo; one for all layers of a network, so that what they share stays shared.
+        plain: False keeps ramet's layer.
+    """
+    if plain and isinstance(layer, DepthwiseConv2d):
+        layer = layer.plain()  # It holds the very same parameters, so that it has to be copied, too.
+    return copy.deepcopy(layer, copies)
 
 
-def stands_for_plain(module: nn.Module) -> bool:
-    """Whether a layer is ramet's own, faster form of one of torch's; such a layer has a method ``plain()``."""
-    # A user's own module may have an attribute of that name, which means something else.
-    return type(module).__module__.startswith("ramet.") and hasattr(module, "plain")
-
-
-def trace_child(stages: nn.ModuleList, arch: Arch) -> fx.GraphModule:
+def trace_child(stages: nn.ModuleList, arch: Arch, *, plain: bool = True) -> fx.GraphModule:
     """A chain of stages for one architecture as a ``torch.fx.GraphModule`` with a copy of the weights on the path.
 
     Names of parameters and buffers are those of the supernet (``stages.1.dag...``), so that weights go back and
@@ -36,17 +38,18 @@ def trace_child(stages: nn.ModuleList, arch: Arch) -> fx.GraphModule:
     Args:
         stages: each is called as ``stage(x, arch)``, from the stem to the head. They may come from several supernets.
         arch: the architecture; the stages' Python code may depend on it, but not on the values or shape of ``x``.
+        plain: whether ``DepthwiseConv2d`` becomes ``nn.Conv2d``, so that the child needs no ramet. Outputs are the same
+            either way; False trains faster on a CPU, and is for children that are trained inside ramet.
     """
     path = _Path(stages, arch)
     graph = _Tracer().trace(path)
     for node in graph.nodes:
         node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
+    graph._tracer_cls = fx.Tracer  # A pickle names the tracer's class, which must not be ramet's.
     child = fx.GraphModule(path, graph, class_name="Child")
-    copies: dict[int, object] = {}  # One for all layers, so that what is shared on the path stays shared.
+    copies: dict[int, Any] = {}
     for name in dict.fromkeys(str(node.target) for node in graph.nodes if node.op == "call_module"):
-        layer = child.get_submodule(name)
-        plain = plain_module(layer)
-        child.set_submodule(name, copy.deepcopy(layer, copies) if plain is None else plain)
+        child.set_submodule(name, copy_layer(child.get_submodule(name), copies, plain=plain))
     for name, module in child.named_modules():  # fx makes new containers, in training mode.
         module.training = path.get_submodule(name).training
     child.training = stages.training
@@ -71,4 +74,4 @@ class _Tracer(fx.Tracer):
     """Stops at layers: those of torch, and ramet's own that stand for one of torch's."""
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
-        return stands_for_plain(m) or super().is_leaf_module(m, module_qualified_name)
+        return isinstance(m, DepthwiseConv2d) or super().is_leaf_module(m, module_qualified_name)

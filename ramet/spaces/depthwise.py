@@ -60,18 +60,15 @@ class DepthwiseConv2d(nn.Conv2d):
     ) -> None:
         groups = in_channels if groups is None else groups
         if not in_channels == out_channels == groups:
-            raise ConfigError(
-                "a depthwise convolution has as many inputs as outputs and groups, "
-                f"but got {in_channels}, {out_channels} and {groups}."
-            )
+            numbers = f"{in_channels}, {out_channels} and {groups}"
+            raise ConfigError(f"a depthwise convolution has as many inputs as outputs and groups, but got {numbers}.")
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, **options)
 
     def forward(self, input: Tensor) -> Tensor:
         """The convolution of ``input``, ``[batch, C, height, width]``."""
         if self._is_worth_it(input):
             settings = (self.stride[0], self.padding[0], self.dilation[0])
-            output: Tensor = _Depthwise.apply(input, self.weight, self.bias, *settings)  # type: ignore[no-untyped-call]
-            return output
+            return _Depthwise.apply(input, self.weight, self.bias, *settings)  # type: ignore[no-any-return, no-untyped-call]
         return super().forward(input)
 
     def plain(self) -> nn.Conv2d:
@@ -114,15 +111,12 @@ class _Depthwise(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         arguments = (grad, *ctx.saved_tensors, *ctx.settings)
         for_x, for_weight, for_bias = ctx.needs_input_grad[:3]
-        gradients: tuple[Tensor | None, Tensor | None]
+        for_rest = (grad.sum((0, 2, 3)) if for_bias else None, None, None, None)
         if torch.is_grad_enabled():  # this pass will be differentiated in turn, which torch's own operation allows
-            gradients = _torch_gradients(*arguments, wanted=(for_x, for_weight))
-        else:
-            gradients = (
-                input_gradient(*arguments) if for_x else None,
-                weight_gradient(*arguments) if for_weight else None,
-            )
-        return *gradients, grad.sum((0, 2, 3)) if for_bias else None, None, None, None
+            return *_torch_gradients(*arguments, wanted=(for_x, for_weight)), *for_rest
+        for_x = input_gradient(*arguments) if for_x else None
+        for_weight = weight_gradient(*arguments) if for_weight else None
+        return for_x, for_weight, *for_rest
 
 
 def input_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int) -> Tensor:
@@ -144,8 +138,6 @@ def input_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding
 
 def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int) -> Tensor:
     """The gradient of a depthwise convolution with respect to its filters, ``[C, 1, k, k]``.
-
-    Of ``weight`` only the shape counts.
 
     A dilated kernel never lets pixels of different remainders modulo the dilation d meet. So each remainder of the rows
     becomes an image of its own and each remainder of the columns a channel (in channels_last memory just another
@@ -177,10 +169,7 @@ def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor, stride: int, paddin
     parts = []
     for column in range(0, size, _TILE):
         shifted = buffer.as_strided(shape, (image, 1, row * channels, channels), column * channels)
-        part = torch.ops.aten.convolution_backward(
-            grad, shifted, tile, None, (1, 1), (padding - top, 0), (1, 1), False, (0, 0), channels, (False, True, False)
-        )
-        parts.append(part[1])
+        parts.append(_torch_gradients(grad, shifted, tile, 1, (padding - top, 0), 1, wanted=(False, True))[1])
     columns = torch.cat(parts, dim=3)[..., :size]  # [d C, 1, k, k]
     return columns.reshape(dilation, *weight.shape).sum(0)
 
@@ -201,11 +190,10 @@ def _split(x: Tensor, dilation: int) -> Tensor:
 
 
 def _torch_gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int, *, wanted: tuple[bool, bool]
+    grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: Any, dilation: int, *, wanted: tuple[bool, bool]
 ) -> tuple[Tensor, Tensor]:
     """Torch's own gradients for the input and the weight, those ``wanted``; the other is ``None``."""
-    pairs = ((stride, stride), (padding, padding), (dilation, dilation))
-    for_x, for_weight, _ = torch.ops.aten.convolution_backward(
-        grad, x, weight, None, *pairs, False, (0, 0), x.shape[1], (*wanted, False)
-    )
-    return for_x, for_weight
+    pads = (padding, padding) if isinstance(padding, int) else padding
+    settings = ((stride, stride), pads, (dilation, dilation), False, (0, 0), x.shape[1])
+    gradients = torch.ops.aten.convolution_backward(grad, x, weight, None, *settings, (*wanted, False))
+    return gradients[0], gradients[1]

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, Space, Supernet
-from ramet.spaces.child import plain_module
+from ramet.spaces.child import copy_layer
 from ramet.spaces.choice import Choice, Decision, find_decisions, on_path
+from ramet.spaces.depthwise import DepthwiseConv2d
 from ramet.spaces.reference import reference_to, resolve_reference
 from ramet.spaces.walk import walk_stages
 
@@ -133,7 +134,7 @@ class ModuleSupernet(Supernet):
         self.space = space
         self._names: list[str] | None = None
         if type(module) is nn.Sequential:
-            self._names = [name for name, _ in module.named_children()]
+            self._names = list(module._modules)  # named_children() leaves out an item that comes twice.
             self.stages = nn.ModuleList(_Stage(item) for item in module)
         else:
             self.stages = nn.ModuleList([_Stage(module)])
@@ -148,9 +149,8 @@ class ModuleSupernet(Supernet):
         self.space.check(arch)
         copies: dict[int, Any] = {}  # deepcopy's memo: an entry stands for the object of that id.
         for module in self.stages.modules():
-            plain = plain_module(module)
-            if plain is not None:
-                copies[id(module)] = plain
+            if isinstance(module, DepthwiseConv2d):
+                copies[id(module)] = copy_layer(module, copies)
         for module in self.stages.modules():
             if isinstance(module, Choice):
                 copies[id(module)] = copy.deepcopy(module.chosen(arch), copies)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch, Space, Supernet
-from ramet.spaces.child import trace_child
+from ramet.spaces.base import Arch, Space
+from ramet.spaces.cells import CellSupernet
 from ramet.spaces.dag import DenseDag, edges_of
-from ramet.spaces.layers import Head, check_counts, to_channels_last
-from ramet.spaces.walk import walk_prefixes
+from ramet.spaces.layers import Head, check_counts
 
 NONE, SKIP, CONV_1X1, CONV_3X3, POOL = range(5)
 _NAMES = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
@@ -61,9 +59,10 @@ class NasBench201(Space):
         self.cells_per_stage = cells_per_stage
         self.bn_momentum = bn_momentum
 
-    def supernet(self, in_channels: int, num_classes: int) -> NasBench201Supernet:
+    def supernet(self, in_channels: int, num_classes: int) -> CellSupernet:
         """A freshly initialised supernet; torch's global generator gives the weights."""
-        return NasBench201Supernet(self, in_channels, num_classes)
+        check_counts(in_channels=in_channels, num_classes=num_classes)
+        return CellSupernet(self, _stages(self, in_channels, num_classes))
 
     def name(self, arch: Arch) -> str:
         """The benchmark's own notation of an architecture."""
@@ -97,36 +96,17 @@ class NasBench201(Space):
         }
 
 
-class NasBench201Supernet(Supernet):
-    """All architectures on one set of weights; stages are the stem, each cell, each reduction, and the head."""
-
-    def __init__(self, space: NasBench201, in_channels: int, num_classes: int) -> None:
-        super().__init__()
-        check_counts(in_channels=in_channels, num_classes=num_classes)
-        self.space = space
-        channels, momentum = space.channels, space.bn_momentum
-        self.stages = nn.ModuleList([_Stem(in_channels, channels, momentum)])
-        for row in range(3):
-            if row > 0:
-                self.stages.append(_Reduction(channels, momentum))
-                channels *= 2
-            self.stages.extend(_Cell(channels, momentum) for _ in range(space.cells_per_stage))
-        last = [nn.BatchNorm2d(channels, momentum=momentum), nn.ReLU()]
-        self.stages.append(Head(channels, num_classes, *last))
-        to_channels_last(self)
-
-    def forward(self, x: Tensor, arch: Arch) -> Tensor:
-        """Logits of one architecture, shape [batch, classes]."""
-        return super().forward(x, self.space.check(arch))
-
-    def child(self, arch: Arch) -> nn.Module:
-        """One architecture as a ``torch.fx.GraphModule`` of ``torch.nn`` layers with a copy of its weights."""
-        return trace_child(self.stages, self.space.check(arch))
-
-    def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
-        """Logits of many architectures, in order; the stem and the edges of the first cell are computed once."""
-        self.check_evaluation()
-        return walk_prefixes(self.stages, x, [self.space.check(arch) for arch in archs])
+def _stages(space: NasBench201, in_channels: int, num_classes: int) -> list[nn.Module]:
+    """The stem, each cell, each reduction, and the head."""
+    channels, momentum = space.channels, space.bn_momentum
+    stages: list[nn.Module] = [_Stem(in_channels, channels, momentum)]
+    for row in range(3):
+        if row > 0:
+            stages.append(_Reduction(channels, momentum))
+            channels *= 2
+        stages.extend(_Cell(channels, momentum) for _ in range(space.cells_per_stage))
+    last = [nn.BatchNorm2d(channels, momentum=momentum), nn.ReLU()]
+    return [*stages, Head(channels, num_classes, *last)]
 
 
 def _convolution(in_channels: int, out_channels: int, kernel: int, momentum: float, stride: int = 1) -> nn.Sequential:

@@ -12,6 +12,7 @@ from torch import nn
 
 from ramet.errors import ConfigError
 from ramet.spaces.depthwise import DepthwiseConv2d
+from ramet.spaces.pooling import MaxPool3x3
 
 Builder = Callable[[int, float], nn.Module]
 """Makes one operation: ``builder(channels, bn_momentum)``."""
@@ -51,9 +52,7 @@ def dilated_convolution(kernel: int) -> Builder:
 
 
 def _max_pool(channels: int, momentum: float) -> nn.Module:
-    return nn.Sequential(
-        nn.MaxPool2d(3, stride=1, padding=1), nn.BatchNorm2d(channels, momentum=momentum, affine=False)
-    )
+    return nn.Sequential(MaxPool3x3(), nn.BatchNorm2d(channels, momentum=momentum, affine=False))
 
 
 def _average_pool(channels: int, momentum: float) -> nn.Module:

@@ -1,1 +1,1 @@
-
+"""Conformance suites: what every implementation of a seam must pass, for us and for outside authors."""

@@ -35,6 +35,6 @@ def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float
     """
     correct = 0
     with evaluating(network):
-        for inputs, labels in zip(x.split(EVALUATION_BATCH), y.split(EVALUATION_BATCH), strict=True):
+        for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
             correct += int((network(inputs, *arguments).argmax(dim=1) == labels).sum())
     return correct / len(y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -22,16 +23,22 @@ if TYPE_CHECKING:
 class StepGuard(Protocol):
     """What the loop asks of a guard; ``ramet.guards`` has the guards."""
 
-    def before_step(self, params: Params) -> None:
-        """Edit the gradients of the parameters that have one."""
+    def watch(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Listen to the layers of a module while the block runs."""
 
-    def after_step(self, params: Params) -> None:
-        """Edit the parameters that the optimizer has just changed."""
+    def step(self, params: Params, step_sizes: float) -> AbstractContextManager[None]:
+        """Guard the optimizer's step, which is taken inside the block."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def remember(self, params: Params) -> None:
+        """Keep the model on the current path as one that later updates should not disturb."""
+
+    def start_epoch(self, epoch: int) -> None:
+        """Tell the guard which epoch begins."""
+
+    def state_dict(self) -> dict[str, Tensor]:
         """What a checkpoint must hold."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from a checkpoint."""
 
 
@@ -60,7 +67,7 @@ def fit(
     log: dict[str, Any] | None = None,
     seconds_between_checkpoints: float = 30.0,
     save_last: bool = True,
-    num_steps: int | None = None,
+    stop_after: int | None = None,
 ) -> None:
     """Train a network in place by SGD on the cross-entropy.
 
@@ -76,39 +83,46 @@ def fit(
         arguments: further arguments of the network in a step, for example the architecture that it trains.
         after_step: called with the step's number and its loss, when the weights have been updated; the network may be
             evaluated there, as long as it is left in training mode.
-        guard: what keeps the updates from disturbing earlier models.
+        guard: what keeps the updates from disturbing earlier models; each step is taken as the turn of one model, which
+            the guard remembers afterwards.
         checkpoints: where the training saves itself from time to time, and resumes from.
         log: JSON values that ``after_step`` collects; saved with each checkpoint and filled again on resuming.
         seconds_between_checkpoints: how much work may be lost.
         save_last: whether the trained network itself is saved at the end; without it, a training that is over in less
             than ``seconds_between_checkpoints`` writes nothing.
-        num_steps: the number of steps, when it is not the whole number of epochs; the schedule then spans these.
+        stop_after: end after that many steps; the schedule still spans all epochs.
 
     Raises:
         RunError: the loss is not finite.
     """
     optimizer = make_optimizer(network, settings)
     batches = Batches(len(x), settings.batch_size, seed)
-    num_steps = settings.epochs * batches.steps_per_epoch if num_steps is None else num_steps
+    num_steps = settings.epochs * batches.steps_per_epoch
+    last = num_steps if stop_after is None else min(stop_after, num_steps)
     log = {} if log is None else log
     first = _resume(checkpoints, network, optimizer, guard, log)
-    params = dict(network.named_parameters())
+    params: Params = dict(network.named_parameters())
     saved_at = time.monotonic()
     network.train()
-    for step in range(first, num_steps):
+    for step in range(first, last):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(step, num_steps)
         indices = batches[step].to(x.device)
-        loss = cross_entropy(network(x[indices], *arguments(step)), y[indices])
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with nullcontext() if guard is None else guard.watch(network):
+            loss = cross_entropy(network(x[indices], *arguments(step)), y[indices])
+            loss.backward()  # type: ignore[no-untyped-call]
         if settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(network.parameters(), settings.clip_norm, foreach=True)
-        if guard is not None:
-            guard.before_step(params)
-        optimizer.step()
-        if guard is not None:
-            guard.after_step(params)
+        if guard is None:
+            optimizer.step()
+        else:
+            if step % batches.steps_per_epoch == 0:
+                guard.start_epoch(step // batches.steps_per_epoch)
+            # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
+            with guard.step(params, optimizer.param_groups[0]["lr"] / (1 - settings.momentum)):
+                optimizer.step()
+            guard.remember(params)
         value = loss.item()
         if not torch.isfinite(loss):
             raise RunError(f"the loss must stay finite, but is {value} in step {step}; a lower learning rate may help.")
@@ -116,8 +130,8 @@ def fit(
         if checkpoints is not None and time.monotonic() - saved_at > seconds_between_checkpoints:
             _save(checkpoints, step + 1, network, optimizer, guard, log)
             saved_at = time.monotonic()
-    if checkpoints is not None and save_last and first < num_steps:
-        _save(checkpoints, num_steps, network, optimizer, guard, log)
+    if checkpoints is not None and save_last and first < last:
+        _save(checkpoints, last, network, optimizer, guard, log)
 
 
 def _save(
@@ -132,6 +146,7 @@ def _save(
         "network": dict(network.state_dict()),
         "optimizer": optimizer.state_dict(),
         "guard": None if guard is None else guard.state_dict(),
+        "generators": _generators(network),
         "log": log,
     }
     checkpoints.save(step, *pack_state(state))
@@ -153,6 +168,16 @@ def _resume(
     optimizer.load_state_dict(state["optimizer"])
     if guard is not None:
         guard.load_state_dict(state["guard"])
+    for device, generator_state in state.get("generators", {}).items():
+        torch.cuda.set_rng_state(generator_state, device) if device != "cpu" else torch.set_rng_state(generator_state)
     log.clear()
     log.update(state["log"])
     return checkpoint.step
+
+
+def _generators(network: nn.Module) -> dict[str, Tensor]:
+    """The states of torch's global generators, which dropout and other random layers of a network draw from."""
+    states = {"cpu": torch.get_rng_state()}
+    for device in {param.device for param in network.parameters() if param.device.type == "cuda"}:
+        states[str(device)] = torch.cuda.get_rng_state(device)
+    return states

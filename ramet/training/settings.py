@@ -40,10 +40,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         _require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
-        _require(self.batch_size >= 2, "batch_size must be at least 2, because batch norm needs two samples", self.batch_size)
         _require(
-            0 < self.learning_rate < math.inf, "learning_rate must be positive and finite", self.learning_rate
+            self.batch_size >= 2, "batch_size must be at least 2, because batch norm needs two samples", self.batch_size
         )
+        _require(0 < self.learning_rate < math.inf, "learning_rate must be positive and finite", self.learning_rate)
         _require(
             0 <= self.final_learning_rate <= self.learning_rate,
             "final_learning_rate must lie between 0 and learning_rate",

@@ -66,7 +66,9 @@ def box_chart(
     spoken = description or f"Box plots of {y_label or 'values'} for {len(names)} {x_label or 'names'}."
     values = [value for sample in samples for value in sample] + list(truth or ())
     low, high = data_range(values, margin=0.03)
-    y = Axis(0.5 if ranks else low, high, label=y_label, whole=ranks, flipped=ranks)
+    if ranks:
+        low, high = min([0.5, *finite(values)]), max(high, 1.5)
+    y = Axis(low, high, label=y_label, whole=ranks, flipped=ranks)
     entries = [LegendEntry(0, "middle half and median", "box"), LegendEntry(1, truth_name, "tick")] if truth else []
 
     def draw(width: float) -> Drawing:
@@ -84,7 +86,7 @@ def box_chart(
             x = plane.x(index + 0.5)
             marked = truth[index] if truth is not None else None
             parts.append(_draw_box(name, box, marked, truth_name, plane, x, slot))
-            parts.append(_name(name, plane, x, 11 if upright else size, upright=upright))
+            parts.append(_name(name, plane, x, size if slot > 13 or not upright else 11, upright=upright))
         height = plane.bottom + (min(widest, _MAX_NAME) + 14 if upright else size * 2)
         if x_label:
             height += size * 1.5

@@ -22,6 +22,8 @@ _MANY_CELLS = 200
 _SMALLEST_CELL = 4.0  # below this, neighbours cannot be told apart
 _MAX_COLUMN_NAME = 90.0
 _BAR_WIDTH = 210.0
+_GAP_SIGN = 84.0  # the room for the sign of a missing value, beside the colour bar
+_SHADES = ("on-weak",) * 6 + ("on-middle",) * 2 + ("on-strong",) * 3  # the colour of a text on each level
 
 
 def heat_map(
@@ -82,8 +84,9 @@ def heat_map(
         has_gaps = not written and len(known) < len(rows) * len(columns)
         bar, height = _colour_bar(
             _ends(known, middle, limit, form, signed=centre is not None),
-            value_label,
+            fit(value_label, grid.width - grid.left, size),
             (grid.left, bottom),
+            grid.width - grid.left,
             size,
             gaps=has_gaps,
         )
@@ -193,7 +196,7 @@ def _values(
             real = as_number(value)
             if real is None:
                 continue
-            shade = "on-strong" if abs(level(real) - half) > half * 0.55 else "on-weak"
+            shade = _SHADES[abs(level(real) - half)]
             x = grid.left + grid.cell * (column + 0.5)
             drawn.append(tag("text", texts[row][column], x=x, y=_middle(grid, row, size), class_=f"middle {shade}"))
     return drawn
@@ -230,13 +233,16 @@ def _ends(known: list[float], middle: float, limit: float, form: Format, *, sign
     return [text.replace("-", "−") for text in texts]
 
 
-def _colour_bar(texts: Sequence[str], label: str, corner: Point, size: float, *, gaps: bool) -> tuple[Markup, float]:
+def _colour_bar(
+    texts: Sequence[str], label: str, corner: Point, room: float, size: float, *, gaps: bool
+) -> tuple[Markup, float]:
     """The scale under the cells, and its height; ``gaps`` adds the sign for a missing value."""
     left, top = corner
     half = NUM_LEVELS // 2
     signed = len(texts) == 3
     levels = range(NUM_LEVELS) if signed else range(half, NUM_LEVELS)
-    step = _BAR_WIDTH / len(levels)
+    bar_width = min(_BAR_WIDTH, room - (_GAP_SIGN if gaps else 0))
+    step = bar_width / len(levels)
     label_height = size * 1.6 if label else 0.0
     parts = [tag("text", label, x=left, y=top + size, class_="muted")] if label else []
     top += label_height
@@ -246,10 +252,10 @@ def _colour_bar(texts: Sequence[str], label: str, corner: Point, size: float, *,
     ]
     anchors = ("", "middle", "end") if signed else ("", "end")
     for index, (text, anchor) in enumerate(zip(texts, anchors, strict=True)):
-        x = left + _BAR_WIDTH * index / (len(texts) - 1)
+        x = left + bar_width * index / (len(texts) - 1)
         parts.append(tag("text", text, x=x, y=top + 14 + size, class_=f"tick {anchor}".strip()))
     if gaps:
-        x = left + _BAR_WIDTH + 22
+        x = left + bar_width + 22
         parts.append(tag("rect", x=x, y=top, width=10, height=10, class_="missing"))
         parts.append(tag("text", "no value", x=x - 1, y=top + 14 + size, class_="tick"))
     return group(*parts, class_="cells"), label_height + 20 + size

@@ -87,7 +87,7 @@ def _rows_chart(
         if not finite(values):
             return message("There is nothing to draw here: no value was recorded.", width)
         size = font_size(width)
-        texts = [estimate.text(form).replace("-", "−") for estimate in estimates]
+        texts = [fit(estimate.text(form).replace("-", "−"), width * 0.6, size) for estimate in estimates]
         rows = _lay_out(names, texts, width, top=size * 1.7 if x_label else 0.0)
         scale = Scale(low, high, rows.left, rows.right)
         ticks = scale.ticks(max(2, int((rows.right - rows.left) / 80)))

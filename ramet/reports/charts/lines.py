@@ -15,7 +15,7 @@ from ramet.reports.charts.marks import LegendEntry, dash, marker, series_class
 from ramet.reports.charts.plane import Axis, Plane, make_plane
 from ramet.reports.charts.scales import data_range, finite
 from ramet.reports.charts.svg import Point, coordinate, fit, group, join, polyline, tag, text_width
-from ramet.reports.formats import Estimate, Number, significant, write
+from ramet.reports.formats import Estimate, Number, as_number, significant, write
 
 _MAX_MARKERS = 32
 _MAX_POINTS = 800
@@ -81,6 +81,7 @@ def line_chart(
     xs = [value for line in lines for value in line.x]
     whole = all(float(value).is_integer() for value in finite(xs)) and not x_log
     ys = [value for line in lines for values in (line.y, line.low or (), line.high or ()) for value in values]
+    references = [reference for reference in references if as_number(reference.value) is not None]
     beside = [reference.value for reference in references] + list(include)
     x = Axis(*data_range(xs, log=x_log, margin=0.01), label=x_label, log=x_log, whole=whole, grid=False)
     y = Axis(*data_range(ys, include=beside, log=y_log, margin=0.06), label=y_label, log=y_log)
@@ -189,9 +190,9 @@ def _draw_event(place: float, word: str, plane: Plane, size: float) -> Markup:
     x = plane.x(place)
     if not plane.left - 1 <= x <= plane.right + 1:
         return Markup("")
-    at_end = x + text_width(word, size) > plane.right
+    label = fit(word, max(x - plane.left, plane.right - x) - 5, size)
+    at_end = x + 5 + text_width(label, size) > plane.right
     line = tag("path", d=f"M{coordinate(x)} {coordinate(plane.top)}V{coordinate(plane.bottom)}", class_="reference")
-    label = fit(word, max(x - plane.left, plane.right - x), size)
     text = tag("text", label, x=x + (-5 if at_end else 5), y=plane.top + size, class_=f"muted halo{' end' * at_end}")
     return join([line, text])
 
@@ -214,7 +215,7 @@ def _readouts(lines: Sequence[Line], x_label: str, plane: Plane) -> Markup:
     for index, (place, pixel) in enumerate(zip(places, pixels, strict=True)):
         start = (pixels[index - 1] + pixel) / 2 if index else min(plane.left, pixel)
         end = (pixels[index + 1] + pixel) / 2 if index + 1 < len(pixels) else max(plane.right, pixel)
-        told = "\n".join([f"{x_label or 'x'} {write(place, significant)}", *at[place]])
+        told = "\n".join([f"{x_label or 'x'}: {write(place, significant)}", *at[place]])
         strips.append(
             tag(
                 "rect",

@@ -1,0 +1,109 @@
+"""The seam between a training loop and what keeps its updates from disturbing earlier models."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+from torch import nn
+
+from ramet.guards.names import StepSizes, on_path, plain_names
+from ramet.params import Params
+
+
+class Guard(ABC):
+    """Keeps the update of one model from disturbing the models that were trained on the same weights before.
+
+    A loop calls three methods, and knows nothing else about the guard it drives::
+
+        with guard.watch(network):                     # inputs of the layers, for the guards that need them
+            loss(network(x), y).backward()
+        with guard.step(params, learning_rate):        # edits gradients before, and parameters after
+            optimizer.step()
+        guard.remember(params)                         # this model is finished: keep it
+
+    The model being trained is known by its path: the parameters that have a gradient. Parameters without one are
+    never read nor changed, so that a supernet's loop says nothing about architectures.
+
+    With ``torch.amp.GradScaler`` call ``scaler.unscale_(optimizer)`` before ``step``, as for gradient clipping. A step
+    that the scaler skips leaves the parameters as they are.
+
+    An author of a guard writes ``before_step``, ``after_step``, ``consolidate``, ``forget``, ``state_dict`` and
+    ``load_state_dict``. Names arrive without the prefixes of wrappers, and only for the current path. The checks of
+    ``ramet.testing.guards`` tell whether the guard keeps what this seam promises.
+    """
+
+    # What a loop calls.
+
+    def watch(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Listen to the layers of a module while the block runs; a guard that needs no inputs does nothing."""
+        return nullcontext()
+
+    def step(self, params: Params, step_sizes: StepSizes) -> AbstractContextManager[None]:
+        """Guard the optimizer's step, which is taken inside the block.
+
+        Args:
+            params: the parameters by name, with their gradients; see ``ramet.params.named_params``.
+            step_sizes: the learning rate, or one for each name; see ``step_sizes`` for optimizers with momentum.
+        """
+        return self._around(on_path(params), step_sizes)
+
+    @contextmanager
+    def _around(self, path: Params, step_sizes: StepSizes) -> Iterator[None]:
+        with torch.no_grad():
+            self.before_step(path)
+        yield
+        with torch.no_grad():
+            self.after_step(path, step_sizes)
+
+    def remember(self, params: Params, fisher: Params | None = None) -> None:
+        """Keep the model on the current path as one that later updates should not disturb.
+
+        Args:
+            params: the parameters by name. Gradients that they hold are those of the finished model's loss.
+            fisher: its squared gradients by name, from ``diagonal_fisher``; without it, guards that need them square
+                the gradients that the parameters hold.
+        """
+        if fisher is None:
+            path = on_path(params)
+        else:
+            fisher = dict(zip(plain_names(fisher), fisher.values(), strict=True))
+            named = zip(plain_names(params), params.values(), strict=True)
+            path = {name: param for name, param in named if name in fisher}
+        with torch.no_grad():
+            self.consolidate(path, fisher)
+
+    def start_epoch(self, epoch: int) -> None:  # noqa: B027 (most guards have no schedule)
+        """Tell the guard which epoch begins, counted from 0, for the guards that have a schedule."""
+
+    def report(self) -> dict[str, float]:
+        """Figures that say how much the guard holds at present, by name."""
+        return {}
+
+    # What an author writes.
+
+    @abstractmethod
+    def before_step(self, path: Params) -> None:
+        """Edit the gradients of the parameters on the path, in place."""
+
+    @abstractmethod
+    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
+        """Edit the parameters on the path, in place, after the optimizer has changed them."""
+
+    @abstractmethod
+    def consolidate(self, path: Params, fisher: Params | None) -> None:
+        """Take what must be kept of the finished model; see ``remember``."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Drop everything that was remembered; needed after a growth that changed the shapes of parameters."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """What the guard remembers, as a flat dictionary of contiguous tensors, fit for safetensors."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Remember what ``state_dict`` gave; raises ``ConfigError`` for the state of another kind of guard."""

@@ -1,0 +1,124 @@
+"""Guards side by side, and the guard that does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+
+import torch
+from torch import nn
+
+from ramet.errors import ConfigError
+from ramet.guards.base import Guard
+from ramet.guards.names import StepSizes
+from ramet.params import Params
+
+
+class NoGuard(Guard):
+    """Plain training: every method returns at once."""
+
+    def step(self, params: Params, step_sizes: StepSizes) -> AbstractContextManager[None]:
+        """Nothing."""
+        return nullcontext()
+
+    def remember(self, params: Params, fisher: Params | None = None) -> None:
+        """Nothing."""
+
+    def before_step(self, path: Params) -> None:
+        """Nothing."""
+
+    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
+        """Nothing."""
+
+    def consolidate(self, path: Params, fisher: Params | None) -> None:
+        """Nothing."""
+
+    def forget(self) -> None:
+        """Nothing."""
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """No state."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Refuse any state: it belongs to another guard."""
+        if state:
+            raise ConfigError(f"NoGuard has no state, but got {sorted(state)[:3]}.")
+
+
+class Chain(Guard):
+    """Several guards, one after the other, in the order of the list.
+
+    Each edits what the one before it left, both before the optimizer's step and after it. So a guard that must have the
+    last word on the update, such as ``OrthogonalProjection``, is listed last.
+    """
+
+    def __init__(self, guards: Sequence[Guard]) -> None:
+        self.guards = tuple(guards)
+
+    @contextmanager
+    def watch(self, module: nn.Module) -> Iterator[None]:
+        """Let every guard listen."""
+        with ExitStack() as stack:
+            for guard in self.guards:
+                stack.enter_context(guard.watch(module))
+            yield
+
+    def start_epoch(self, epoch: int) -> None:
+        """Tell every guard."""
+        for guard in self.guards:
+            guard.start_epoch(epoch)
+
+    def report(self) -> dict[str, float]:
+        """The figures of all guards, by the guard's place and the figure's name."""
+        return {
+            f"{place}.{key}": value for place, guard in enumerate(self.guards) for key, value in guard.report().items()
+        }
+
+    def before_step(self, path: Params) -> None:
+        """Each in turn."""
+        for guard in self.guards:
+            guard.before_step(path)
+
+    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
+        """Each in turn."""
+        for guard in self.guards:
+            guard.after_step(path, step_sizes)
+
+    def consolidate(self, path: Params, fisher: Params | None) -> None:
+        """Each in turn."""
+        for guard in self.guards:
+            guard.consolidate(path, fisher)
+
+    def forget(self) -> None:
+        """Each in turn."""
+        for guard in self.guards:
+            guard.forget()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The states of all guards, each key led by the guard's place."""
+        states = [guard.state_dict() for guard in self.guards]
+        return {f"{place}.{key}": tensor for place, state in enumerate(states) for key, tensor in state.items()}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Give each guard its own."""
+        parts: list[dict[str, torch.Tensor]] = [{} for _ in self.guards]
+        for key, tensor in state.items():
+            place, _, inner = key.partition(".")
+            if not (place.isdigit() and int(place) < len(parts)):
+                raise ConfigError(
+                    f"a state for a chain of {len(parts)} guards is keyed by their places, but got {key!r}."
+                )
+            parts[int(place)][inner] = tensor
+        for guard, part in zip(self.guards, parts, strict=True):
+            guard.load_state_dict(part)
+
+
+def chain(*guards: Guard) -> Guard:
+    """The guards one after the other, as listed; none makes ``NoGuard``, and one is itself.
+
+    List ``OrthogonalProjection`` last: it projects the whole update, also the pull of the guards before it.
+    """
+    if not guards:
+        return NoGuard()
+    return guards[0] if len(guards) == 1 else Chain(guards)

@@ -1,0 +1,197 @@
+r"""The matrix that lets an update through only where no seen input would notice: Eqs. 6 to 8 as functions of tensors.
+
+For inputs :math:`X`, one a column, the projection is (Eq. 7)
+
+.. math:: P = I - X (\lambda I + X^\top X)^{-1} X^\top = (I + X X^\top / \lambda)^{-1} .
+
+An update :math:`\Delta W P` changes the outputs :math:`W X` by :math:`\Delta W P X`, and :math:`P X` is small: that is
+Theorem 4.1. A direction of the input space in which nothing was seen stays open (eigenvalue 1 of ``P``); one in which
+much was seen is closed (eigenvalue near 0).
+
+Weights are ``[outputs, inputs]`` here, as in torch, while the paper's are transposed; so it multiplies by ``P`` from
+the left and this code from the right. ``P`` is symmetric.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_EXACT = torch.float64  # Closing subtracts nearly equal numbers; float32 is enough only for keeping the result.
+
+
+def closed_form(x: Tensor, regularisation: float) -> Tensor:
+    """Eq. 7 as written, by a dense inverse: the slow twin of ``close_directions``.
+
+    Args:
+        x: inputs in columns, [..., width, n].
+        regularisation: lambda, above 0.
+
+    Returns:
+        P, [..., width, width].
+    """
+    x64 = x.to(_EXACT)
+    eye_n = torch.eye(x.shape[-1], dtype=_EXACT, device=x.device)
+    eye = torch.eye(x.shape[-2], dtype=_EXACT, device=x.device)
+    inner = torch.linalg.inv(regularisation * eye_n + x64.mT @ x64)  # [..., n, n]
+    projection: Tensor = eye - x64 @ inner @ x64.mT
+    return projection.to(x.dtype)
+
+
+def close_one_by_one(projection: Tensor, x: Tensor, regularisation: float) -> Tensor:
+    """Eq. 8 as written, a sample at a time: the other slow twin.
+
+    Args:
+        projection: P so far, [..., width, width].
+        x: inputs in columns, [..., width, n].
+        regularisation: lambda, above 0.
+    """
+    for column in x.unbind(-1):
+        px = (projection @ column.unsqueeze(-1)).squeeze(-1)  # [..., width]
+        scale = regularisation + (column * px).sum(-1)
+        projection = projection - px.unsqueeze(-1) * px.unsqueeze(-2) / scale[..., None, None]  # Eq. 8
+    return projection
+
+
+def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Tensor:
+    r"""Close the directions of a block of inputs at once; equal to as many updates of Eq. 8.
+
+    .. math:: P \leftarrow P - P X (\lambda I + X^\top P X)^{-1} X^\top P
+
+    is the Woodbury identity for n columns. More columns than the width are first replaced by as many as the width, with
+    the same :math:`X X^\top`, for nothing else of them counts.
+
+    Safe for any input: columns that are not finite or zero close nothing, huge ones are scaled so that they do not
+    overflow, and a singular block, which lambda 0 and duplicates make, is solved by its pseudo-inverse. With lambda 0,
+    a direction seen once is closed entirely.
+
+    Args:
+        projection: P so far, [..., width, width].
+        x: inputs in columns, [..., width, n].
+        regularisation: lambda, at least 0.
+
+    Returns:
+        P in the dtype of ``projection``, which is unchanged. The arithmetic is in float64.
+
+    Example:
+        >>> close_directions(torch.eye(2), torch.tensor([[1.0], [0.0]]), regularisation=1.0)
+        tensor([[0.5000, 0.0000],
+                [0.0000, 1.0000]])
+    """
+    columns = finite_columns(x).to(_EXACT)
+    if columns.shape[-1] > columns.shape[-2]:
+        columns = columns_of(columns @ columns.mT, regularisation)
+    p = projection.to(_EXACT)
+    # Columns and lambda are divided by the same number, so that the block below has no entry above 1, however large or
+    # small the inputs are. Lambda is at least what rounding of the inputs amounts to: noise would close directions.
+    scales = torch.hypot(torch.linalg.vector_norm(columns, dim=-2), columns.new_tensor(regularisation**0.5))  # [..., n]
+    safe = scales.clamp(min=torch.finfo(_EXACT).tiny)
+    columns = columns / safe.unsqueeze(-2)
+    noise = (8 * torch.finfo(projection.dtype).eps) ** 2
+    # A zero column with lambda 0 has no scale; 1 on the diagonal keeps it from mattering.
+    diagonal = torch.where(scales > 0, (regularisation**0.5 / safe).square().clamp(min=noise), 1.0)
+    px = p @ columns  # [..., width, n]
+    block = columns.mT @ px  # [..., n, n]
+    block.diagonal(dim1=-2, dim2=-1).add_(diagonal)
+    root = _whitened(block, px.mT)  # [..., n, width]
+    closed: Tensor = p - root.mT @ root
+    return closed.to(projection.dtype)
+
+
+def _whitened(block: Tensor, values: Tensor) -> Tensor:
+    """Y with Y' Y = V' B^-1 V, for a symmetric positive semi-definite block B, [..., n, n], and V, [..., n, width].
+
+    Where B is singular its pseudo-inverse is meant.
+    """
+    factor, failed = torch.linalg.cholesky_ex(block)
+    pivots = factor.diagonal(dim1=-2, dim2=-1)
+    # A pivot this small is rounding noise of the largest: its direction is one that is closed already.
+    if not bool(failed.any()) and bool((pivots.amin(-1) > 1e-6 * pivots.amax(-1)).all()):
+        solved: Tensor = torch.linalg.solve_triangular(factor, values, upper=False)
+        return solved
+    eigenvalues, vectors = torch.linalg.eigh(block)
+    cutoff = eigenvalues.amax(-1, keepdim=True).clamp(min=0) * block.shape[-1] * torch.finfo(block.dtype).eps * 8
+    safe = eigenvalues.clamp(min=torch.finfo(block.dtype).tiny).rsqrt()
+    whitened: Tensor = torch.where(eigenvalues > cutoff, safe, 0.0).unsqueeze(-1) * (vectors.mT @ values)
+    return whitened
+
+
+def finite_columns(x: Tensor) -> Tensor:
+    """The columns, with those that hold an infinity or NaN set to zero: an overflowed input teaches nothing."""
+    return torch.where(torch.isfinite(x).all(-2, keepdim=True), x, 0.0)
+
+
+def gram_of(x: Tensor) -> Tensor:
+    """X X' in float64, [..., width, width]: all that a projection needs to know of its inputs."""
+    x64 = x.to(_EXACT)
+    gram: Tensor = x64 @ x64.mT
+    return gram
+
+
+def columns_of(gram: Tensor, regularisation: float) -> Tensor:
+    """As many columns as the width that have a given X X', up to what is negligible beside lambda."""
+    largest = gram.diagonal(dim1=-2, dim2=-1).amax(-1).clamp(min=torch.finfo(gram.dtype).tiny)[..., None, None]
+    noise = 4 * gram.shape[-1] * torch.finfo(gram.dtype).eps
+    scaled = gram / largest
+    # Cholesky is twenty times faster than eigenvalues, but passes singular matrices only with a shift, which counts as
+    # an input in every direction; so it is taken where lambda makes nothing of the shift.
+    if bool((noise * largest <= 1e-11 * regularisation).all()):
+        shifted = scaled.clone()
+        shifted.diagonal(dim1=-2, dim2=-1).add_(noise)
+        factor, failed = torch.linalg.cholesky_ex(shifted)
+        if not bool(failed.any()):
+            columns: Tensor = factor * largest.sqrt()
+            return columns
+    values, vectors = torch.linalg.eigh(scaled)
+    values = torch.where(values > noise * values.amax(-1, keepdim=True), values, 0.0)
+    columns = vectors * (values.unsqueeze(-2) * largest).sqrt()
+    return columns
+
+
+def reopen_gradually(projection: Tensor, keep: float) -> Tensor:
+    r"""Let every seen input count only ``keep`` times as much as before: the forgetting factor.
+
+    In terms of the inputs, :math:`X X^\top \leftarrow \mu X X^\top`; in terms of the projection,
+    :math:`P \leftarrow P (\mu I + (1 - \mu) P)^{-1}`. Unlike the forgetting of recursive least squares it never lets
+    ``P`` exceed the identity.
+
+    Args:
+        projection: P, [..., width, width].
+        keep: the forgetting factor mu, above 0 and at most 1.
+    """
+    p = projection.to(_EXACT)
+    eye = torch.eye(p.shape[-1], dtype=_EXACT, device=p.device)
+    opened = torch.linalg.solve(keep * eye + (1.0 - keep) * p, p)
+    symmetric: Tensor = (opened + opened.mT) / 2
+    return symmetric.to(projection.dtype)
+
+
+def theorem_bound(x: Tensor, update: Tensor, regularisation: float) -> Tensor:
+    r"""Theorem 4.1 (Eq. 9): how far a projected update can move the outputs on inputs that are in the projection.
+
+    .. math:: \|\Delta P X\|_F \le \lambda \sqrt d\, \|\Delta\|_F \|X\|_F\, R\, (1 + \lambda R), \quad
+        R = \|(X X^\top)^{-1}\|_2
+
+    It is infinite when the inputs do not span the space; ``tight_bound`` is not.
+
+    Args:
+        x: inputs in columns, [width, n].
+        update: the update before its projection (the paper's eta G, transposed), [outputs, width].
+        regularisation: lambda.
+    """
+    smallest = torch.linalg.eigvalsh(gram_of(x))[0].clamp(min=0)
+    inverse_norm = 1.0 / smallest
+    size = torch.linalg.vector_norm(update.to(_EXACT)) * torch.linalg.vector_norm(x.to(_EXACT))
+    bound: Tensor = regularisation * x.shape[-2] ** 0.5 * size * inverse_norm * (1.0 + regularisation * inverse_norm)
+    return bound
+
+
+def tight_bound(update: Tensor, regularisation: float) -> Tensor:
+    r"""A bound that needs no inputs: :math:`\|\Delta P X\|_F \le \tfrac12 \sqrt\lambda\, \|\Delta\|_F`.
+
+    Not in the paper. With the singular values :math:`\sigma` of ``X``, those of ``P X`` are
+    :math:`\lambda \sigma / (\lambda + \sigma^2)`, which is at most :math:`\sqrt\lambda / 2`. It also holds for
+    inputs that do not span the space, where Theorem 4.1 says nothing.
+    """
+    bound: Tensor = 0.5 * regularisation**0.5 * torch.linalg.vector_norm(update.to(_EXACT))
+    return bound

@@ -1,0 +1,123 @@
+r"""How much each weight matters to a model: the diagonal of the Fisher information.
+
+Two estimates are in use, and they are not the same. With per-sample gradients :math:`g_n`,
+
+.. math:: F = \frac1N \sum_n g_n^2 \qquad\text{against}\qquad \Big(\frac1N \sum_n g_n\Big)^2 .
+
+The second costs nothing, for training has the mini-batch gradient anyway (section 3.2 of the paper). Near an optimum
+the samples' gradients cancel, and its mean is only ``F / N``: the penalty is weaker by the batch size, and noisier. Far
+from an optimum it is mostly the squared mean gradient, which says where the loss falls and not what matters. So a
+strength tuned for one of them is wrong for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from ramet.errors import ConfigError
+from ramet.guards.names import plain_names, unwrapped
+from ramet.guards.ranks import process_group_of, sum_over_ranks, world_size
+from ramet.params import Params
+
+
+def diagonal_fisher(
+    network: nn.Module,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    x: Tensor,
+    y: Tensor,
+    *,
+    arguments: tuple[Any, ...] = (),
+    chunk_size: int | None = 64,
+) -> Params:
+    r"""The mean over samples of squared per-sample gradients, :math:`\frac1N \sum_n (\partial L_n / \partial\theta)^2`.
+
+    With the data's own labels this is the empirical Fisher information that the paper and elastic consolidation use.
+    With labels drawn from the network's own predictions (``sample_labels``) it is the Fisher information itself.
+
+    Args:
+        network: in evaluation mode, since batch norm in training mode mixes the samples.
+        loss: takes outputs and targets of a batch, here of one sample, and returns a number.
+        x: inputs, [n, ...].
+        y: targets, [n, ...].
+        arguments: further arguments of the network, such as an architecture.
+        chunk_size: how many samples have their gradients in memory at a time; None for all.
+
+    Returns:
+        Squared gradients by plain parameter name, averaged over ranks where the network is wrapped for them. A
+        parameter that no sample's loss depends on has no entry.
+
+    Raises:
+        ConfigError: if the network is in training mode, or there is no sample.
+
+    Example:
+        >>> layer = nn.Linear(1, 1, bias=False).eval()
+        >>> squared_error = lambda out, y: 0.5 * (out - y).square().mean()
+        >>> x, y = torch.tensor([[1.0], [2.0]]), layer(torch.tensor([[1.0], [2.0]])).detach() + 1
+        >>> diagonal_fisher(layer, squared_error, x, y)["weight"]  # gradients -1 and -2
+        tensor([[2.5000]])
+    """
+    if len(x) == 0 or len(x) != len(y):
+        raise ConfigError(
+            f"the Fisher information needs as many targets as inputs, at least one, but got {len(y)} and {len(x)}."
+        )
+    group, network = process_group_of(network), unwrapped(network)
+    if network.training:
+        raise ConfigError("the Fisher information needs the network in evaluation mode, but network.training is True.")
+    params = {name: param.detach() for name, param in network.named_parameters() if param.requires_grad}
+    fixed = {name: param.detach() for name, param in network.named_parameters() if not param.requires_grad}
+    fixed.update(network.named_buffers())
+
+    def sample_loss(values: Params, sample: Tensor, target: Tensor) -> Tensor:
+        output = functional_call(network, {**values, **fixed}, (sample.unsqueeze(0), *arguments))
+        return loss(output, target.unsqueeze(0))
+
+    per_sample = vmap(grad(sample_loss), in_dims=(None, 0, 0))
+    total = {name: torch.zeros_like(param) for name, param in params.items()}
+    for xs, ys in zip(torch.split(x, chunk_size or len(x)), torch.split(y, chunk_size or len(x)), strict=True):
+        for name, gradients in per_sample(params, xs, ys).items():
+            total[name] += gradients.square().sum(0)
+    sum_over_ranks(list(total.values()), group)
+    torch._foreach_div_(list(total.values()), len(x) * world_size(group))
+    named = zip(plain_names(total), total.values(), strict=True)
+    return {name: fisher for name, fisher in named if bool(fisher.any())}
+
+
+def sample_labels(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """Labels drawn from a classifier's own predictions, [n]: with them ``diagonal_fisher`` is not the empirical one."""
+    return torch.multinomial(logits.detach().float().softmax(-1).cpu(), 1, generator=generator)[:, 0].to(logits.device)
+
+
+def squared_gradients(path: Params, max_norm: float | None = None) -> Params | None:
+    """The squares of the gradients that parameters hold, in at least float32; None where one is not finite.
+
+    Args:
+        path: parameters with gradients.
+        max_norm: squares of a tensor are scaled down to this L2 norm where they exceed it, as in the released
+            code of the paper (10); the paper itself does not limit them.
+    """
+    names = list(path)
+    gradients = []
+    for param in path.values():
+        gradient = param.grad
+        assert gradient is not None, "the path holds only parameters with a gradient"
+        gradient = gradient.to_dense() if gradient.is_sparse else gradient
+        gradients.append(gradient.to(torch.promote_types(gradient.dtype, torch.float32)))
+    if not gradients or not all(bool(torch.isfinite(norm)) for norm in torch._foreach_norm(gradients, float("inf"))):
+        return None
+    return clipped(dict(zip(names, torch._foreach_mul(gradients, gradients), strict=True)), max_norm)
+
+
+def clipped(fisher: Params, max_norm: float | None) -> Params:
+    """Each tensor scaled down to an L2 norm where it exceeds it."""
+    if max_norm is None or not fisher:
+        return fisher
+    values = list(fisher.values())
+    norms = [norm.clamp(min=max_norm) for norm in torch._foreach_norm(values)]
+    ratios = torch._foreach_reciprocal(norms)
+    torch._foreach_mul_(ratios, max_norm)
+    return dict(zip(fisher, torch._foreach_mul(values, ratios), strict=True))

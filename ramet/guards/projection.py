@@ -1,0 +1,280 @@
+"""Orthogonal projection: updates only in directions that earlier models' inputs do not notice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ramet.errors import ConfigError
+from ramet.guards.base import Guard
+from ramet.guards.layers import Product
+from ramet.guards.listening import listening, watched_layers
+from ramet.guards.matrices import check_width, joined, names_of, parted, weight_of
+from ramet.guards.names import StepSizes, matches
+from ramet.guards.projection_memory import ProjectionMemory, estimate_memory
+from ramet.guards.projectors import DiagonalProjector, MatrixProjector, Projector, RankProjector, close_matrices
+from ramet.guards.ranks import process_group_of
+from ramet.params import Params
+
+logger = logging.getLogger(__name__)
+
+
+class OrthogonalProjection(Guard):
+    r"""Project every update away from the inputs of the models before, so that their outputs stay.
+
+    Each weight matrix has a projection :math:`P`, the identity at first. An update :math:`\Delta W` becomes
+    :math:`\Delta W P` (Eq. 6), and when a model is finished, ``remember`` closes the directions of the inputs that
+    were seen inside ``watch`` (Eq. 8, a block at a time):
+
+    .. math:: P \leftarrow P - P X (\lambda I + X^\top P X)^{-1} X^\top P .
+
+    Whatever the optimizer, a model whose inputs :math:`X` are in :math:`P` has its layer outputs changed by at most
+    :math:`\tfrac12 \sqrt\lambda \|\Delta W\|_F` in a step; see ``closing.theorem_bound`` for the paper's own bound.
+
+    A closed direction stays closed, and a layer that has seen inputs of full rank cannot learn any more. ``report``
+    says what share of directions is open. The ways out are ``inputs="mean"``, ``rank``, ``forgetting``, and
+    ``reopen_every`` or ``reopen``.
+
+    Covered are linear layers, convolutions with any stride, groups, dilation and padding, embeddings, recurrent layers
+    and cells, and the biases of all of these; ``memory_of`` lists what is not, such as norms.
+
+    Args:
+        regularisation: lambda (1 in the paper). Smaller closes more; 0 closes each seen direction entirely.
+        inputs: "all" closes every input (the paper); "mean" one column a call, the mean over samples and positions,
+            which is cheaper and closes far less (the paper's reference for the method does that).
+        rank: the most directions that a layer can close, or None for no limit.
+        max_width: the widest layer that keeps a whole matrix; its memory is width squared.
+        wide: wider layers are held at a limited "rank" of the same memory, or "refuse" them.
+        max_bytes: refuse a network whose projections take more.
+        forgetting: how much earlier inputs still count at each ``remember``; 1 keeps them for good.
+        reopen_every: open every direction at the start of every so many epochs, or None.
+        protect: shell patterns of the weight names that are guarded.
+
+    Raises:
+        ConfigError: for a value outside its range; from ``watch`` for a layer or a network that is too large.
+
+    Example:
+        >>> layer = nn.Linear(2, 1, bias=False)
+        >>> nn.init.zeros_(layer.weight)
+        Parameter containing:
+        tensor([[0., 0.]], requires_grad=True)
+        >>> guard, params = OrthogonalProjection(regularisation=0.0), dict(layer.named_parameters())
+        >>> with guard.watch(layer):
+        ...     layer(torch.tensor([[1.0, 0.0]])).sum().backward()
+        >>> guard.remember(params)
+        >>> layer.weight.grad = torch.tensor([[1.0, 1.0]])
+        >>> with guard.step(params, 1.0):
+        ...     torch.optim.SGD([layer.weight], lr=1.0).step()
+        >>> layer.weight.data.round(decimals=3) + 0.0  # only where the first model sees nothing
+        tensor([[ 0., -1.]])
+
+    Departures from the paper: the update is projected, and not the gradient, since momentum, weight decay and adaptive
+    step sizes would leak along closed directions otherwise. Biases are weights whose input is 1. Embeddings always
+    count all inputs, for which their projection is diagonal.
+
+    Reference: Niu, Wu, Zhang et al., Disturbance-immune Weight Sharing for Neural Architecture Search, 2020,
+    section 4.1.
+    """
+
+    def __init__(
+        self,
+        regularisation: float = 1.0,
+        *,
+        inputs: Literal["all", "mean"] = "all",
+        rank: int | None = None,
+        max_width: int = 4096,
+        wide: Literal["rank", "refuse"] = "rank",
+        max_bytes: int = 2**31,
+        forgetting: float = 1.0,
+        reopen_every: int | None = None,
+        protect: Sequence[str] = ("*",),
+    ) -> None:
+        if not 0.0 <= regularisation < float("inf"):
+            raise ConfigError(f"regularisation must be at least 0 and finite, but got {regularisation}.")
+        if inputs not in ("all", "mean"):
+            raise ConfigError(f"inputs must be 'all' or 'mean', but got {inputs!r}.")
+        if wide not in ("rank", "refuse"):
+            raise ConfigError(f"wide must be 'rank' or 'refuse', but got {wide!r}.")
+        if not 0.0 < forgetting <= 1.0:
+            raise ConfigError(f"forgetting must be above 0 and at most 1, but got {forgetting}.")
+        for name, value in {"rank": rank, "max_width": max_width, "reopen_every": reopen_every}.items():
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, but got {value}.")
+        self.regularisation = regularisation
+        self.inputs = inputs
+        self.rank = rank
+        self.max_width = max_width
+        self.wide: Literal["rank", "refuse"] = wide
+        self.max_bytes = max_bytes
+        self.forgetting = forgetting
+        self.reopen_every = reopen_every
+        self.protect = tuple(protect)
+        self._epoch = 0
+        self._group: Any | None = None
+        self._products: dict[str, Product] = {}
+        self._projectors: dict[str, Projector] = {}
+        self._before: Params = {}
+
+    def memory_of(self, module: nn.Module) -> ProjectionMemory:
+        """What the projections of a module will take: print it. Nothing is allocated."""
+        return estimate_memory(module, rank=self.rank, max_width=self.max_width, wide=self.wide, wanted=self._is_wanted)
+
+    def _is_wanted(self, product: Product) -> bool:
+        return matches(product.weight, self.protect)
+
+    @contextmanager
+    def watch(self, module: nn.Module) -> Iterator[None]:
+        """Gather the inputs of the layers that run inside the block, for the next ``remember``."""
+        layers = watched_layers(module, self._is_wanted)
+        products = {product.key: product for _, products in layers for product in products}
+        if products != self._products:
+            self._plan(module)
+            self._products = products
+        self._group = process_group_of(module)
+
+        def on_inputs(product: Product, columns: Tensor) -> None:
+            projector = self._projectors[product.key]
+            projector.move(columns.device)
+            projector.gather(columns)
+
+        with listening(module, layers, on_inputs, mean=self.inputs == "mean"):
+            yield
+
+    def _plan(self, module: nn.Module) -> None:
+        """Decide how each projection is held, and refuse what does not fit."""
+        memory = self.memory_of(module)
+        if memory.num_bytes > self.max_bytes:
+            widest = max(memory.layers, key=lambda layer: layer.num_bytes)
+            raise ConfigError(
+                f"projections may take at most {self.max_bytes} bytes, but these take {memory.num_bytes}, of which "
+                f"{widest.product.key} {widest.num_bytes}; raise max_bytes, or give rank or a smaller max_width."
+            )
+        logger.info("memory of the projections:\n%s", memory)
+        for layer in memory.layers:
+            key = layer.product.key
+            if key not in self._projectors:
+                self._projectors[key] = self._projector(layer.product.one_hot, layer.rank)
+            elif self._projectors[key].closed:
+                check_width(key, layer.product.width, self._projectors[key].shape[1])
+
+    def _projector(self, one_hot: bool, rank: int | None, **state: Tensor) -> Projector:
+        if one_hot:
+            return DiagonalProjector(self.regularisation, **state)
+        if rank is not None:
+            return RankProjector(self.regularisation, rank, mean=self.inputs == "mean", **state)
+        return MatrixProjector(self.regularisation, mean=self.inputs == "mean", **state)
+
+    def before_step(self, path: Params) -> None:
+        """Note where the guarded parameters on the path are."""
+        guarded = [name for key in self._closed_on(path) for name in names_of(key, path)]
+        current = {name: path[name] for name in guarded}
+        for name, param in current.items():
+            kept = self._before.get(name)
+            if kept is None or kept.shape != param.shape or kept.device != param.device or kept.dtype != param.dtype:
+                self._before[name] = torch.empty_like(param)
+        self._before = {name: self._before[name] for name in current}
+        if current:
+            torch._foreach_copy_(list(self._before.values()), list(current.values()))
+
+    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
+        """Replace the optimizer's update of each guarded parameter by its projection."""
+        if not self._before:
+            return
+        names = list(self._before)
+        starts = [s.to(torch.promote_types(s.dtype, torch.float32)) for s in self._before.values()]
+        ends = [path[name].to(start.dtype) for name, start in zip(names, starts, strict=True)]
+        updates = dict(zip(names, torch._foreach_sub(ends, starts), strict=True))
+        # One matrix product a layer: shapes differ, so that there is no list form of it. Rows come last, see below.
+        for key in sorted(self._closed_on(path), key=lambda key: isinstance(self._projectors[key], DiagonalProjector)):
+            self._project(key, updates)
+        torch._foreach_copy_([path[name] for name in names], torch._foreach_add(starts, list(updates.values())))
+
+    def _closed_on(self, path: Params) -> list[str]:
+        return [k for k, projector in self._projectors.items() if projector.closed and weight_of(k) in path]
+
+    def _project(self, key: str, updates: Params) -> None:
+        """Project the update of one product's weight and bias, in place in ``updates``."""
+        projector, weight = self._projectors[key], updates[weight_of(key)]
+        projector.move(weight.device)
+        if isinstance(projector, DiagonalProjector):
+            check_width(key, len(weight), projector.shape[1])
+            # A decoder that is tied to this embedding mixes its weight's rows with its bias, which are scaled alike.
+            for name in {n for k in self._projectors if weight_of(k) == weight_of(key) for n in names_of(k, updates)}:
+                updates[name] = projector.project(updates[name].mT if updates[name].dim() > 1 else updates[name])
+            updates[weight_of(key)] = updates[weight_of(key)].mT
+            return
+        updates.update(parted(key, projector.project(joined(key, *projector.shape, updates)), updates))
+
+    def consolidate(self, path: Params, fisher: Params | None) -> None:
+        """Close the directions of the inputs gathered since the last time."""
+        matrices = []
+        for projector in self._projectors.values():
+            if isinstance(projector, MatrixProjector):
+                matrices.append(projector)
+            else:
+                projector.close(self.forgetting, self._group)
+        close_matrices(matrices, self.forgetting, self._group)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Open every direction when it is time."""
+        if epoch != self._epoch and epoch > 0 and self.reopen_every is not None and epoch % self.reopen_every == 0:
+            self.reopen()
+        self._epoch = epoch
+
+    def reopen(self) -> None:
+        """Open every direction of every layer, and drop what was gathered."""
+        self._projectors, self._products, self._before = {}, {}, {}
+
+    def forget(self) -> None:
+        """The same as ``reopen``."""
+        self.reopen()
+
+    def open_shares(self) -> dict[str, float]:
+        """For each product the share of input directions still open: the mean eigenvalue of its projection."""
+        closed = {key: projector for key, projector in self._projectors.items() if projector.closed}
+        shares = {key: projector.open_directions() for key, projector in closed.items()}
+        return {key: total / count for key, (total, count) in shares.items()}
+
+    def report(self) -> dict[str, float]:
+        """The mean and the least share of open directions over the layers, and how many layers have closed any."""
+        shares = list(self.open_shares().values()) or [1.0]
+        closed = sum(projector.closed for projector in self._projectors.values())
+        return {
+            "open_share": sum(shares) / len(shares),
+            "least_open_share": min(shares),
+            "closed_layers": float(closed),
+        }
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The epoch, and ``PART/KEY`` for each part of each projection, gathered inputs among them."""
+        state = {"epoch": torch.tensor(self._epoch)}
+        for key, projector in self._projectors.items():
+            for part, tensor in projector.tensors().items():
+                state[f"{part}/{key}"] = tensor.contiguous().clone()
+            if isinstance(projector, RankProjector) and projector.tensors():
+                state[f"rank/{key}"] = torch.tensor(projector.rank)
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """The inverse of ``state_dict``."""
+        parts: dict[str, dict[str, Tensor]] = {}
+        known = {"matrix", "gram", "columns", "basis", "energy", "counts", "gathered", "rank"}
+        for name, tensor in state.items():
+            part, _, key = name.partition("/")
+            if part in known:
+                parts.setdefault(key, {})[part] = tensor.clone()
+            elif name != "epoch":
+                raise ConfigError(f"the state of a projection has keys such as matrix/WEIGHT, but got {name!r}.")
+        if "epoch" not in state:
+            raise ConfigError(f"the state of a projection has a key 'epoch', but got {sorted(state)[:3]}.")
+        self.reopen()
+        self._epoch = int(state["epoch"])
+        for key, tensors in parts.items():
+            rank = tensors.pop("rank", None)
+            one_hot = "counts" in tensors or "gathered" in tensors
+            self._projectors[key] = self._projector(one_hot, None if rank is None else int(rank), **tensors)

@@ -1,0 +1,108 @@
+"""What the projections of a network take, known before anything is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from ramet.errors import ConfigError
+from ramet.guards.layers import Product, products_of, uncovered
+from ramet.guards.names import unwrapped
+
+_BYTES = 4  # Projections are kept in float32.
+
+
+@dataclass(frozen=True)
+class LayerMemory:
+    """What one product's projection takes.
+
+    Attributes:
+        product: the product.
+        rank: the limit on its rank, or None for the whole matrix.
+        num_bytes: groups x width squared values for a whole matrix, groups x (width + 1) x rank for a limited rank,
+            and width for one-hot inputs.
+    """
+
+    product: Product
+    rank: int | None
+    num_bytes: int
+
+    @property
+    def kind(self) -> str:
+        """How the projection is held, in a few words."""
+        if self.product.one_hot:
+            return "diagonal"
+        return "whole" if self.rank is None else f"rank {self.rank}"
+
+
+@dataclass(frozen=True)
+class ProjectionMemory:
+    """What all projections of a network take, and which parameters have none; ``print`` shows it as a table."""
+
+    layers: tuple[LayerMemory, ...]
+    uncovered: tuple[str, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """The sum over the layers."""
+        return sum(layer.num_bytes for layer in self.layers)
+
+    def __str__(self) -> str:
+        lines = [f"{'projection':<40} {'groups':>6} {'width':>7}  {'held as':<10} {'KiB':>10}"]
+        for layer in self.layers:
+            groups, width = layer.product.groups, layer.product.width
+            size = layer.num_bytes / 1024
+            lines.append(f"{layer.product.key:<40} {groups:>6} {width:>7}  {layer.kind:<10} {size:>10.1f}")
+        lines.append(f"{'all':<40} {'':>6} {'':>7}  {'':<10} {self.num_bytes / 1024:>10.1f}")
+        if self.uncovered:
+            lines.append(f"without a projection: {', '.join(self.uncovered)}")
+        return "\n".join(lines)
+
+
+def estimate_memory(
+    module: nn.Module,
+    *,
+    rank: int | None,
+    max_width: int,
+    wide: Literal["rank", "refuse"],
+    wanted: Callable[[Product], bool],
+) -> ProjectionMemory:
+    """What the projections of a module will take.
+
+    Args:
+        module: any module.
+        rank: the limit on the rank of every projection, or None.
+        max_width: the widest layer whose whole matrix is kept.
+        wide: what happens to wider ones: "rank" limits theirs so that they take no more than the widest allowed
+            matrix, "refuse" raises.
+        wanted: which products are projected.
+
+    Raises:
+        ConfigError: for a layer wider than ``max_width`` where ``wide`` is "refuse".
+    """
+    root = unwrapped(module)
+    layers = []
+    for _, products in products_of(root):
+        for product in filter(wanted, products):
+            layers.append(_layer_memory(product, rank, max_width, wide))
+    return ProjectionMemory(tuple(layers), tuple(uncovered(root)))
+
+
+def _layer_memory(product: Product, rank: int | None, max_width: int, wide: str) -> LayerMemory:
+    width = product.width
+    if product.one_hot:
+        return LayerMemory(product, None, width * _BYTES)
+    limit = rank
+    if limit is None and width > max_width:
+        if wide == "refuse":
+            raise ConfigError(
+                f"a projected layer may be at most max_width={max_width} wide, but {product.key} is {width} wide; "
+                "raise max_width, give rank, or leave the layer out with protect."
+            )
+        limit = max(1, max_width**2 // width)
+    if limit is None or limit >= width:
+        return LayerMemory(product, None, product.groups * width**2 * _BYTES)
+    return LayerMemory(product, limit, product.groups * (width + 1) * limit * _BYTES)

@@ -1,0 +1,89 @@
+"""What the papers claim, and what we measured: kept in ``results/claims.json``, written by the commands alone."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ramet.errors import ConfigError, RunError
+from ramet.reports import Table
+from ramet.runs import describe_environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One claim of a paper, and whether it holds at the scale of the preset.
+
+    Args:
+        id: its name in the list of claims, for example D1.
+        claim: what the paper says, in a sentence.
+        paper: the paper's figure.
+        ours: our figure.
+        spread: how far ours varies, for example an interval or a deviation.
+        seeds: over how many seeds.
+        holds: whether it holds; none if it was not measured.
+        command: what was run.
+        note: the setting, and why it does not hold if it does not.
+    """
+
+    id: str
+    claim: str
+    paper: str
+    ours: str
+    spread: str
+    seeds: int
+    holds: bool | None
+    command: str
+    note: str
+
+
+def write_claims(results: Path, claims: list[Claim]) -> None:
+    """Keep the claims, each in place of the older entry of the same id; the environment stands beside them."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        with open(results / "claims.json", "a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            text = file.read()
+            known = {entry["id"]: entry for entry in json.loads(text)["claims"]} if text else {}
+            known |= {claim.id: asdict(claim) for claim in claims}
+            entries = [known[key] for key in sorted(known, key=_order)]
+            file.seek(0)
+            file.truncate()
+            json.dump({"environment": describe_environment(), "claims": entries}, file, indent=1)
+            file.write("\n")
+    except (OSError, ValueError, KeyError) as error:
+        raise RunError(f"{results / 'claims.json'} must be a readable and writable list of claims: {error}.") from error
+
+
+def read_claims(results: Path) -> list[dict[str, Any]]:
+    """What is known of the claims."""
+    path = results / "claims.json"
+    if not path.exists():
+        return []
+    try:
+        claims: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["claims"]
+        if not all({"id", "claim", "paper", "ours", "spread", "holds", "note"} <= set(entry) for entry in claims):
+            raise ValueError("an entry lacks a field")
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} must be a list of claims, but is damaged: {error}.") from None
+    return claims
+
+
+def claims_table(claims: list[dict[str, Any]]) -> str:
+    """The claims as text: a table, and a note under it for each."""
+    words = {True: "holds", False: "does not hold", None: "not measured"}
+    rows = [[c["id"], c["claim"], c["paper"], c["ours"], c["spread"], words[c["holds"]]] for c in claims]
+    table = Table(
+        ["id", "claim", "paper", "ours", "spread", "answer"], rows, title="The papers' claims, at small scale"
+    )
+    return table.to_text() + "".join(f"\n{c['id']}: {c['note']}" for c in claims if c["note"])
+
+
+def _order(key: str) -> tuple[str, int]:
+    return key.rstrip("0123456789"), int("".join(filter(str.isdigit, key)) or 0)

@@ -1,0 +1,148 @@
+"""Figures 4, 5, 8 and 9: where the variance comes from, and what a few mini-batches of fine-tuning repair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ramet.papers.claims import Claim
+from ramet.papers.deeper_insights.presets import PRESETS, Preset
+from ramet.papers.desk import Desk, Outcome
+from ramet.ranking.intervals import mean_interval
+from ramet.reports import Column, Table
+from ramet.reports.formats import percent
+from ramet.seeding import numpy_generator
+
+Json = dict[str, Any]
+
+
+def figure_4(desk: Desk, preset_name: str) -> Outcome:
+    """Fine-tuning each child from a supernet that is half or fully trained."""
+    preset = PRESETS[preset_name]
+    half = preset.job(
+        desk,
+        order="shuffled",
+        stop_epoch=preset.supernet_epochs // 2,
+        fine_tune_steps=preset.fine_tune_steps,
+        fine_tune_instances=preset.instances,
+        fine_tune_learning_rate=preset.settings.learning_rate_at(1, 2),  # what the schedule has there
+    )
+    results = {
+        "half": desk.diagnose(f"deeper-insights-{preset.name}/half-trained", half),
+        "full": _shuffled_run(desk, preset),
+    }
+    curves = {name: np.asarray(result["over_time"]["fine_tuned_per_instance"]) for name, result in results.items()}
+    points = results["full"]["over_time"]["fine_tuned_after"]  # curves have the shape [instances, points]
+    columns = ["mini-batches", "from half of the training", "from all of it"]
+    rows = [[p, float(curves["half"][:, i].mean()), float(curves["full"][:, i].mean())] for i, p in enumerate(points)]
+    table = Table(columns, rows, title="Figure 4: GT-Tau after fine-tuning each child alone")
+    within = [i for i, point in enumerate(points) if 0 < point <= 10]
+    best = max(within, key=lambda i: curves["full"][:, i].mean())
+    rise = curves["full"][:, best] - curves["full"][:, 0]
+    interval = mean_interval(rise, generator=numpy_generator(desk.seed, "figure-4"))
+    rise_from_half = curves["half"][:, best] - curves["half"][:, 0]
+    claim = Claim(
+        id="D5",
+        claim="A few mini-batches of fine-tuning repair the ranking.",
+        paper="0.5 to 0.8 in 5 to 10 mini-batches",
+        ours=f"{curves['full'][:, 0].mean():.2f} to {curves['full'][:, best].mean():.2f} in {points[best]}",
+        spread=f"rise {interval.text()}; from half of the training {rise_from_half.mean():+.2f}",
+        seeds=preset.instances,
+        holds=bool((interval.value or 0) >= 0.1),
+        command=f"ramet reproduce deeper-insights/figure-4 --preset {preset.name}",
+        note=preset.note,
+    )
+    return Outcome("Deeper insights, Figure 4", [table], [claim]).kept(desk.results)
+
+
+def figure_5(desk: Desk, preset_name: str) -> Outcome:
+    """Every child's accuracy after each of the last mini-batches: the one just trained is (nearly) the best."""
+    preset = PRESETS[preset_name]
+    rows, shares = [], {}
+    for order in ("cyclic", "shuffled"):
+        result = _shuffled_run(desk, preset) if order == "shuffled" else _cyclic_run(desk, preset)
+        trained, effect = result["trained_is_best"], result["disturbance"]
+        taus = np.asarray(result["over_time"]["steps"])
+        shares[order] = trained["share_in_best_quarter"]
+        rows.append(
+            [
+                order,
+                shares[order],
+                trained["share_best"],
+                trained["median_rank"],
+                100 * effect["own"],
+                100 * effect["others"],
+                float(taus.min()),
+                float(taus.max()),
+            ]
+        )
+    columns: list[Column | str] = [
+        "order",
+        Column("in the best quarter", percent),
+        Column("the best", percent),
+        "median rank",
+    ]
+    columns += ["own change, points", "others' change, points", "GT-Tau lowest", "GT-Tau highest"]
+    table = Table(
+        columns, rows, title=f"Figure 5: the child just trained, over the last {preset.figure_steps} mini-batches"
+    )
+    claim = Claim(
+        id="D6",
+        claim="Training a child makes it (nearly) the best.",
+        paper="in most mini-batches (Figure 5)",
+        ours=f"in the best quarter in {shares['shuffled']:.0%} of steps (shuffled), {shares['cyclic']:.0%} (cyclic)",
+        spread=f"median rank {rows[1][3]:.0f} (shuffled), {rows[0][3]:.0f} (cyclic) of 64",
+        seeds=preset.instances,
+        holds=min(shares.values()) > 0.5,
+        command=f"ramet reproduce deeper-insights/figure-5 --preset {preset.name}",
+        note=f"{preset.note} Chance is 25 %.",
+    )
+    return Outcome("Deeper insights, Figure 5", [table], [claim]).kept(desk.results)
+
+
+def figure_8(desk: Desk, preset_name: str) -> Outcome:
+    """The momentum of batch norm and of SGD (Figures 8 and 9): what each does to the stability of the ranking."""
+    preset = PRESETS[preset_name]
+    result = _shuffled_run(desk, preset)
+    base = result["over_time"]
+    rows: list[list[Any]] = [
+        ["as in the paper", result["accuracy"]["mean"], base["mean_over_steps"], base["deviation_over_steps"]]
+    ]
+    for row in result["variations"]:
+        rows.append([row["variation"], row["accuracy"], row["mean_over_steps"], row["deviation_over_steps"]])
+    columns: list[Column | str] = ["setting", Column("accuracy", percent), "GT-Tau", "its deviation over mini-batches"]
+    table = Table(columns, rows, title="Figures 8 and 9: momentum of SGD and of batch norm")
+    without = result["variations"][0]
+    claim = Claim(
+        id="D9",
+        claim="Batch-norm and SGD momentum change the stability; without SGD momentum it is less stable.",
+        paper="GT-Tau between -0.1 and 0.5 without momentum (Figures 8, 9)",
+        ours=f"deviation of GT-Tau {without['deviation_over_steps']:.3f} without momentum, "
+        f"{base['deviation_over_steps']:.3f} with it",
+        spread="; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows),
+        seeds=preset.instances,
+        holds=bool(without["deviation_over_steps"] > base["deviation_over_steps"]),
+        command=f"ramet reproduce deeper-insights/figure-8 --preset {preset.name}",
+        note=preset.note,
+    )
+    return Outcome("Deeper insights, Figures 8 and 9", [table], [claim]).kept(desk.results)
+
+
+def _shuffled_run(desk: Desk, preset: Preset) -> Json:
+    """The run that Figures 4, 5, 8 and 9 look at: the last mini-batches, fine-tuning, and other momenta."""
+    job = preset.job(
+        desk,
+        order="shuffled",
+        last_steps=preset.figure_steps,
+        step_samples=preset.figure_samples,
+        fine_tune_steps=preset.fine_tune_steps,
+        fine_tune_instances=preset.instances,
+        also=preset.variations,
+    )
+    return desk.diagnose(f"deeper-insights-{preset.name}/shuffled", job)
+
+
+def _cyclic_run(desk: Desk, preset: Preset) -> Json:
+    job = preset.job(desk, order="cyclic", last_steps=preset.figure_steps, step_samples=preset.figure_samples)
+    return desk.diagnose(f"deeper-insights-{preset.name}/cyclic", job)

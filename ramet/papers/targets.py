@@ -1,0 +1,34 @@
+"""Every table and figure that can be reproduced, by the name that the command line gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ramet.papers import deeper_insights as deeper
+from ramet.papers.desk import Desk, Outcome
+
+
+@dataclass(frozen=True)
+class Target:
+    """One table or figure: what it shows, and the function that reproduces it under a preset."""
+
+    summary: str
+    run: Callable[[Desk, str], Outcome]
+
+
+TARGETS: Mapping[str, Target] = {
+    "deeper-insights/table-1": Target("stability of shared rankings (S-Tau); claim D1", deeper.table_1),
+    "deeper-insights/table-2": Target("shared rankings against the truth; claims D2, D3", deeper.table_2),
+    "deeper-insights/table-3a": Target("group sharing; claim D7", deeper.table_3a),
+    "deeper-insights/table-3b": Target("prefix sharing, trained long", deeper.table_3b),
+    "deeper-insights/table-4": Target("prefix sharing, trained long and short; claim D8", deeper.table_4),
+    "deeper-insights/figure-3": Target("distribution of each child's rank, pruning; claim D4", deeper.figure_3),
+    "deeper-insights/figure-4": Target("fine-tuning from a snapshot; claim D5", deeper.figure_4),
+    "deeper-insights/figure-5": Target("the child just trained; claim D6", deeper.figure_5),
+    "deeper-insights/figure-6": Target("one random group", deeper.figure_6),
+    "deeper-insights/figure-8": Target("momentum of batch norm and SGD (Figures 8, 9); claim D9", deeper.figure_8),
+    "deeper-insights/nasbench201": Target(
+        "a second setting: NAS-Bench-201, its table as the truth", deeper.nasbench201
+    ),
+}

@@ -1,0 +1,63 @@
+"""A rehearsal: what cannot work is refused before anything is trained or written."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from ramet.errors import DataError, RametError
+from ramet.ranking.bench import Bench
+from ramet.ranking.diagnosis import child_costs
+from ramet.ranking.instance import build_network
+from ramet.ranking.plan import Plan
+from ramet.ranking.truth import read_table
+from ramet.sharing import Sharing
+from ramet.spaces import Space
+
+
+def rehearse(bench: Bench, plan: Plan) -> None:
+    """Try on two samples what the diagnosis will do for hours.
+
+    Raises:
+        ConfigError: the plan does not fit the space or the settings.
+        DataError: the table of the truth cannot serve, or a child does not run on the data.
+    """
+    plan.check(bench.space, bench.settings)
+    if plan.table is not None:
+        read_table(plan.table, bench.space, plan.scored(bench.space))
+    indices = children_of_every_option(bench.space)
+    try:
+        _train_once(bench, indices, Sharing.parse(plan.sharing).num_shared_cells)
+        child_costs(bench, indices)
+    except RametError:
+        raise
+    except Exception as error:  # the user's own modules may raise anything
+        first_line = (str(error).splitlines() or [""])[0]
+        raise DataError(
+            f"every child of the space must train on the data, but one does not: {type(error).__name__}: {first_line}"
+        ) from error
+
+
+def children_of_every_option(space: Space) -> list[int]:
+    """A few children that have every option of every decision among them.
+
+    >>> from ramet.spaces import Cells64
+    >>> [Cells64().name(Cells64()[index]) for index in children_of_every_option(Cells64())]
+    ['111', '222', '333', '444']
+    """
+    archs = [tuple(min(option, n - 1) for n in space.num_options) for option in range(max(space.num_options))]
+    return [space.index(arch) for arch in archs]
+
+
+def _train_once(bench: Bench, indices: list[int], num_shared_cells: int | None) -> None:
+    """Take the gradient of each child on two samples."""
+    network = build_network(bench, 0, indices, num_shared_cells)
+    x, y = bench.data.train.x[:2], bench.data.train.y[:2]
+    for index in indices:
+        logits = network(x, bench.space[index])
+        if tuple(logits.shape) != (2, bench.data.num_classes):
+            raise DataError(
+                f"a child must give a logit for each of the {bench.data.num_classes} classes, "
+                f"but {bench.space.name(bench.space[index])} gives the shape {tuple(logits.shape)} for two samples."
+            )
+        torch.autograd.backward(cross_entropy(logits, y))

@@ -1,0 +1,25 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def find_program() -> Callable[[str], str]:
+    """Finds a program from outside Python; where it is missing the test skips, or fails if RAMET_REQUIRE_PROGRAMS=1."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            reason = f"the program {name} is not installed"
+            if os.environ.get("RAMET_REQUIRE_PROGRAMS") == "1":
+                pytest.fail(f"{reason}, and RAMET_REQUIRE_PROGRAMS=1 demands it")
+            pytest.skip(reason)
+        return path
+
+    return find

@@ -1,0 +1,171 @@
+"""The projection's arithmetic against its slow twins, Eqs. 7 and 8, and the bounds on what an update can disturb."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ramet.guards.closing import (
+    close_directions,
+    close_one_by_one,
+    closed_form,
+    columns_of,
+    gram_of,
+    reopen_gradually,
+    theorem_bound,
+    tight_bound,
+)
+
+BOUNDED = settings(max_examples=60, deadline=None, derandomize=True)
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+shapes = st.tuples(st.integers(1, 24), st.integers(1, 60))
+lambdas = st.floats(1e-2, 100.0)
+
+
+def draw(seed, *shape, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def relative_error(a, b):
+    return float((a.double() - b.double()).norm() / b.double().norm())
+
+
+@BOUNDED
+@given(shape=shapes, lam=lambdas, seed=st.integers(0, 2**31), dtype=st.sampled_from([torch.float32, torch.float64]))
+def test_block_equals_closed_form_and_one_by_one(shape, lam, seed, dtype):
+    width, n = shape
+    x = draw(seed, width, n, dtype=dtype)
+    block = close_directions(torch.eye(width, dtype=dtype), x, lam)
+    assert block.dtype == dtype
+    assert relative_error(block, closed_form(x.double(), lam)) < TOLERANCE[dtype]
+    single = close_one_by_one(torch.eye(width, dtype=torch.float64), x.double(), lam)
+    assert relative_error(block, single) < TOLERANCE[dtype]
+
+
+@BOUNDED
+@given(
+    width=st.integers(1, 16),
+    sizes=st.lists(st.integers(1, 20), min_size=2, max_size=6),
+    lam=lambdas,
+    seed=st.integers(0, 2**31),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_blocks_in_turn_equal_the_closed_form_of_all(width, sizes, lam, seed, dtype):
+    x = draw(seed, width, sum(sizes), dtype=dtype)
+    projection = torch.eye(width, dtype=dtype)
+    for block in x.split(sizes, dim=-1):
+        projection = close_directions(projection, block, lam)
+    assert relative_error(projection, closed_form(x.double(), lam)) < TOLERANCE[dtype]
+
+
+@BOUNDED
+@given(width=st.integers(2, 12), rank=st.integers(1, 3), lam=lambdas, seed=st.integers(0, 2**31))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_inputs_of_low_rank_and_uneven_size(dtype, width, rank, lam, seed):
+    """More columns than the width, but of few directions, and some of them a million times smaller than others."""
+    x = (
+        draw(seed, width, rank)
+        @ draw(seed + 1, rank, 3 * width)
+        * 10.0 ** torch.arange(-5, 1).repeat(width)[: 3 * width]
+    )
+    x = x.to(dtype)
+    projection = torch.eye(width, dtype=dtype)
+    for _ in range(3):
+        projection = close_directions(projection, x, lam)
+    expected = closed_form(torch.cat([x, x, x], dim=1).double(), lam)
+    assert relative_error(projection, expected) < TOLERANCE[dtype]
+
+
+def test_hand_worked_example():
+    # P = I - x x' / (1 + x'x) with x = (1, 2): x'x = 5.
+    x = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+    expected = torch.tensor([[5 / 6, -2 / 6], [-2 / 6, 2 / 6]], dtype=torch.float64)
+    torch.testing.assert_close(close_directions(torch.eye(2, dtype=torch.float64), x, 1.0), expected)
+    torch.testing.assert_close(closed_form(x, 1.0), expected)
+
+
+def test_batches_of_groups_are_independent():
+    x = draw(0, 3, 5, 4)
+    together = close_directions(torch.eye(5, dtype=torch.float64).expand(3, 5, 5), x, 0.5)
+    for group in range(3):
+        torch.testing.assert_close(together[group], closed_form(x[group], 0.5))
+
+
+@BOUNDED
+@given(shape=shapes, lam=st.floats(0.0, 10.0), seed=st.integers(0, 2**31), outputs=st.integers(1, 8))
+def test_theorem_4_1_and_the_tight_bound_hold(shape, lam, seed, outputs):
+    width, n = shape
+    x, update = draw(seed, width, n), draw(seed + 1, outputs, width)
+    projection = close_directions(torch.eye(width, dtype=torch.float64), x, lam)
+    change = float((update @ projection @ x).norm())
+    slack = 1e-9 * float(update.norm() * x.norm())
+    assert change <= float(theorem_bound(x, update, lam)) + slack or n < width
+    assert change <= float(tight_bound(update, lam)) + slack
+
+
+def test_the_bounds_are_not_slack_without_end():
+    # With one input of length sqrt(lambda) the tight bound is reached, so that it cannot be lowered.
+    x = torch.tensor([[2.0], [0.0]], dtype=torch.float64)
+    update = torch.tensor([[3.0, 0.0]], dtype=torch.float64)
+    change = (update @ close_directions(torch.eye(2, dtype=torch.float64), x, 4.0) @ x).norm()
+    torch.testing.assert_close(change, tight_bound(update, 4.0))
+
+
+@BOUNDED
+@given(shape=shapes, seed=st.integers(0, 2**31), lam=st.floats(0.0, 10.0), dtype=st.sampled_from(list(TOLERANCE)))
+def test_projection_is_symmetric_and_between_zero_and_one(shape, seed, lam, dtype):
+    width, n = shape
+    projection = close_directions(torch.eye(width, dtype=dtype), draw(seed, width, n, dtype=dtype), lam)
+    torch.testing.assert_close(projection, projection.mT)
+    eigenvalues = torch.linalg.eigvalsh(projection.double())
+    assert eigenvalues.min() > -1e-6 and eigenvalues.max() < 1 + 1e-6
+
+
+@BOUNDED
+@given(width=st.integers(2, 16), rank=st.integers(1, 8), n=st.integers(1, 40), seed=st.integers(0, 2**31))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lambda_zero_closes_the_span_and_nothing_else(dtype, width, rank, n, seed):
+    basis = draw(seed, width, rank, dtype=dtype)
+    x = basis @ draw(seed + 1, rank, n, dtype=dtype)  # many columns, with duplicates of a few directions
+    projection = close_directions(torch.eye(width, dtype=dtype), torch.cat([x, x], dim=1), 0.0)
+    spanned = int(torch.linalg.matrix_rank(x.double(), rtol=1e-5))
+    assert abs(float(projection.diagonal().sum()) - (width - spanned)) < 0.05
+    assert float((projection @ x).norm()) <= 1e-3 * float(x.norm())
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-20, 1.0, 1e20])
+@pytest.mark.parametrize("scale", [0.0, 1e-38, 1e-20, 1.0, 1e18, 1e38])
+@pytest.mark.parametrize("n", [1, 3, 12])
+def test_never_nan(lam, scale, n):
+    x = torch.cat([draw(0, 6, n, dtype=torch.float32)] * 2, dim=1) * scale
+    x[:, 0] = 0
+    projection = torch.eye(6)
+    for _ in range(3):
+        projection = close_directions(projection, x, lam)
+    assert torch.isfinite(projection).all()
+    assert float(projection.diagonal().sum()) <= 6 + 1e-4
+
+
+def test_columns_that_overflowed_teach_nothing():
+    x = draw(0, 4, 3, dtype=torch.float32)
+    spoilt = torch.cat([x, torch.tensor([[float("inf")], [0], [float("nan")], [1]])], dim=1)
+    torch.testing.assert_close(close_directions(torch.eye(4), spoilt, 1.0), close_directions(torch.eye(4), x, 1.0))
+
+
+@BOUNDED
+@given(shape=shapes, seed=st.integers(0, 2**31), lam=st.floats(0.0, 10.0))
+def test_columns_of_gram(shape, seed, lam):
+    gram = gram_of(draw(seed, *shape))
+    columns = columns_of(gram, lam)
+    assert columns.shape == gram.shape
+    assert relative_error(gram_of(columns), gram) < 1e-10
+
+
+@BOUNDED
+@given(shape=shapes, seed=st.integers(0, 2**31), lam=lambdas, keep=st.floats(0.01, 1.0))
+def test_forgetting_equals_weaker_inputs(shape, seed, lam, keep):
+    x = draw(seed, *shape)
+    forgotten = reopen_gradually(closed_form(x, lam), keep)
+    assert relative_error(forgotten, closed_form(x * keep**0.5, lam)) < 1e-8

@@ -1,0 +1,181 @@
+"""The Kronecker-factored interaction term against the dense Fisher information, where the form is exact."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from ramet.errors import ConfigError
+from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
+from ramet.guards.kronecker_factors import eigenbasis, interaction_gradient, proximal_interaction
+from ramet.params import named_params
+
+
+def draw(seed, *shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def remembered(layer, x, output_gradients, **options):
+    """A guard after one backward pass in which each sample's own output gradient is the given one."""
+    guard = KroneckerPlasticity(**options)
+    layer.zero_grad()
+    with guard.watch(layer):
+        ((layer(x) * output_gradients).sum() / len(x)).backward()
+    guard.remember(named_params(layer))
+    return guard
+
+
+def dense_fisher(layer, x, output_gradients):
+    """The mean over samples of the outer products of their whole gradients, weights first and then biases."""
+    total = 0
+    for sample, gradient in zip(x, output_gradients, strict=True):
+        layer.zero_grad()
+        (layer(sample[None]) * gradient).sum().backward()
+        flat = torch.cat([param.grad.reshape(-1) for param in layer.parameters()])
+        total = total + flat[:, None] * flat[None, :] / len(x)
+    return total
+
+
+def moved(layer, seed):
+    changes = {name: draw(seed, *param.shape) for name, param in layer.named_parameters()}
+    return changes, {name: param.detach() + changes[name] for name, param in layer.named_parameters()}
+
+
+def every_pair(inputs, gradients):
+    """Each input with each output gradient: they are independent, and A (x) G is the Fisher information exactly."""
+    pairs = list(itertools.product(inputs, gradients))
+    return torch.stack([a for a, _ in pairs]), torch.stack([g for _, g in pairs])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_equals_the_dense_fisher(bias):
+    layer = nn.Linear(3, 2, bias=bias).double()
+    x, gradients = every_pair(draw(0, 4, 3), draw(1, 5, 2))
+    guard = remembered(layer, x, gradients)
+    changes, params = moved(layer, 7)
+    v = torch.cat([change.reshape(-1) for change in changes.values()])
+    torch.testing.assert_close(guard.penalty(params), v @ dense_fisher(layer, x, gradients) @ v)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolution_with_one_position_equals_the_dense_fisher(groups):
+    layer = nn.Conv2d(4, 2, 3, groups=groups, bias=False).double()
+    x, gradients = every_pair(draw(0, 3, 4, 3, 3), draw(1, 4, 2, 1, 1))
+    guard = remembered(layer, x, gradients)
+    changes, params = moved(layer, 7)
+    fisher = dense_fisher(layer, x, gradients)
+    if groups == 2:  # groups are taken as independent: the block between them is left out
+        fisher[:18, 18:] = 0
+        fisher[18:, :18] = 0
+    v = changes["weight"].reshape(-1)
+    torch.testing.assert_close(guard.penalty(params), v @ fisher @ v)
+
+
+def test_convolution_sums_inputs_over_positions_and_averages_gradients():
+    """One sample whose patches are all alike and whose gradients are all alike: T positions give T^2 a a' (x) g g'."""
+    layer = nn.Conv1d(1, 2, 2, bias=False).double()
+    x, gradient = torch.full((1, 1, 5), 2.0).double(), torch.tensor([[[1.0], [3.0]]]).double().expand(1, 2, 4)
+    guard = remembered(layer, x, gradient)
+    # Gradient of the weights: 4 positions * g a'. Squared norm in the direction v: (4 * sum(g v a))^2, while the
+    # factored form has A = 4 a a' and G = g g', that is 4 (sum g v a)^2: it takes positions as independent.
+    params = {"weight": layer.weight.detach() + 1.0}
+    torch.testing.assert_close(guard.penalty(params), torch.tensor(4 * (4.0 * 4.0) ** 2).double())
+
+
+def test_explicit_gradient_is_autograds():
+    layer = nn.Linear(3, 2).double()
+    guard = remembered(layer, draw(0, 6, 3), draw(1, 6, 2), strength=8.0, form="explicit")
+    with torch.no_grad():
+        for seed, param in enumerate(layer.parameters()):
+            param += draw(seed, *param.shape)
+    layer.zero_grad()
+    (8.0 / 2 * guard.penalty(named_params(layer))).backward()
+    expected = {name: param.grad.clone() for name, param in layer.named_parameters()}
+    for param in layer.parameters():
+        param.grad = torch.zeros_like(param)
+    with guard.step(named_params(layer), 1.0):
+        found = {name: param.grad.clone() for name, param in layer.named_parameters()}
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name])
+
+
+def test_proximal_step_solves_its_equation_at_any_strength():
+    inputs, outputs, start = draw(0, 1, 4, 6), draw(1, 1, 3, 5), draw(2, 1, 3, 4)
+    inputs, outputs = inputs @ inputs.mT, outputs @ outputs.mT
+    for strength in (0.0, 1e-3, 1.0, 1e6):
+        v = proximal_interaction(start, eigenbasis(inputs, outputs), strength)
+        torch.testing.assert_close(v + strength * interaction_gradient(v, inputs, outputs), start)
+
+
+def test_implicit_step_by_hand():
+    """One weight: A = 4, G = 9, alpha 0.5 and step size 0.1 pull a change of 1 back to 1 / (1 + 1.8)."""
+    layer = nn.Linear(1, 1, bias=False).double()
+    guard = remembered(layer, torch.tensor([[2.0]]).double(), torch.tensor([[3.0]]).double(), strength=0.5)
+    anchor = layer.weight.detach().clone()
+    layer.weight.grad = torch.full_like(layer.weight, -1.0)
+    with guard.step(named_params(layer), 0.1):
+        torch.optim.SGD(layer.parameters(), lr=1.0).step()
+    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1 / 2.8]]).double())
+
+
+def test_several_models_are_their_mean_times_their_number():
+    layer = nn.Linear(3, 2, bias=False).double()
+    guard = KroneckerPlasticity()
+    factors = []
+    for seed in (0, 10):
+        x, g = draw(seed, 4, 3), draw(seed + 1, 4, 2)
+        layer.zero_grad()
+        with guard.watch(layer):
+            ((layer(x) * g).sum() / 4).backward()
+        guard.remember(named_params(layer))
+        factors.append((x.mT @ x / 4, g.mT @ g / 4))
+    a, g = (sum(parts) / 2 for parts in zip(*factors, strict=True))
+    v = draw(5, 2, 3)
+    expected = 2 * torch.trace(v.mT @ g @ v @ a)
+    torch.testing.assert_close(guard.penalty({"weight": layer.weight.detach() + v}), expected)
+
+
+def test_it_knows_free_directions_that_the_diagonal_does_not():
+    """Inputs whose two features are always equal: moving weights in opposite ways is free; only this guard sees it."""
+    layer = nn.Linear(2, 2, bias=False).double()
+    x = draw(0, 20, 1).expand(20, 2)
+    y = torch.randint(2, (20,), generator=torch.Generator().manual_seed(1))
+    ends = {}
+    for name, guard in {"kronecker": KroneckerPlasticity(1e4), "diagonal": WeightPlasticity(1e4)}.items():
+        trained = nn.Linear(2, 2, bias=False).double()
+        trained.load_state_dict(layer.state_dict())
+        params = named_params(trained)
+        with guard.watch(trained):
+            cross_entropy(trained(x), y).backward()
+        guard.remember(params, diagonal_fisher(trained.eval(), cross_entropy, x, y))
+        before = trained(x).detach()
+        trained.weight.grad = torch.tensor([[1.0, -1.0], [0.0, 0.0]]).double()
+        with guard.step(params, 1.0):
+            torch.optim.SGD(params.values(), lr=1.0).step()
+        ends[name] = float((trained.weight - layer.weight).norm().detach())
+        assert (trained(x).detach() - before).norm() < 1e-2
+    assert ends["kronecker"] > 1.4 > 0.1 > ends["diagonal"]
+
+
+def test_wide_layers_and_bad_values_are_refused():
+    too_wide = pytest.raises(ConfigError, match=r"max_width=4 wide, but weight.bias is 6 wide")
+    with too_wide, KroneckerPlasticity(max_width=4).watch(nn.Linear(5, 2)):
+        pass
+    with pytest.raises(ConfigError, match="but got"):
+        KroneckerPlasticity(-1.0)
+    with pytest.raises(ConfigError, match="but got"):
+        KroneckerPlasticity(max_width=0)
+
+
+def test_a_forward_pass_without_gradients_teaches_nothing():
+    layer, guard = nn.Linear(3, 2), KroneckerPlasticity()
+    with guard.watch(layer), torch.no_grad():
+        layer(torch.randn(2, 3))
+    with guard.watch(layer):
+        layer(torch.randn(2, 3))
+    guard.remember(named_params(layer))
+    assert guard.report()["guarded_values"] == 0

@@ -1,0 +1,537 @@
+"""Orthogonal projection on every kind of layer: seen inputs do not notice an update, whatever the optimizer."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from ramet.errors import ConfigError
+from ramet.guards import NoGuard, OrthogonalProjection, WeightPlasticity, chain
+from ramet.guards.closing import closed_form, theorem_bound, tight_bound
+from ramet.guards.layers import input_columns, products_of
+from ramet.params import named_params
+from ramet.testing.guards import make_network, make_optimizer, train
+
+BOUNDED = settings(max_examples=40, deadline=None, derandomize=True)
+double = partial(torch.randn, dtype=torch.float64)
+
+
+def seeded(make, *args, seed=0, **kwargs):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make(*args, **kwargs)
+
+
+def remembered(layer, *inputs, **options):
+    """A guard that has seen a layer's call, and the projection's columns of that call by key."""
+    guard = OrthogonalProjection(**options)
+    with guard.watch(layer):
+        layer(*inputs)
+    guard.remember(named_params(layer))
+    return guard
+
+
+def columns_by_key(layer, *inputs):
+    found = {}
+    for part, products in products_of(layer):
+        found.update(input_columns(part, inputs, {}, products, mean=False))
+    return found
+
+
+def guarded_update(guard, layer, seed=1):
+    """Give every parameter a random update through the guard; returns the raw and the projected updates."""
+    params = named_params(layer)
+    before = {name: param.detach().clone() for name, param in params.items()}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for param in params.values():
+            param.grad = torch.randn_like(param)
+    with guard.step(params, 1.0):
+        torch.optim.SGD(params.values(), lr=1.0).step()
+    return {n: -p.grad for n, p in params.items()}, {n: p.detach() - before[n] for n, p in params.items()}
+
+
+def conv(kind, *args, **options):
+    return lambda: kind(*args, **options).double()
+
+
+CONVOLUTIONS = {
+    "1d": (conv(nn.Conv1d, 3, 4, 3, stride=2, padding=1), (2, 3, 9)),
+    "plain": (conv(nn.Conv2d, 2, 5, 3), (2, 2, 5, 6)),
+    "no-bias": (conv(nn.Conv2d, 2, 5, (3, 2), bias=False), (2, 2, 5, 6)),
+    "stride": (conv(nn.Conv2d, 2, 4, 3, stride=(2, 1), padding=(1, 2)), (2, 2, 6, 5)),
+    "dilation": (conv(nn.Conv2d, 2, 4, 3, dilation=(1, 2), padding=2), (2, 2, 6, 7)),
+    "groups": (conv(nn.Conv2d, 4, 6, 3, groups=2, padding=1), (2, 4, 4, 4)),
+    "depthwise": (conv(nn.Conv2d, 3, 3, 5, groups=3, padding=2, bias=False), (2, 3, 6, 6)),
+    "multiplier": (conv(nn.Conv2d, 3, 6, 3, groups=3, dilation=2, padding=2), (2, 3, 6, 6)),
+    "same": (conv(nn.Conv2d, 2, 3, (3, 4), padding="same", dilation=(1, 2)), (2, 2, 5, 8)),
+    "valid": (conv(nn.Conv2d, 2, 3, 2, padding="valid"), (2, 2, 5, 5)),
+    "reflect": (conv(nn.Conv2d, 2, 3, 3, padding=(1, 2), padding_mode="reflect"), (2, 2, 5, 6)),
+    "circular": (conv(nn.Conv2d, 2, 3, 3, padding=(2, 1), padding_mode="circular"), (2, 2, 5, 6)),
+    "replicate-same": (conv(nn.Conv2d, 2, 3, 3, padding="same", padding_mode="replicate"), (2, 2, 5, 6)),
+    "3d": (conv(nn.Conv3d, 2, 4, (2, 3, 2), stride=(1, 2, 1), dilation=(2, 1, 1), padding=(1, 1, 0)), (2, 2, 5, 6, 4)),
+    "unbatched": (conv(nn.Conv2d, 2, 3, 3), (2, 6, 6)),
+}
+LINEARS = {
+    "linear": (lambda: nn.Linear(5, 4).double(), (3, 5)),
+    "linear-no-bias": (lambda: nn.Linear(5, 4, bias=False).double(), (3, 5)),
+    "linear-sequence": (lambda: nn.Linear(5, 4).double(), (2, 3, 5)),
+    "linear-single": (lambda: nn.Linear(5, 4).double(), (5,)),
+}
+
+
+@pytest.mark.parametrize("name", [*CONVOLUTIONS, *LINEARS])
+def test_columns_reproduce_the_layer(name):
+    """Weight times columns is what the layer computes: so the columns are what it sees, in the weight's own order."""
+    make, shape = {**CONVOLUTIONS, **LINEARS}[name]
+    layer, x = seeded(make), seeded(double, shape)
+    (columns,) = columns_by_key(layer, x).values()
+    groups = columns.shape[0]
+    weight = layer.weight.detach().reshape(groups, layer.weight.shape[0] // groups, -1)
+    if layer.bias is not None:
+        weight = torch.cat([weight, layer.bias.detach().reshape(groups, -1, 1)], dim=-1)
+    product = (weight @ columns).reshape(layer.weight.shape[0], -1)  # [outputs, samples * positions]
+    output = layer(x).detach()
+    if isinstance(layer, nn.Linear):
+        expected = output.reshape(-1, output.shape[-1]).mT
+    else:
+        output = output if output.dim() == len(layer.kernel_size) + 2 else output[None]
+        expected = output.transpose(0, 1).reshape(output.shape[1], -1)
+    torch.testing.assert_close(product, expected)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize("name", [*CONVOLUTIONS, *LINEARS])
+def test_outputs_on_seen_inputs_change_by_at_most_the_bounds(name, lam):
+    make, shape = {**CONVOLUTIONS, **LINEARS}[name]
+    layer, x = seeded(make), seeded(double, shape)
+    guard = remembered(layer, x, regularisation=lam)
+    before = layer(x).detach()
+    raw, moved = guarded_update(guard, layer)
+    change = float((layer(x).detach() - before).norm())
+    whole = torch.cat([update.reshape(-1) for update in raw.values()])
+    assert change <= float(tight_bound(whole, lam)) + 1e-6
+    (columns,) = columns_by_key(layer, x).values()
+    if columns.shape[0] == 1 and columns.shape[2] >= columns.shape[1]:
+        assert change <= float(theorem_bound(columns[0], whole, lam)) + 1e-6
+    if guard.report()["open_share"] > 0.05:  # and what is open still learns
+        assert sum(float(update.norm()) for update in moved.values()) > 0.01
+
+
+@pytest.mark.parametrize("name", ["groups", "same", "3d"])
+def test_the_projection_is_the_closed_form_of_the_columns(name):
+    make, shape = CONVOLUTIONS[name]
+    layer, x = seeded(make), seeded(double, shape)
+    guard = remembered(layer, x, regularisation=0.7)
+    (columns,) = columns_by_key(layer, x).values()
+    for group, matrix in enumerate(guard.state_dict()["matrix/weight+bias"]):
+        torch.testing.assert_close(matrix, closed_form(columns[group], 0.7))
+
+
+@pytest.mark.parametrize("name", [*CONVOLUTIONS, *LINEARS])
+def test_mean_inputs_are_the_mean_of_the_columns(name):
+    make, shape = {**CONVOLUTIONS, **LINEARS}[name]
+    layer, x = seeded(make), seeded(double, shape)
+    guard = remembered(layer, x, inputs="mean", regularisation=0.5)
+    (columns,) = columns_by_key(layer, x).values()
+    (matrices,) = (tensor for name, tensor in guard.state_dict().items() if name.startswith("matrix/"))
+    for group, matrix in enumerate(matrices):
+        torch.testing.assert_close(matrix, closed_form(columns[group].mean(-1, keepdim=True), 0.5))
+
+
+def rnn(kind, **options):
+    return lambda: kind(3, 6, **options).double()
+
+
+RECURRENT = {
+    "rnn": rnn(nn.RNN),
+    "rnn-relu": rnn(nn.RNN, nonlinearity="relu", batch_first=True),
+    "lstm": rnn(nn.LSTM, num_layers=2),
+    "lstm-both-ways": rnn(nn.LSTM, num_layers=2, bidirectional=True, batch_first=True),
+    "lstm-no-bias": rnn(nn.LSTM, bias=False),
+    "gru": rnn(nn.GRU, num_layers=2),
+    "gru-both-ways": rnn(nn.GRU, bidirectional=True),
+}
+
+
+@pytest.mark.parametrize("state", ["none", "given", "packed"])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_outputs_stay_on_seen_sequences(name, state):
+    """With lambda 0 no weight's product on a seen input changes, so by induction over time no state does."""
+    layer = seeded(RECURRENT[name])
+    x = seeded(double, 2, 2, 3)  # few inputs, so that directions stay open
+    given_state = ()
+    if state == "given":
+        places = layer.num_layers * (2 if layer.bidirectional else 1)
+        hidden = seeded(double, places, 2, 6, seed=5)
+        given_state = ((hidden, hidden * 2) if isinstance(layer, nn.LSTM) else hidden,)
+    if state == "packed":
+        x = pack_padded_sequence(seeded(double, 3, 2, 3), torch.tensor([1, 3]), enforce_sorted=False, batch_first=False)
+    guard = remembered(layer, x, *given_state, regularisation=0.0)
+    outputs = [layer(x, *given_state)[0]]
+    _, moved = guarded_update(guard, layer)
+    outputs.append(layer(x, *given_state)[0])
+    before, after = (out.data.detach() for out in outputs)
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-7)
+    assert moved["weight_hh_l0"].norm() > 0.1  # not because nothing may move
+    free = seeded(RECURRENT[name])
+    guarded_update(NoGuard(), free)
+    assert (free(x, *given_state)[0].data - before).norm() > 0.1
+
+
+@pytest.mark.parametrize("kind", [nn.RNNCell, nn.LSTMCell, nn.GRUCell])
+@pytest.mark.parametrize("given", [True, False])
+def test_recurrent_cells(kind, given):
+    cell, x, hidden = seeded(kind, 3, 4).double(), seeded(double, 2, 3), seeded(double, 2, 4, seed=3)
+    state = ((hidden, hidden) if kind is nn.LSTMCell else hidden) if given else None
+    guard = remembered(cell, x, state, regularisation=0.0)
+
+    def output():
+        found = cell(x, state)
+        return (found[0] if isinstance(found, tuple) else found).detach()
+
+    before = output()
+    _, moved = guarded_update(guard, cell)
+    torch.testing.assert_close(output(), before, rtol=0, atol=1e-7)
+    assert moved["weight_ih"].norm() > 0.1
+
+
+def test_lstm_with_projected_states():
+    layer, x = seeded(nn.LSTM, 3, 6, proj_size=2, num_layers=2).double(), seeded(double, 1, 2, 3)
+    guard = remembered(layer, x, regularisation=0.0)
+    assert guard.memory_of(layer).uncovered == ("weight_hr_l0", "weight_hr_l1")
+    before = layer(x)[0].detach()
+    layer.weight_hr_l0.requires_grad_(False)
+    layer.weight_hr_l1.requires_grad_(False)
+    guarded_update(guard, layer)
+    torch.testing.assert_close(layer(x)[0].detach(), before, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("inputs", ["all", "mean"])
+def test_embedding_rows_close_by_their_counts(inputs):
+    table = seeded(nn.Embedding, 6, 2).double()
+    guard = remembered(table, torch.tensor([[1, 1, 1], [4, 1, 4]]), regularisation=1.0, inputs=inputs)
+    raw, moved = guarded_update(guard, table)
+    shares = moved["weight"] / raw["weight"]
+    expected = torch.tensor([1, 1 / 5, 1, 1, 1 / 3, 1], dtype=torch.float64)
+    torch.testing.assert_close(shares, expected[:, None].expand(6, 2))
+    # The general projection of one-hot columns says the same.
+    columns = torch.eye(6, dtype=torch.float64)[[1, 1, 1, 4, 1, 4]].mT
+    torch.testing.assert_close(closed_form(columns, 1.0).diagonal(), expected)
+
+
+def test_tied_weights_are_projected_on_both_sides():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.Embedding(5, 4), nn.Linear(4, 5)
+            self.decoder.weight = self.encoder.weight
+
+        def forward(self, x):
+            return self.decoder(self.encoder(x))
+
+    net, x = seeded(Tied).double(), torch.tensor([0, 2])
+    guard = remembered(net, x, regularisation=0.0)
+    assert set(guard.open_shares()) == {"encoder.weight", "decoder.weight+bias=encoder.weight"}
+    hidden = net.encoder(x).detach()
+    logits = net.decoder(hidden).detach()
+    _, moved = guarded_update(guard, net)
+    torch.testing.assert_close(net.encoder(x).detach(), hidden)
+    torch.testing.assert_close(net.decoder(hidden).detach(), logits)
+    assert moved["encoder.weight"].norm() > 0.1
+    restored = OrthogonalProjection(0.0)
+    restored.load_state_dict(guard.state_dict())
+    other = seeded(Tied).double()
+    restored_moves = guarded_update(restored, other)[1]
+    torch.testing.assert_close(restored_moves["decoder.bias"], moved["decoder.bias"])
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adamw", "plain"])
+def test_nothing_leaks_along_closed_directions(kind):
+    """Momentum, weight decay and adaptive steps would; projecting only the gradient would let them."""
+    layer, x = seeded(nn.Linear, 8, 4).double(), seeded(double, 3, 8)
+    optimizer = {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.1),
+        "plain": lambda p: torch.optim.SGD(p, lr=0.1),
+    }[kind](layer.parameters())
+    for step in range(5):  # momentum builds up before anything is closed
+        optimizer.zero_grad()
+        layer(seeded(double, 6, 8, seed=step)).square().mean().backward()
+        optimizer.step()
+    guard = remembered(layer, x, regularisation=0.0)
+    before, weight = layer(x).detach(), layer.weight.detach().clone()
+    for step in range(20):
+        optimizer.zero_grad()
+        layer(seeded(double, 6, 8, seed=step)).square().mean().backward()
+        with guard.step(named_params(layer), 0.1):
+            optimizer.step()
+    torch.testing.assert_close(layer(x).detach(), before, rtol=0, atol=1e-9)
+    assert (layer.weight.detach() - weight).norm() > 0.1
+
+
+def test_in_a_chain_the_projection_has_the_last_word():
+    layer, x = seeded(nn.Linear, 6, 3).double(), seeded(double, 2, 6)
+    plasticity, projection = WeightPlasticity(5.0), OrthogonalProjection(0.0)
+    guard = chain(plasticity, projection)
+    with guard.watch(layer):
+        layer(x).square().mean().backward()
+    guard.remember(named_params(layer))
+    with torch.no_grad():
+        layer.weight += seeded(double, 3, 6, seed=9)  # away from the anchor, so that plasticity pulls
+    before = layer(x).detach()
+    raw, moved = guarded_update(guard, layer)
+    torch.testing.assert_close(layer(x).detach(), before)
+    assert not torch.allclose(moved["weight"], raw["weight"])
+
+
+def test_the_current_model_is_not_in_its_own_projection():
+    """Section 3.3: inputs count only once the model that made them is finished."""
+    layer, x = seeded(nn.Linear, 4, 2), seeded(torch.randn, 3, 4)
+    guard = OrthogonalProjection()
+    with guard.watch(layer):
+        layer(x)
+    assert guard.report() == {"open_share": 1.0, "least_open_share": 1.0, "closed_layers": 0.0}
+    guard.remember(named_params(layer))
+    assert guard.report()["open_share"] < 1.0
+
+
+def test_evaluation_outside_watch_is_not_gathered():
+    layer = seeded(nn.Linear, 4, 2)
+    guard = OrthogonalProjection()
+    with guard.watch(layer):
+        pass
+    layer(seeded(torch.randn, 3, 4))
+    guard.remember(named_params(layer))
+    assert guard.report()["closed_layers"] == 0.0
+
+
+def test_only_the_path_that_ran_is_closed():
+    network, guard = make_network(), OrthogonalProjection()
+    train(guard, network, make_optimizer(network), path=1, remember=True)
+    assert set(guard.open_shares()) == {"shared.weight+bias", "branches.1.weight", "heads.1.weight+bias"}
+
+
+@BOUNDED
+@given(
+    width=st.integers(2, 12),
+    calls=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    split=st.integers(0, 4),
+    seed=st.integers(0, 2**31),
+    lam=st.floats(0.01, 10),
+)
+def test_many_calls_and_models_equal_the_closed_form(width, calls, split, seed, lam):
+    """Gathered over calls, folded when there are many, closed over several models: always Eq. 7 of all inputs."""
+    layer = nn.Linear(width, 2, bias=False).double()
+    guard, batches = OrthogonalProjection(lam), [seeded(double, n, width, seed=seed + i) for i, n in enumerate(calls)]
+    for index, batch in enumerate(batches):
+        with guard.watch(layer):
+            layer(batch)
+        if index == split:
+            guard.remember(named_params(layer))
+    guard.remember(named_params(layer))
+    (matrix,) = guard.state_dict()["matrix/weight"]
+    expected = closed_form(torch.cat(batches).mT, lam)
+    assert (matrix - expected).norm() < 1e-9 * expected.norm()
+
+
+@BOUNDED
+@given(width=st.integers(4, 20), rank=st.integers(1, 3), seed=st.integers(0, 2**31), lam=st.floats(0.0, 10))
+def test_limited_rank_is_exact_while_inputs_fit_in_it(width, rank, seed, lam):
+    basis = seeded(double, width, rank, seed=seed)
+    updates = []
+    for limit in (rank, None):
+        layer = seeded(nn.Linear, width, 3, bias=False).double()
+        guard = OrthogonalProjection(lam, rank=limit)
+        for call in range(4):
+            with guard.watch(layer):
+                layer((basis @ seeded(double, rank, 5, seed=seed + call)).mT)
+            guard.remember(named_params(layer))
+        updates.append(guarded_update(guard, layer)[1]["weight"])
+        share = guard.report()["open_share"]
+        assert share >= 1 - rank / width - 1e-9
+    torch.testing.assert_close(updates[0], updates[1], rtol=1e-6, atol=1e-6)
+
+
+def test_limited_rank_keeps_the_strongest_directions():
+    layer = seeded(nn.Linear, 10, 3, bias=False).double()
+    strong = seeded(double, 10, 1)
+    guard = OrthogonalProjection(0.01, rank=2)
+    for call in range(6):
+        with guard.watch(layer):
+            layer(torch.cat([10 * strong, 0.1 * seeded(double, 10, 4, seed=call + 1)], dim=1).mT)
+        guard.remember(named_params(layer))
+    assert guard.report()["open_share"] >= 0.8 - 1e-9
+    before = layer(strong.mT).detach()
+    guarded_update(guard, layer)
+    assert (layer(strong.mT).detach() - before).norm() < 0.02
+
+
+def test_forgetting_and_reopening():
+    layer, x = seeded(nn.Linear, 6, 3, bias=False).double(), seeded(double, 4, 6)
+    guard = OrthogonalProjection(1.0, forgetting=0.5, reopen_every=2)
+    for batch in (x, 2 * x):
+        with guard.watch(layer):
+            layer(batch)
+        guard.remember(named_params(layer))
+    expected = closed_form(torch.cat([0.5**0.5 * x, 2 * x]).mT, 1.0)
+    torch.testing.assert_close(guard.state_dict()["matrix/weight"][0], expected)
+    assert guard.open_shares()["weight"] == pytest.approx(float(expected.diagonal().mean()))
+    guard.start_epoch(1)
+    assert guard.report()["closed_layers"] == 1.0
+    guard.start_epoch(2)
+    assert guard.report() == {"open_share": 1.0, "least_open_share": 1.0, "closed_layers": 0.0}
+
+
+def test_share_of_open_directions_falls_to_nothing_with_all_inputs_and_slowly_with_means():
+    """FACTS: as written, the projection only ever closes, until nothing can be learnt."""
+    shares = {}
+    for inputs in ("all", "mean"):
+        layer, guard = seeded(nn.Linear, 10, 3), OrthogonalProjection(1.0, inputs=inputs)
+        for call in range(5):
+            with guard.watch(layer):
+                layer(seeded(torch.randn, 64, 10, seed=call))
+            guard.remember(named_params(layer))
+        shares[inputs] = guard.report()["open_share"]
+    assert shares["all"] < 0.01 < 0.8 < shares["mean"]
+
+
+def test_memory_is_what_the_formula_says_and_is_known_before():
+    network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3, groups=8), nn.Linear(7, 2))
+    guard = OrthogonalProjection()
+    memory = guard.memory_of(network)
+    assert memory.num_bytes == 4 * ((27 + 1) ** 2 + 8 * (9 + 1) ** 2 + (7 + 1) ** 2)
+    assert memory.uncovered == ("1.weight", "1.bias")
+    assert "2.weight" in str(memory) and "without a projection: 1.weight, 1.bias" in str(memory)
+    assert guard.state_dict().keys() == {"epoch"}
+    with guard.watch(network[:3]):
+        network[:3](torch.randn(2, 3, 8, 8))
+    guard.remember(named_params(network))
+    held = sum(t.numel() * t.element_size() for name, t in guard.state_dict().items() if name.startswith("matrix/"))
+    assert held == memory.num_bytes - 4 * (7 + 1) ** 2  # the linear layer has not run, and takes nothing
+
+
+def test_memory_is_logged_before_it_is_allocated(caplog):
+    layer = nn.Linear(3, 2)
+    with caplog.at_level(logging.INFO, logger="ramet.guards"), OrthogonalProjection().watch(layer):
+        pass
+    assert "memory of the projections" in caplog.text and "held as" in caplog.text
+
+
+def test_wide_layers_have_limited_rank_or_are_refused():
+    layer = nn.Linear(400, 2)
+    memory = OrthogonalProjection(max_width=100).memory_of(layer)
+    assert memory.layers[0].rank == 100**2 // 401 and memory.num_bytes <= 4 * 100**2 + 4 * 100
+    guard = OrthogonalProjection(max_width=100)
+    with guard.watch(layer):
+        layer(torch.randn(50, 400))
+    guard.remember(named_params(layer))
+    assert guard.state_dict()["basis/weight+bias"].shape == (1, 401, 24)
+    with pytest.raises(ConfigError, match=r"at most max_width=100 wide, but weight.bias is 401 wide"):
+        OrthogonalProjection(max_width=100, wide="refuse").memory_of(layer)
+    with (
+        pytest.raises(ConfigError, match=r"at most 1000 bytes, but these take 643204, of which weight.bias"),
+        OrthogonalProjection(max_bytes=1000).watch(layer),
+    ):
+        pass
+
+
+def test_changed_widths_are_refused_until_forgotten():
+    network = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    guard = remembered(network, torch.randn(2, 3))
+    network[1] = nn.Linear(5, 2)
+    network[0] = nn.Linear(3, 5)
+    with pytest.raises(ConfigError, match="keeps its shape"):
+        guarded_update(guard, network)
+    with pytest.raises(ConfigError, match="keeps its shape"), guard.watch(network):
+        pass
+    guard.forget()
+    guarded_update(guard, network)
+
+
+def test_frozen_biases_take_no_part():
+    layer, x = seeded(nn.Linear, 5, 3).double(), seeded(double, 2, 5)
+    layer.bias.requires_grad_(False)
+    guard = remembered(layer, x, regularisation=0.0)
+    before = layer(x).detach()
+    _, moved = guarded_update(guard, layer)
+    torch.testing.assert_close(layer(x).detach(), before)
+    assert moved["weight"].norm() > 0.1
+    layer, guard = seeded(nn.Linear, 5, 3).double(), remembered(seeded(nn.Linear, 5, 3).double(), x)
+    layer.bias.requires_grad_(False)
+    with pytest.raises(ConfigError, match="together with its bias"):
+        guarded_update(guard, layer)
+
+
+def test_protect_leaves_layers_out():
+    network = make_network()
+    guard = OrthogonalProjection(protect=["shared.*"])
+    train(guard, network, make_optimizer(network), remember=True)
+    assert set(guard.open_shares()) == {"shared.weight+bias"}
+
+
+def test_autocast_inputs():
+    layer, guard = nn.Linear(4, 2), OrthogonalProjection()
+    with torch.autocast("cpu", dtype=torch.bfloat16), guard.watch(layer):
+        layer(layer(torch.randn(3, 4)).repeat(1, 2)).float().sum().backward()  # the second input is bfloat16
+    guard.remember(named_params(layer))
+    assert guard.state_dict()["matrix/weight+bias"].dtype == torch.float32
+    assert guard.report()["open_share"] < 1
+
+
+def test_keyword_inputs():
+    layer, guard = nn.Linear(4, 2), OrthogonalProjection()
+    with guard.watch(layer):
+        layer(input=torch.randn(3, 4))
+    guard.remember(named_params(layer))
+    assert guard.report()["closed_layers"] == 1
+
+
+def test_compiled_modules_are_heard():
+    for compile_it in (lambda net: torch.compile(net, backend="eager"), _compiled_in_place):
+        network = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+        compiled, x = compile_it(network), torch.randn(5, 4)
+        compiled(x)  # compiled without hooks
+        guard = OrthogonalProjection()
+        with guard.watch(compiled):
+            compiled(x)
+        guard.remember(named_params(compiled))
+        assert set(guard.open_shares()) == {"0.weight+bias", "2.weight+bias"}
+
+
+def _compiled_in_place(network):
+    network.compile(backend="eager")
+    return network
+
+
+def test_a_copy_of_a_watched_network_holds_no_guard():
+    layer, guard = nn.Linear(3, 2), OrthogonalProjection()
+    with guard.watch(layer):
+        layer(torch.randn(2, 3))
+    assert not copy.deepcopy(layer)._forward_pre_hooks
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"regularisation": -1.0},
+        {"regularisation": float("nan")},
+        {"inputs": "some"},
+        {"rank": 0},
+        {"max_width": 0},
+        {"wide": "ignore"},
+        {"forgetting": 0.0},
+        {"reopen_every": 0},
+    ],
+)
+def test_bad_values_are_refused(arguments):
+    with pytest.raises(ConfigError, match="but got"):
+        OrthogonalProjection(**arguments)

@@ -1,0 +1,97 @@
+"""Every reproduction of *Deeper insights* runs at a size for a test, and writes its claims."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ramet.execution import Executor, Inline
+from ramet.papers import TARGETS, Desk, read_claims
+from ramet.papers.claims import Claim, claims_table, write_claims
+from ramet.papers.deeper_insights import presets
+from ramet.training import Settings
+
+TINY = replace(
+    presets.SMALL,
+    name="tiny",
+    space_options={"channels": 2, "num_cells": 1, "operations": ["max_pool_3x3", "sep_conv_3x3"]},
+    data="digits",
+    data_options={"train_size": 64, "eval_size": 40},
+    settings=Settings(epochs=1, batch_size=32, learning_rate=0.05, final_learning_rate=0.001),
+    supernet_epochs=2,
+    instances=2,
+    last_epochs=2,
+    num_groups=(1, 4),
+    interference_groups=(4,),
+    group_epochs=1,
+    group_steps=2,
+    shared_cells=(0, 1),
+    short_epochs=1,
+    long_epochs=2,
+    figure_steps=3,
+    figure_samples=20,
+    fine_tune_steps=2,
+)
+
+CLAIMS = {
+    "deeper-insights/table-1": ["D1"],
+    "deeper-insights/table-2": ["D2", "D3"],
+    "deeper-insights/table-3a": ["D7"],
+    "deeper-insights/table-3b": [],
+    "deeper-insights/table-4": ["D8"],
+    "deeper-insights/figure-3": ["D4"],
+    "deeper-insights/figure-4": ["D5"],
+    "deeper-insights/figure-5": ["D6"],
+    "deeper-insights/figure-6": [],
+    "deeper-insights/figure-8": ["D9"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("reproduction")
+
+
+@pytest.fixture
+def desk(folder, monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    return Desk(runs=folder / "runs", results=folder / "results", executor=Inline())
+
+
+@pytest.mark.parametrize("target", CLAIMS)
+def test_a_reproduction_prints_its_table_and_answers_its_claims(desk, target):
+    outcome = TARGETS[target].run(desk, "small")
+    assert [claim.id for claim in outcome.claims] == CLAIMS[target]
+    assert all(isinstance(claim.holds, bool) for claim in outcome.claims)
+    written = {entry["id"] for entry in read_claims(desk.results)}
+    assert set(CLAIMS[target]) <= written
+    assert all(f"{claim.id} " in outcome.to_text() for claim in outcome.claims)
+    json.dumps(outcome.to_json(), allow_nan=False)
+
+
+class Idle(Executor):
+    """Refuses to run anything."""
+
+    def _stream(self, tasks, context, on_pulse):
+        assert not tasks, "nothing should be trained again"
+        yield from ()
+
+
+def test_a_second_reproduction_trains_nothing(desk):
+    first = TARGETS["deeper-insights/table-1"].run(desk, "small")
+    assert TARGETS["deeper-insights/table-1"].run(replace(desk, executor=Idle()), "small").to_json() == first.to_json()
+
+
+def claim(name, holds=True):
+    words = dict.fromkeys(("claim", "paper", "ours", "spread", "command", "note"), "words")
+    return Claim(id=name, seeds=3, holds=holds, **words)
+
+
+def test_a_claim_replaces_the_older_one_and_keeps_the_others(tmp_path):
+    write_claims(tmp_path, [claim("D2"), claim("D10"), claim("B1")])
+    write_claims(tmp_path, [claim("D2", holds=False)])
+    found = read_claims(tmp_path)
+    assert [entry["id"] for entry in found] == ["B1", "D2", "D10"]
+    assert [entry["holds"] for entry in found] == [True, False, True]
+    assert "does not hold" in claims_table(found)
+    assert "torch" in json.loads((tmp_path / "claims.json").read_text())["environment"]

@@ -1,0 +1,480 @@
+"""Run directories: encoding, records, lock, creation, resumption and what a full or read-only disk does to them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import math
+import os
+import platform
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ramet.errors import ConfigError, MissingExtraError, RunError
+from ramet.runs import Run, ScalarMirror, describe_environment, read_config, read_records
+from ramet.runs.encoding import decode, encode, plain
+from ramet.runs.records import Records
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with Run.create(tmp_path / "run", "rank", {"seed": 1}) as run:
+        yield run
+
+
+def bits(value: object) -> object:
+    """A value in which NaN equals NaN, 0.0 differs from -0.0, and 1, 1.0 and True differ."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else struct.pack("<d", value)
+    if isinstance(value, dict):
+        return {key: bits(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [bits(item) for item in value]
+    return type(value), value
+
+
+# --- encoding ---------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(VALUES)
+def test_json_comes_back_bit_for_bit(value):
+    assert bits(decode(encode([value]))) == bits([value])
+
+
+def test_the_text_is_strict_json():
+    text = encode({"a": [math.nan, math.inf, -math.inf], "b": (1, 2)})
+    assert json.loads(text, parse_constant=pytest.fail) == {
+        "a": [{"$float": "nan"}, {"$float": "inf"}, {"$float": "-inf"}],
+        "b": [1, 2],
+    }
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {"a": {3}}, object(), {"$float": "nan"}, b"bytes"])
+def test_what_is_not_json_is_refused(value):
+    with pytest.raises(TypeError):
+        plain(value)
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "{", ""])
+def test_what_is_not_strict_json_is_not_read(text):
+    with pytest.raises(ValueError):
+        decode(text)
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def test_records_are_read_back_in_order_with_every_bit(tmp_path):
+    values = [0.1, 1 / 3, 5e-324, -0.0, 1e308, math.nan, -math.inf, 3, True, None, "text\n\u2028"]
+    records = Records(tmp_path / "records.jsonl")
+    for index, value in enumerate(values):
+        assert records.append(f"event/{index}", value=value)
+    records.close()
+    again = Records(tmp_path / "records.jsonl")
+    assert [record["key"] for record in again] == [f"event/{index}" for index in range(len(values))]
+    assert bits([record["value"] for record in again]) == bits(values)
+    assert "event/3" in again and "event/99" not in again and len(again) == len(values)
+    assert bits([record["value"] for record in read_records(tmp_path)]) == bits(values)
+
+
+def test_the_same_record_is_written_once(run):
+    assert run.records.append("epoch/1", loss=math.nan, scores=(1, 2))
+    assert not run.records.append("epoch/1", scores=[1, 2], loss=math.nan)
+    assert len(read_records(run.path)) == 1
+
+
+@pytest.mark.parametrize(
+    "fields", [{"loss": 0.30000000000000004}, {"loss": 0.3, "more": 1}, {}, {"loss": None}, {"loss": math.nan}]
+)
+def test_another_record_under_the_same_key_is_refused(run, fields):
+    run.records.append("epoch/1", loss=0.3)
+    with pytest.raises(RunError, match=r"epoch/1.*0\.3|epoch/1.*absent"):
+        run.records.append("epoch/1", **fields)
+    assert len(read_records(run.path)) == 1
+
+
+def test_an_integer_is_not_the_float_of_the_same_value(run):
+    run.records.append("a", value=1)
+    for other in (1.0, True):
+        with pytest.raises(RunError):
+            run.records.append("a", value=other)
+
+
+def test_every_torn_last_line_is_cut_off(tmp_path):
+    path = tmp_path / "records.jsonl"
+    records = Records(path)
+    records.append("a", value=1)
+    first = path.read_bytes()
+    records.append("b", value="x" * 10)
+    records.close()
+    whole = path.read_bytes()
+    for length in range(len(first), len(whole)):
+        path.write_bytes(whole[:length])
+        assert [record["key"] for record in read_records(tmp_path)] == ["a"]
+        records = Records(path)
+        assert [record["key"] for record in records] == ["a"]
+        assert path.read_bytes() == first
+        records.append("b", value="x" * 10)
+        records.close()
+        assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("line", [b"{", b"", b"[]", b'{"value":1}', b'{"key":1}', b'{"key":"b","x":NaN}', b"\xff\xfe"])
+def test_a_damaged_line_is_named(tmp_path, line):
+    path = tmp_path / "records.jsonl"
+    content = b'{"key":"a"}\n' + line + b'\n{"key":"c"}\n'
+    path.write_bytes(content)
+    for read in (lambda: Records(path), lambda: read_records(tmp_path)):
+        with pytest.raises(RunError, match="line 2 is damaged"):
+            read()
+    assert path.read_bytes() == content
+
+
+def test_a_repeated_key_is_named(tmp_path):
+    (tmp_path / "records.jsonl").write_bytes(b'{"key":"a"}\n{"key":"a"}\n')
+    with pytest.raises(RunError, match="line 2 repeats 'a'"):
+        read_records(tmp_path)
+
+
+def test_a_full_disk_leaves_the_records_as_they_were(run, monkeypatch):
+    """Half a line goes through, then the disk is full: the half is taken back."""
+    run.records.append("a", value=1)
+    before = (run.path / "records.jsonl").read_bytes()
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if len(data) < 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data[: len(data) // 2])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(RunError, match=r"^cannot write .*records\.jsonl: No space left on device\.$"):
+            run.records.append("b", value=2)
+    assert (run.path / "records.jsonl").read_bytes() == before
+    assert run.records.append("b", value=2)
+
+
+@contextlib.contextmanager
+def file_size_limit(num_bytes: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_limit_of_the_kernel_leaves_the_records_as_they_were(run):
+    run.records.append("a", value=1)
+    before = (run.path / "records.jsonl").read_bytes()
+    with file_size_limit(len(before) + 10), pytest.raises(RunError, match=r"^cannot write .*: File too large\.$"):
+        run.records.append("b", value="x" * 100)
+    assert (run.path / "records.jsonl").read_bytes() == before
+    assert run.records.append("b", value="x" * 100)
+
+
+# --- the directory ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_created_and_opened_again(tmp_path):
+    config = {"seed": 1, "sharing": "groups:8", "rates": [0.1, 0.01], "limit": math.inf}
+    with Run.create(tmp_path / "a" / "b", "rank", config) as run:
+        assert (run.path, run.kind, run.config) == (tmp_path / "a" / "b", "rank", config)
+        run.records.append("x", value=1)
+    assert sorted(os.listdir(run.path)) == ["config.json", "environment.json", "lock", "records.jsonl"]
+    with Run.open(run.path) as again:
+        assert (again.kind, again.config) == ("rank", config)
+        assert again.records["x"] == {"key": "x", "value": 1}
+    assert read_config(run.path)["config"] == config
+    with pytest.raises(RunError, match="closed"):
+        run.records.append("y", value=1)
+
+
+def test_an_empty_folder_and_a_half_created_run_can_be_used(tmp_path):
+    Run.create(tmp_path, "rank", {}).close()
+    (tmp_path / "config.json").unlink()  # What a kill before the last step of the creation leaves.
+    (tmp_path / ".config.json.1.ramet-tmp").write_bytes(b"{")
+    Run.create(tmp_path, "grow", {"seed": 2}).close()
+    assert read_config(tmp_path)["kind"] == "grow"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "config.json", "environment.json"])
+def test_a_folder_with_something_in_it_is_refused_and_untouched(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ConfigError, match="new or empty directory"):
+        Run.create(tmp_path, "rank", {})
+    assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_text() == "mine"
+
+
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match="file is a file"):
+            Run.create(path, "rank", {})
+    with pytest.raises(ConfigError, match="does not"):
+        Run.open(tmp_path / "file")
+
+
+def test_a_configuration_that_is_not_json_writes_nothing(tmp_path):
+    with pytest.raises(TypeError, match=r"config\['config'\]\['x'\]"):
+        Run.create(tmp_path / "run", "rank", {"x": object()})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "damaged"),
+        (b"[]", "object"),
+        (b'{"format": 2, "kind": "rank", "config": {}}', "of format 1, but .* has 2"),
+        (b'{"kind": "rank", "config": {}}', "of format 1, but .* has None"),
+        (b'{"format": 1, "kind": 3, "config": {}}', "kind"),
+        (None, "must contain config.json"),
+    ],
+)
+def test_what_is_not_a_run_of_this_format_is_refused(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "config.json").write_bytes(content)
+    names = os.listdir(tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        Run.open(tmp_path)
+    assert os.listdir(tmp_path) == names
+
+
+def test_leftovers_are_removed_when_a_run_is_opened(run):
+    run.checkpoints("a/b").save(1, {}, None)
+    run.close()
+    left = [run.path / ".config.json.77.ramet-tmp", run.path / "checkpoints" / "a" / "b" / ".step.json.7.ramet-tmp"]
+    for path in left:
+        path.write_bytes(b"half")
+    Run.open(run.path).close()
+    assert not any(path.exists() for path in left)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/../b", "/abs", "a//b", ".hidden", "a b", "a/"])
+def test_a_checkpoint_name_cannot_leave_its_folder(run, name):
+    with pytest.raises(ConfigError, match="checkpoint's name"):
+        run.checkpoints(name)
+
+
+def test_a_checkpoint_brings_the_records_before_it_to_the_disk(run, monkeypatch):
+    calls: list[str] = []
+    records = os.stat(run.path / "records.jsonl").st_ino
+    fsync = os.fsync
+
+    def spy(descriptor: int) -> None:
+        calls.append("records" if os.fstat(descriptor).st_ino == records else "other")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    run.records.append("a", value=1)
+    run.checkpoints("part").save(1, {}, None)
+    assert calls[0] == "records" and "other" in calls[1:]
+
+
+# --- the environment --------------------------------------------------------------------------------------------------
+
+
+def test_the_environment_names_neither_people_nor_places(run):
+    text = (run.path / "environment.json").read_text()
+    environment = json.loads(text)
+    assert environment["format"] == 1 and environment["python"] == platform.python_version()
+    assert environment["cores"] >= 1 and environment["torch"].startswith("2.")
+    for secret in (socket.gethostname(), os.path.expanduser("~"), os.getcwd(), str(run.path)):
+        assert secret not in text
+    assert environment == describe_environment()
+
+
+def test_a_changed_environment_is_named(run, caplog):
+    run.close()
+    with caplog.at_level(logging.WARNING):
+        Run.open(run.path).close()
+    assert not caplog.records
+    path = run.path / "environment.json"
+    path.write_text(path.read_text().replace(f'"torch": "{describe_environment()["torch"]}"', '"torch": "1.0"'))
+    with caplog.at_level(logging.WARNING):
+        Run.open(run.path).close()
+    assert "torch: 1.0 -> 2." in caplog.text
+
+
+# --- the lock ---------------------------------------------------------------------------------------------------------
+
+HOLD = """
+import signal, sys
+from pathlib import Path
+from ramet.runs.lock import RunLock
+lock = RunLock(Path(sys.argv[1]) / "lock")
+print("locked", flush=True)
+signal.pause()
+"""
+
+
+def test_a_second_process_is_refused_and_a_killed_one_does_not_block(run):
+    run.close()
+    command = [sys.executable, "-c", HOLD, str(run.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
+            with pytest.raises(RunError, match=f"in use by process {holder.pid}"):
+                Run.open(run.path)
+            assert len(read_records(run.path)) == 0  # Readers need no lock.
+        finally:
+            holder.send_signal(signal.SIGKILL)
+    with Run.open(run.path), pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
+        Run.open(run.path)
+
+
+def test_neither_a_forked_nor_a_spawned_process_keeps_the_lock(run):
+    reader, writer = os.pipe()
+    spawned = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], close_fds=False)
+    forked = os.fork()
+    if forked == 0:
+        os.write(writer, b"x")
+        signal.pause()
+    try:
+        os.read(reader, 1)  # The fork's own clean-up is done by now.
+        with pytest.raises(RunError):
+            Run.open(run.path)  # The fork has not taken the parent's lock away.
+        run.close()
+        Run.open(run.path).close()
+    finally:
+        spawned.kill()
+        spawned.wait()
+        os.kill(forked, signal.SIGKILL)
+        os.waitpid(forked, 0)
+        os.close(reader)
+        os.close(writer)
+
+
+def test_creating_a_run_that_another_process_creates_is_refused_and_leaves_it_alone(run):
+    (run.path / "config.json").unlink()  # As if the other were half-way.
+    with pytest.raises(RunError, match="in use"):
+        Run.create(run.path, "rank", {})
+    assert (run.path / "environment.json").exists()
+
+
+# --- disks that refuse ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failing", ["environment.json", "config.json"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_creation_that_fails_leaves_nothing(tmp_path, monkeypatch, failing, is_new):
+    folder = tmp_path / "run"
+    if not is_new:
+        folder.mkdir()
+    replace = os.replace
+
+    def full(source: str, target: Path) -> None:
+        if target.name == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(RunError, match=rf"^cannot write .*{failing}: No space left on device\.$"):
+            Run.create(folder, "rank", {})
+    assert not folder.exists() if is_new else os.listdir(folder) == []
+    Run.create(folder, "rank", {}).close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to change the user")
+def test_a_read_only_folder_ends_in_one_line_for_root_too():
+    """Root may write everywhere, so for a moment the process is nobody."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        with Run.create(Path(folder) / "run", "rank", {}) as run:
+            pass
+        os.seteuid(65534)
+        try:
+            with pytest.raises(RunError, match=r"^cannot write .*new: Permission denied\.$"):
+                Run.create(Path(folder) / "new", "rank", {})
+            with pytest.raises(RunError, match=r"^cannot write .*lock: Permission denied\.$"):
+                Run.open(run.path)
+        finally:
+            os.seteuid(0)
+        assert os.listdir(folder) == ["run"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_ends_in_one_line(tmp_path):
+    tmp_path.chmod(0o555)
+    with pytest.raises(RunError, match=r"^cannot write .*new: Permission denied\.$"):
+        Run.create(tmp_path / "new", "rank", {})
+
+
+def test_a_really_full_disk_ends_in_one_line(tmp_path):
+    import torch
+
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True)
+    if mount.returncode != 0:
+        pytest.skip("needs the right to mount")
+    try:
+        with Run.create(tmp_path / "run", "rank", {}) as run:
+            checkpoints = run.checkpoints("part")
+            checkpoints.save(1, {"w": torch.ones(100)}, 1)
+            with pytest.raises(RunError, match=r"^cannot write .*safetensors: No space left on device\.$"):
+                checkpoints.save(2, {"w": torch.ones(100_000)}, 2)
+            checkpoint = checkpoints.load()
+            assert checkpoint is not None and checkpoint.step == 1
+            with pytest.raises(RunError, match=r"^cannot write .*records\.jsonl: No space left on device\.$"):
+                for index in range(10_000):
+                    run.records.append(f"event/{index}", text="x" * 100)
+            assert len(read_records(run.path)) == len(run.records) == index
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+# --- TensorBoard ------------------------------------------------------------------------------------------------------
+
+
+def test_scalars_follow_the_records(run):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    run.records.append("epoch/1", loss=0.5, name="text", done=True)
+    mirror = ScalarMirror(run)
+    run.records.append("epoch/2", loss=0.25, accuracy=1)
+    run.records.append("final", loss=0.125)
+    run.records.append("final", loss=0.125)
+    run.records.append("evaluated", step=9, loss=2.0)
+    mirror.close()
+    run.records.append("epoch/3", loss=0.0)
+    files = list((run.path / "tensorboard").iterdir())
+    assert [path.name for path in files] == ["events.out.tfevents.ramet"]
+    found = [
+        (value.tag, event.step, value.tensor.float_val[0] if value.HasField("tensor") else value.simple_value)
+        for event in EventFileLoader(str(files[0])).Load()
+        for value in event.summary.value
+    ]
+    assert found == [
+        ("epoch/loss", 1, 0.5),
+        ("epoch/loss", 2, 0.25),
+        ("epoch/accuracy", 2, 1.0),
+        ("final/loss", 3, 0.125),
+        ("evaluated/loss", 9, 2.0),
+    ]
+
+
+def test_scalars_without_tensorboard_say_what_to_install(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
+    with pytest.raises(MissingExtraError, match=r"ramet\[tensorboard\]"):
+        ScalarMirror(run)
+    assert not (run.path / "tensorboard").exists()
