@@ -54,7 +54,7 @@ class RbfSettings:
 
 
 class Gaussian(nn.Module):
-    """The activation :math:`\\exp(-t^2 / 2)`."""
+    r"""The activation :math:`\exp(-t^2 / 2)`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Entry by entry."""
@@ -79,7 +79,9 @@ def make_truth(seed: int, repetition: int) -> tuple[Tensor, Tensor]:
         return x, truth(x)
 
 
-def train_stack(networks: Sequence[nn.Sequential], x: Tensor, y: Tensor, num_updates: int, learning_rate: float) -> Tensor:
+def train_stack(
+    networks: Sequence[nn.Sequential], x: Tensor, y: Tensor, num_updates: int, learning_rate: float
+) -> Tensor:
     """Train networks of one size together on all their points, in place; returns the loss of each.
 
     Args:
@@ -113,7 +115,7 @@ def train_stack(networks: Sequence[nn.Sequential], x: Tensor, y: Tensor, num_upd
 
 
 def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
-    """A method of figure 3a by its name there: ``firefly``, ``firefly-split``, ``splitting``, ``random-split``, ``random``."""
+    """A method of figure 3a: ``firefly``, ``firefly-split``, ``splitting``, ``random`` or ``random-split``."""
     rate = 0.01
     steps, epsilon = settings.num_candidate_updates, settings.epsilon
     if method in ("firefly", "firefly-split"):
@@ -127,7 +129,9 @@ def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
     if method in ("random", "random-split"):
         new = num_new if method == "random" else 0
         return RandomChoice(num_new=new, num_tries=3, num_steps=steps, epsilon=epsilon, new_scale=0.1**0.5)
-    raise ConfigError(f"a method of figure 3a is firefly, firefly-split, splitting, random or random-split, but got {method!r}.")
+    raise ConfigError(
+        f"a method of figure 3a is firefly, firefly-split, splitting, random or random-split, but got {method!r}."
+    )
 
 
 def grow_rbf(method: str, settings: RbfSettings, num_new: int = 5) -> Tensor:
