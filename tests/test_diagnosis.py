@@ -169,8 +169,7 @@ def test_a_table_is_taken_as_the_truth(tmp_path: Path) -> None:
 # The command line
 
 
-SMALL = ["--instances", "1", "--epochs", "1", "--train-size", "40", "--eval-size", "20", "--last-steps", "2",
-         "--fine-tune-steps", "1"]  # fmt: skip
+SMALL = ["--epochs", "1", "--train-size", "40", "--eval-size", "20", "--last-steps", "2", "--fine-tune-steps", "1"]
 OWN_SPACE = """
 from torch import nn
 from ramet.spaces import Choice
@@ -194,7 +193,7 @@ def test_a_few_children_of_a_large_space_are_ranked_by_a_table(
     lines = [f"{space.name(space[child])},{child % 7}" for child in chosen]
     (tmp_path / "table.csv").write_text("\n".join(["arch,accuracy", *lines]))
     main([
-        "rank", *SMALL, "--space", "nasbench201", "--channels", "2", "--cells", "1", "--children", "6", "--seed", "3",
+        "rank", *SMALL, "--instances", "1", "--space", "nasbench201", "--channels", "2", "--cells", "1", "--children", "6", "--seed", "3",
         "--truth", f"table:{tmp_path / 'table.csv'}:accuracy", "--out", str(tmp_path / "run"), "--json",
     ])  # fmt: skip
     out, err = capsys.readouterr()
@@ -236,7 +235,8 @@ def test_children_of_one_size_are_not_said_to_beat_it(tmp_path: Path, capsys: py
     (tmp_path / "own_space_of_one_size.py").write_text(code)
     (tmp_path / "truth.csv").write_text("arch,score\n1=relu,1\n1=tanh,2\n")
     main([
-        "rank", *SMALL, "--space", f"{tmp_path / 'own_space_of_one_size.py'}:network", "--out", str(tmp_path / "run"),
+        "rank", *SMALL, "--instances", "1", "--space", f"{tmp_path / 'own_space_of_one_size.py'}:network",
+        "--out", str(tmp_path / "run"),
         "--truth", f"table:{tmp_path / 'truth.csv'}",
     ])  # fmt: skip
     out = capsys.readouterr().out

@@ -49,12 +49,17 @@ class Case:
         (folder / "space_to_resume.py").write_text(SPACE)
         self.expected: object = None
 
-    def arguments(self, name: str) -> list[str]:
+    def arguments(self, name: str, **folders: str) -> list[str]:
+        """The command; the run directory and the cache are under the case's folder, or where ``folders`` says."""
+        truth, out = (
+            folders.get("truth", str(self.folder / f"truth-{name}")),
+            folders.get("out", str(self.folder / name)),
+        )
         return [
             "rank", "--space", f"{self.folder / 'space_to_resume.py'}:network", "--train-size", "100", "--eval-size",
             "30", "--batch-size", "20", "--epochs", "3", "--instances", "2", "--last-steps", "3", "--last-epochs", "2",
             "--truth-seeds", "1", "--fine-tune-steps", "2", "--also", "momentum=0", "--checkpoint-every", "0",
-            "--truth-cache", str(self.folder / f"truth-{name}"), "--out", str(self.folder / name),
+            "--truth-cache", truth, "--out", out,
         ]  # fmt: skip
 
     def content(self, name: str) -> object:
@@ -287,10 +292,10 @@ def test_a_full_disk_ends_in_one_line(case: Case, num_bytes: int, capsys: pytest
 
 
 @pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="needs a folder that takes no files")
-@pytest.mark.parametrize("option", ["--out", "--truth-cache"])
+@pytest.mark.parametrize("which", ["out", "truth"])
 def test_a_folder_that_takes_no_files_ends_in_one_line(
-    case: Case, option: str, capsys: pytest.CaptureFixture[str]
+    case: Case, which: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = one_line([*case.arguments(f"no-{option}"), "--instances", "1", option, "/sys/kernel/ramet"], capsys)
+    message = one_line(case.arguments(f"no-{which}", **{which: "/sys/kernel/ramet"}), capsys)
     assert "/sys/kernel/ramet" in message
     assert "ermi" in message or "Read-only" in message  # not permitted, permission denied
