@@ -1,7 +1,7 @@
 """What a guard costs: guarded steps against plain ones in one run, and block updates against one-by-one updates.
 
-``OMP_NUM_THREADS=1 python -m benchmarks.bench_guards`` prints CPU milliseconds, the least of several repeats in turns, so
-that a shared machine disturbs little. A step is forward, backward, guard and optimizer on one child of ``Cells64``
+``OMP_NUM_THREADS=1 python -m benchmarks.bench_guards`` prints CPU milliseconds, the least of several repeats in turns,
+so that a shared machine disturbs little. A step is forward, backward, guard and optimizer on one child of ``Cells64``
 (16 channels, batch 64, 16 x 16 images); every guard has remembered all the children that are timed, and remembers
 after each step, as in Algorithm 1 of the disturbance-immune paper.
 """
@@ -114,9 +114,8 @@ def main() -> None:
     time_steps(arguments.children, arguments.repeats, names, arguments.batch, arguments.image)
     time_blocks(256, arguments.repeats)
     memory = OrthogonalProjection().memory_of(Cells64().supernet(in_channels=3, num_classes=10))
-    print(
-        f"\nprojections of Cells64 (16 channels, 4 cells): {memory.num_bytes / 2**20:.2f} MiB in {len(memory.layers)} layers"
-    )
+    size = memory.num_bytes / 2**20
+    print(f"\nprojections of Cells64 (16 channels, 4 cells): {size:.2f} MiB in {len(memory.layers)} layers")
 
 
 if __name__ == "__main__":
