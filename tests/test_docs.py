@@ -65,9 +65,9 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
 
-def test_decisions_are_numbered_without_gaps():
+def test_decisions_have_numbers_of_their_own():
     pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    assert [page.name[:3] for page in pages] == [f"{number:03d}" for number in range(1, len(pages) + 1)]
+    assert len({page.name[:3] for page in pages}) == len(pages)
     for page in pages:
         assert page.read_text().startswith(f"# {page.name[:3]}: "), f"{page.name} must begin with its number"
 
