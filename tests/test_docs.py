@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ def blocks_of(text: str) -> list[tuple[int, str, str]]:
 
 def run_page(path: Path, text: str) -> None:
     """Run the Python blocks of a page as one program, and compare what each prints with the text block after it."""
-    namespace: dict[str, object] = {"__name__": "page"}
+    namespace = sys.modules["page"].__dict__  # a module, because pickle looks for classes in one
     blocks = blocks_of(text)
     for place, (line, language, code) in enumerate(blocks):
         if language != "python":
@@ -42,6 +44,7 @@ def with_python(pages: list[Path]) -> list[Path]:
 @pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
 def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "page", types.ModuleType("page"))
     run_page(page, page.read_text(encoding="utf-8"))
 
 
