@@ -41,10 +41,14 @@ def with_python(pages: list[Path]) -> list[Path]:
     return [page for page in pages if any(language == "python" for _, language, _ in blocks_of(page.read_text()))]
 
 
-@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
-def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def page_module(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "page", types.ModuleType("page"))
+
+
+@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
+def test_python_of_a_page_runs(page):
     run_page(page, page.read_text(encoding="utf-8"))
 
 
