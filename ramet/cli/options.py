@@ -5,14 +5,27 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
+
+
+def _whole_number(kind: Any, tokens: Sequence[Token]) -> int:
+    text = tokens[0].value
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"it must be a whole number, but got {text!r}.") from None
+
+
+WHOLE = Parameter(converter=_whole_number)
+"""For options that are whole numbers: 1.5 is refused, where the library would round it."""
 
 
 @Parameter(name="*")
@@ -30,12 +43,12 @@ class Common:
         tensorboard: also write the numbers of the run as TensorBoard scalars (needs the extra tensorboard).
     """
 
-    seed: int = 0
+    seed: Annotated[int, WHOLE] = 0
     out: Path | None = None
     overwrite: Annotated[bool, Parameter(negative=())] = False
     json: Annotated[bool, Parameter(negative=())] = False
     device: str = "cpu"
-    workers: int = 1
+    workers: Annotated[int, WHOLE] = 1
     tensorboard: Annotated[bool, Parameter(negative=())] = False
 
     def folder(self, kind: str) -> Path:
