@@ -1,16 +1,17 @@
 """What a growth step costs, in CPU milliseconds: run with `python -m benchmarks.bench_growth`.
 
-Three questions: an MLP 64-16-16-10 that gets 8 neurons (GroMo 0.1.0 takes 210 on the same machine), a growth step of a
-VGG-like network against an epoch of its training, and a network of ten million parameters that grows by 30 %.
+An MLP 64-16-16-10 that gets 8 neurons, a growth step of a VGG-like network against an epoch of its training and against
+steepest splitting, and a network of ten million parameters that grows by 30 %.
 """
 
-import argparse
 import resource
 import time
 
 import torch
 from torch import nn
 
+from benchmarks.rows import Row, as_table
+from ramet.costs import count_parameters
 from ramet.growth import Budget, carry_out, find_coupling, find_sites, make_method
 from ramet.growth.base import Scene
 from ramet.growth.budget import Meter
@@ -69,44 +70,54 @@ def epoch(network, x, y, batch_size=64):
         optimizer.step()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="mlp,vgg,large")
-    parts = parser.parse_args().parts.split(",")
+def mlp_row(generator):
+    x, y = torch.randn(512, 64, generator=generator), torch.randint(0, 10, (512,), generator=generator)
+    best = float("inf")
+    for _ in range(5):
+        network = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 10))
+        method = make_method("firefly", num_new=8, num_steps=8, num_score_batches=1)
+        ms, units = cpu_ms(lambda n=network, m=method: grow(n, x, y, Budget("neurons", 1e9, 8.0), m))
+        best = min(best, ms)
+    detail = f"{units} neurons, Firefly with 8 mini-batches of 64; GroMo 0.1.0 took 210 CPU-ms"
+    return Row(name="growth step, MLP 64-16-16-10 + 8", value=best, limit=210, unit=" ms", detail=detail)
+
+
+def vgg_rows(generator):
+    x, y = torch.randn(2048, 3, 16, 16, generator=generator), torch.randint(0, 10, (2048,), generator=generator)
+    widths = [16, 16, 32, 32, 32, 32]
+    train, _ = cpu_ms(lambda: epoch(vgg(widths), x, y))
+    spent = {}
+    for name, options in (
+        ("firefly", {"num_new": 8, "num_steps": 4, "num_score_batches": 1}),
+        ("splitting", {"num_iterations": 8, "num_batches": 4}),
+    ):
+        fresh, method = vgg(widths), make_method(name, **options)
+        spent[name], _ = cpu_ms(lambda n=fresh, m=method: grow(n, x, y, Budget("neurons", 1e9, 0.3), m))
+    detail = f"an epoch of 2,048 images takes {train:.0f} CPU-ms, steepest splitting's step {spent['splitting']:.0f}"
+    return [
+        Row(name="Firefly step, VGG-like, in epochs", value=spent["firefly"] / train, limit=1.5, detail=detail),
+        Row(name="Firefly step over steepest splitting's", value=spent["firefly"] / spent["splitting"], limit=1 / 3),
+    ]
+
+
+def large_row(generator):
+    x, y = torch.randn(16, 3, 16, 16, generator=generator), torch.randint(0, 10, (16,), generator=generator)
+    network = vgg([64, 128, 256, 512, 768, 1024])
+    before = count_parameters(network)
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ms, units = cpu_ms(lambda: grow(network, x, y, Budget("params", 1e12, 0.3), make_method("net2net")))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    detail = (
+        f"{before / 1e6:.1f} M to {count_parameters(network) / 1e6:.1f} M by {units} units, "
+        f"{(peak - held) / 1024:.0f} MB above the {4 * before / 2**20:.0f} MB of its weights"
+    )
+    return Row(name="growing ten million parameters by 30 %", value=ms / 1000, limit=60, unit=" s", detail=detail)
+
+
+def run():
     generator = torch.Generator().manual_seed(0)
-    if "mlp" in parts:
-        x, y = torch.randn(512, 64, generator=generator), torch.randint(0, 10, (512,), generator=generator)
-        options = {"num_new": 8, "num_steps": 8, "num_score_batches": 1}
-        times = []
-        for _ in range(5):
-            network = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 10))
-            method = make_method("firefly", **options)
-            ms, units = cpu_ms(lambda n=network, m=method: grow(n, x, y, Budget("neurons", 1e9, 8.0), m))
-            times.append(ms)
-        print(f"mlp 64-16-16-10 + {units}: {min(times):.0f} CPU-ms (best of 5)")
-    if "vgg" in parts:
-        x, y = torch.randn(2048, 3, 16, 16, generator=generator), torch.randint(0, 10, (2048,), generator=generator)
-        network = vgg([16, 16, 32, 32, 32, 32])
-        train, _ = cpu_ms(lambda: epoch(network, x, y))
-        for name, options in (
-            ("firefly", {"num_new": 8, "num_steps": 8, "num_score_batches": 2}),
-            ("splitting", {"num_iterations": 8, "num_batches": 2}),
-        ):
-            fresh = vgg([16, 16, 32, 32, 32, 32])
-            method = make_method(name, **options)
-            ms, units = cpu_ms(lambda n=fresh, m=method: grow(n, x, y, Budget("neurons", 1e9, 0.3), m))
-            print(f"vgg {name}: {ms:.0f} CPU-ms for {units} units, {ms / train:.2f} training epochs of {train:.0f}")
-    if "large" in parts:
-        x, y = torch.randn(16, 3, 16, 16, generator=generator), torch.randint(0, 10, (16,), generator=generator)
-        network = vgg([64, 128, 256, 512, 512, 1024], size=16)
-        before = sum(p.numel() for p in network.parameters())
-        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        ms, units = cpu_ms(lambda: grow(network, x, y, Budget("params", 1e12, 0.3), make_method("net2net")))
-        after = sum(p.numel() for p in network.parameters())
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(f"large: {before / 1e6:.1f} M to {after / 1e6:.1f} M parameters, {units} units, {ms / 1000:.1f} CPU-s")
-        print(f"large: peak memory {(peak - held) / 1024:.0f} MB above the {4 * before / 2**20:.0f} MB of its weights")
+    return [mlp_row(generator), *vgg_rows(generator), large_row(generator)]
 
 
 if __name__ == "__main__":
-    main()
+    print(as_table(run()))

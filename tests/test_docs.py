@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ def blocks_of(text: str) -> list[tuple[int, str, str]]:
 
 def run_page(path: Path, text: str) -> None:
     """Run the Python blocks of a page as one program, and compare what each prints with the text block after it."""
-    namespace: dict[str, object] = {"__name__": "page"}
+    namespace = sys.modules["page"].__dict__  # a module, because pickle looks for classes in one
     blocks = blocks_of(text)
     for place, (line, language, code) in enumerate(blocks):
         if language != "python":
@@ -39,9 +41,14 @@ def with_python(pages: list[Path]) -> list[Path]:
     return [page for page in pages if any(language == "python" for _, language, _ in blocks_of(page.read_text()))]
 
 
-@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
-def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def page_module(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "page", types.ModuleType("page"))
+
+
+@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
+def test_python_of_a_page_runs(page):
     run_page(page, page.read_text(encoding="utf-8"))
 
 
@@ -65,9 +72,9 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
 
-def test_decisions_are_numbered_without_gaps():
+def test_decisions_have_numbers_of_their_own():
     pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    assert [page.name[:3] for page in pages] == [f"{number:03d}" for number in range(1, len(pages) + 1)]
+    assert len({page.name[:3] for page in pages}) == len(pages)
     for page in pages:
         assert page.read_text().startswith(f"# {page.name[:3]}: "), f"{page.name} must begin with its number"
 

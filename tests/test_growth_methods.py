@@ -177,6 +177,29 @@ def test_scores_are_the_integral():
         assert float(epsilon[i] * scores[i]) == pytest.approx(float(change), rel=1e-3)
 
 
+def test_scores_along_the_common_path_add_up_to_the_change_of_the_loss():
+    scene = scene_of()
+    over = Overgrown(scene, num_new=2)
+    epsilon = torch.linspace(0.05, 0.3, 5, dtype=torch.float64)
+    scores = integrated_gradients(scene, over, epsilon, [(scene.x, scene.y)], 64)
+    with torch.no_grad():
+        change = scene.loss(over(scene.x, epsilon), scene.y) - scene.loss(over(scene.x, 0 * epsilon), scene.y)
+    assert float((epsilon * scores).sum()) == pytest.approx(float(change), rel=1e-3)
+    middle = (epsilon / 2).requires_grad_()
+    (gradient,) = torch.autograd.grad(scene.loss(over(scene.x, middle), scene.y), middle)
+    assert torch.allclose(integrated_gradients(scene, over, epsilon, [(scene.x, scene.y)], 1), gradient)
+
+
+def test_only_some_groups_may_grow():
+    network, inputs = growth_networks.build()["mlp"]
+    scene = make_scene(network, inputs)
+    assert {c.where for c in Firefly(num_steps=0, num_new=1, layer_width=0, only=["2"]).propose(scene).candidates} == {
+        "2"
+    }
+    with pytest.raises(ConfigError, match="must be among"):
+        Firefly(num_steps=0, only=["nothing"]).propose(scene)
+
+
 def test_the_common_path_agrees_with_separate_ones_to_first_order():
     scene = scene_of()
     over = Overgrown(scene, num_new=2)

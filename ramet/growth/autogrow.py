@@ -22,7 +22,7 @@ class AutoGrow(Growth):
     """Growth in depth by turns. The budget must allow a layer a step.
 
     Args:
-        threshold: the least rise of the validation score that keeps a place on the list.
+        threshold: the least rise of the validation score that keeps a place on the list; the value is ours.
         width: neurons of a new layer; as many as the place has channels by default.
         silent: whether a new layer starts without effect. The paper finds that random weights do as well when growth
             is rapid; with ``False`` they are drawn as torch draws them, and the function changes.

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from ramet.errors import ConfigError
 from ramet.growth.axes import Axis, Layout, single
 from ramet.growth.base import Candidate, Edit, Scene
 from ramet.growth.coupling import Group
@@ -108,6 +109,9 @@ class Overgrown:
         layer_width: neurons of a candidate layer at each site; 0 for none.
         only: the groups that may grow; all by default.
         new_scale: standard deviation of a new unit's incoming weights (0.1 in B.1 and B.2).
+
+    Raises:
+        ConfigError: for a group in ``only`` that there is not.
     """
 
     def __init__(
@@ -133,6 +137,8 @@ class Overgrown:
         self.coupling = coupling
         self._renamed = {name: unwrapped(name, self._fresh_sites()) for name in coupling.layouts}
         wanted = set(scene.coupling.groups if only is None else only)
+        if unknown := sorted(wanted - set(scene.coupling.groups)):
+            raise ConfigError(f"groups that may grow must be among {sorted(scene.coupling.groups)}, but got {unknown}.")
         self.groups: dict[str, Group] = {}
         for group in coupling.groups.values():
             name = self._group_name(group)

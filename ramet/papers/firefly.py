@@ -91,9 +91,10 @@ def train_stack(
         num_updates: steps of Adam, its rate annealed by a cosine to zero.
         learning_rate: the first step's.
     """
-    slope = torch.stack([net[0].weight.detach()[:, 0] for net in networks]).requires_grad_()  # [repetitions, neurons]
-    shift = torch.stack([net[0].bias.detach() for net in networks]).requires_grad_()
-    out = torch.stack([net[2].weight.detach()[0] for net in networks]).requires_grad_()
+    held = [_tensors(net) for net in networks]
+    slope = torch.stack([weight.detach()[:, 0] for weight, _, _ in held]).requires_grad_()  # [repetitions, neurons]
+    shift = torch.stack([bias.detach() for _, bias, _ in held]).requires_grad_()
+    out = torch.stack([outer.detach()[0] for _, _, outer in held]).requires_grad_()
     optimizer = torch.optim.Adam([slope, shift, out], lr=learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(num_updates, 1))
     x_, losses = x[:, :, None], torch.zeros(len(networks))
@@ -107,11 +108,18 @@ def train_stack(
     with torch.no_grad():
         basis = torch.exp(-0.5 * (x_ * slope[:, None] + shift[:, None]).square())
         losses = ((basis @ out[:, :, None])[:, :, 0] - y).square().mean(1)
-        for number, net in enumerate(networks):
-            net[0].weight.copy_(slope[number][:, None])
-            net[0].bias.copy_(shift[number])
-            net[2].weight.copy_(out[number][None])
+        for number, (weight, bias, outer) in enumerate(held):
+            weight.copy_(slope[number][:, None])
+            bias.copy_(shift[number])
+            outer.copy_(out[number][None])
     return losses
+
+
+def _tensors(network: nn.Sequential) -> tuple[Tensor, Tensor, Tensor]:
+    """A network's slopes and shifts, and its outgoing weights."""
+    first, _, last = network
+    assert isinstance(first, nn.Linear) and isinstance(last, nn.Linear)
+    return first.weight, first.bias, last.weight
 
 
 def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
