@@ -193,7 +193,8 @@ def test_a_few_children_of_a_large_space_are_ranked_by_a_table(
     lines = [f"{space.name(space[child])},{child % 7}" for child in chosen]
     (tmp_path / "table.csv").write_text("\n".join(["arch,accuracy", *lines]))
     main([
-        "rank", *SMALL, "--instances", "1", "--space", "nasbench201", "--channels", "2", "--cells", "1", "--children", "6", "--seed", "3",
+        "rank", *SMALL, "--instances", "1", "--space", "nasbench201", "--channels", "2", "--cells", "1",
+        "--children", "6", "--seed", "3",
         "--truth", f"table:{tmp_path / 'table.csv'}:accuracy", "--out", str(tmp_path / "run"), "--json",
     ])  # fmt: skip
     out, err = capsys.readouterr()

@@ -89,7 +89,7 @@ def wait_until(happens: Callable[[], bool], process: subprocess.Popen[str]) -> b
     while process.poll() is None:
         if happens():
             return True
-        time.sleep(0.002)
+        time.sleep(0.01)
     return False
 
 
