@@ -8,7 +8,7 @@ import sys
 
 from benchmarks.rows import as_table
 
-NAMES = ("startup", "steps", "evaluation", "depthwise", "memory", "workers")
+NAMES = ("startup", "steps", "evaluation", "depthwise", "guards", "growth", "memory", "workers")
 
 
 def main() -> int:

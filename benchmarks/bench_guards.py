@@ -23,7 +23,8 @@ from ramet.guards import (
     WeightPlasticity,
     chain,
 )
-from ramet.guards.closing import close_directions, close_one_by_one
+from ramet.guards.closing import close_one_by_one
+from ramet.guards.projectors import MatrixProjector, close_matrices
 from ramet.params import named_params
 from ramet.spaces import Cells64
 
@@ -86,19 +87,31 @@ def time_steps(children: list[str], repeats: int, names: list[str], batch: int, 
 
 
 def time_blocks(samples: int, repeats: int) -> None:
-    print(f"\n| width | one by one, {samples} samples | in one block | ratio |\n|---|---|---|---|")
-    totals = [0.0, 0.0]
-    for width in (16, 25, 48, 145, 433):
-        x = torch.randn(width, samples, generator=torch.Generator().manual_seed(0))
-        best = [float("inf"), float("inf")]
-        for _ in range(repeats + 1):
-            for i, close in enumerate((close_one_by_one, close_directions)):
-                start = time.process_time()
-                close(torch.eye(width), x, 1.0)
-                best[i] = min(best[i], 1000 * (time.process_time() - start))
-        totals = [total + value for total, value in zip(totals, best, strict=True)]
-        print(f"| {width} | {best[0]:.2f} | {best[1]:.2f} | {best[0] / best[1]:.1f} |")
-    print(f"| all | {totals[0]:.2f} | {totals[1]:.2f} | {totals[0] / totals[1]:.1f} |")
+    print(f"\n| projections | one by one, {samples} samples | in one block | ratio |\n|---|---|---|---|")
+    for width in (16, 48, 145, 433):
+        print(_block_row(f"width {width}", [(1, width)], samples, repeats))
+    memory = OrthogonalProjection().memory_of(Cells64().supernet(in_channels=3, num_classes=10))
+    shapes = [(layer.product.groups, layer.product.width) for layer in memory.layers]
+    print(_block_row(f"all {len(shapes)} layers of Cells64", shapes, samples, max(1, repeats // 4)))
+    print(f"\nprojections of Cells64 (16 channels, 4 cells): {memory.num_bytes / 2**20:.2f} MiB")
+
+
+def _block_row(name: str, shapes: list[tuple[int, int]], samples: int, repeats: int) -> str:
+    """One row: the same samples closed in projections of some groups and widths, from the identity on."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(groups, width, samples, generator=generator) for groups, width in shapes]
+    best = [float("inf"), float("inf")]
+    for _ in range(repeats + 1):
+        start = time.process_time()
+        for x in inputs:
+            close_one_by_one(torch.eye(x.shape[1]).expand(x.shape[0], -1, -1), x, 1.0)
+        middle = time.process_time()
+        projectors = [MatrixProjector(1.0, mean=False) for _ in inputs]
+        for projector, x in zip(projectors, inputs, strict=True):
+            projector.gather(x)
+        close_matrices(projectors, 1.0, None)
+        best = [min(best[0], middle - start), min(best[1], time.process_time() - middle)]
+    return f"| {name} | {1000 * best[0]:.2f} | {1000 * best[1]:.2f} | {best[0] / best[1]:.1f} |"
 
 
 def main() -> None:
@@ -113,9 +126,6 @@ def main() -> None:
     names = ["none", *(name for name in arguments.guards if name != "none")]
     time_steps(arguments.children, arguments.repeats, names, arguments.batch, arguments.image)
     time_blocks(256, arguments.repeats)
-    memory = OrthogonalProjection().memory_of(Cells64().supernet(in_channels=3, num_classes=10))
-    size = memory.num_bytes / 2**20
-    print(f"\nprojections of Cells64 (16 channels, 4 cells): {size:.2f} MiB in {len(memory.layers)} layers")
 
 
 if __name__ == "__main__":

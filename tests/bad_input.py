@@ -296,7 +296,7 @@ code_row(
 )
 code_row(
     "prefix of a single stage",
-    "needs a stem and a head, but this supernet has 1 stage",
+    "needs a first stage that all children share",
     changed("return nn.Sequential(", "return Whole(").replace(
         "def network", "class Whole(nn.Sequential): pass\n\ndef network"
     ),

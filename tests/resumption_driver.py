@@ -131,16 +131,17 @@ def live_and_die(folder: Path, workers: int, max_kills: int, longest: int, rng: 
         drivers.append(start(folder, workers))  # At once, while the workers of the dead driver may still be ending.
 
 
-def sessions_alive() -> set[int]:
-    """The sessions of all processes that are not zombies."""
-    found = set()
+def alive(sessions: set[int]) -> list[str]:
+    """The command lines of all processes of some sessions that are not zombies."""
+    found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue
-        if fields[0] != "Z":
-            found.add(int(fields[3]))
+        if fields[0] != "Z" and int(fields[3]) in sessions:
+            found.append(command)
     return found
 
 
@@ -154,10 +155,11 @@ def main(folder: Path) -> None:
         "inline": live_and_die(folder / "inline", 1, 10, 8, rng),
         "processes": live_and_die(folder / "processes", 2, 3, 16, rng),
     }
-    deadline = time.monotonic() + 60
-    while sessions_alive() & {pid for pids in drivers.values() for pid in pids}:
+    # Long, because on a busy machine a server may still be importing torch when its driver is killed.
+    deadline = time.monotonic() + 300
+    while left := alive({pid for pids in drivers.values() for pid in pids}):
         if time.monotonic() > deadline:
-            sys.exit("a worker has outlived its driver")
+            sys.exit(f"these have outlived their driver: {left}")
         time.sleep(0.01)
     print(json.dumps({name: len(pids) - 1 for name, pids in drivers.items()}))
 

@@ -58,8 +58,8 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
 
     .. math:: P \leftarrow P - P X (\lambda I + X^\top P X)^{-1} X^\top P
 
-    is the Woodbury identity for n columns. More columns than the width are first replaced by as many as the width, with
-    the same :math:`X X^\top`, for nothing else of them counts.
+    is the Woodbury identity for n columns. More columns than the width are folded into :math:`X X^\top` first, for
+    nothing else of them counts; see ``close_gram``.
 
     Safe for any input: columns that are not finite or zero close nothing, huge ones are scaled so that they do not
     overflow, and a singular block, which lambda 0 and duplicates make, is solved by its pseudo-inverse. With lambda 0,
@@ -80,7 +80,7 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
     """
     columns = finite_columns(x).to(_EXACT)
     if columns.shape[-1] > columns.shape[-2]:
-        columns = columns_of(columns @ columns.mT, regularisation)
+        return close_gram(projection, columns @ columns.mT, regularisation)
     p = projection.to(_EXACT)
     # Columns and lambda are divided by the same number, so that the block below has no entry above 1, however large or
     # small the inputs are. Lambda is at least what rounding of the inputs amounts to: noise would close directions.
@@ -95,6 +95,29 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
     block.diagonal(dim1=-2, dim2=-1).add_(diagonal)
     root = _whitened(block, px.mT)  # [..., n, width]
     closed: Tensor = p - root.mT @ root
+    return closed.to(projection.dtype)
+
+
+def close_gram(projection: Tensor, gram: Tensor, regularisation: float) -> Tensor:
+    r"""``close_directions`` for inputs of which only :math:`X X^\top` is known.
+
+    .. math:: P \leftarrow (I + P X X^\top / \lambda)^{-1} P
+
+    Args:
+        projection: P so far, [..., width, width].
+        gram: X X' in float64, [..., width, width].
+        regularisation: lambda, at least 0.
+    """
+    p = projection.to(_EXACT)
+    # The equation's rounding errors grow with X X' / lambda. Beyond what the result's precision hides, columns of the
+    # same X X' are closed instead, at the cost of finding them.
+    most = 1e5 if projection.dtype == _EXACT else 1e8
+    if regularisation == 0 or bool((gram.diagonal(dim1=-2, dim2=-1).sum(-1) > most * regularisation).any()):
+        return close_directions(projection, columns_of(gram), regularisation)
+    system = p @ (gram / regularisation)
+    system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    solved = torch.linalg.solve(system, p)
+    closed: Tensor = (solved + solved.mT) / 2
     return closed.to(projection.dtype)
 
 
@@ -118,6 +141,8 @@ def _whitened(block: Tensor, values: Tensor) -> Tensor:
 
 def finite_columns(x: Tensor) -> Tensor:
     """The columns, with those that hold an infinity or NaN set to zero: an overflowed input teaches nothing."""
+    if bool(torch.isfinite(x.sum())):  # one pass over the values, where asking each of them takes four
+        return x
     return torch.where(torch.isfinite(x).all(-2, keepdim=True), x, 0.0)
 
 
@@ -128,23 +153,13 @@ def gram_of(x: Tensor) -> Tensor:
     return gram
 
 
-def columns_of(gram: Tensor, regularisation: float) -> Tensor:
-    """As many columns as the width that have a given X X', up to what is negligible beside lambda."""
+def columns_of(gram: Tensor) -> Tensor:
+    """As many columns as the width that have a given X X', [..., width, width]; rounding noise in it is taken as 0."""
     largest = gram.diagonal(dim1=-2, dim2=-1).amax(-1).clamp(min=torch.finfo(gram.dtype).tiny)[..., None, None]
-    noise = 4 * gram.shape[-1] * torch.finfo(gram.dtype).eps
-    scaled = gram / largest
-    # Cholesky is twenty times faster than eigenvalues, but passes singular matrices only with a shift, which counts as
-    # an input in every direction; so it is taken where lambda makes nothing of the shift.
-    if bool((noise * largest <= 1e-11 * regularisation).all()):
-        shifted = scaled.clone()
-        shifted.diagonal(dim1=-2, dim2=-1).add_(noise)
-        factor, failed = torch.linalg.cholesky_ex(shifted)
-        if not bool(failed.any()):
-            columns: Tensor = factor * largest.sqrt()
-            return columns
-    values, vectors = torch.linalg.eigh(scaled)
-    values = torch.where(values > noise * values.amax(-1, keepdim=True), values, 0.0)
-    columns = vectors * (values.unsqueeze(-2) * largest).sqrt()
+    values, vectors = torch.linalg.eigh(gram / largest)
+    noise = 4 * gram.shape[-1] * torch.finfo(gram.dtype).eps * values.amax(-1, keepdim=True)
+    values = torch.where(values > noise, values, 0.0)
+    columns: Tensor = vectors * (values.unsqueeze(-2) * largest).sqrt()
     return columns
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ramet.guards.closing import close_directions, columns_of, finite_columns, gram_of, reopen_gradually
+from ramet.guards.closing import close_directions, close_gram, finite_columns, gram_of, reopen_gradually
 from ramet.guards.ranks import sum_over_ranks, world_size
 
 
@@ -105,22 +105,19 @@ class MatrixProjector(Projector):
             self.gram = added if self.gram is None else self.gram + added
             self._columns = []
 
-    def take(self, group: Any | None) -> Tensor | None:
-        """The gathered inputs of all ranks in columns, [groups, width, n]; none are left."""
-        if self.gram is None and not self._columns:
-            return None
+    def take(self, group: Any | None) -> tuple[Tensor | None, Tensor | None]:
+        """The gathered inputs of all ranks, either in columns or as their X X'; none are left."""
         columns = torch.cat(self._columns, dim=-1) if self._columns else None
         gram, self.gram, self._columns = self.gram, None, []
-        if gram is None and world_size(group) > 1:
-            assert columns is not None
+        if columns is not None and world_size(group) > 1:
             if self.mean:
                 sum_over_ranks([columns], group)
-                return columns / world_size(group)
-            gram = gram_of(columns)
-        if gram is None:
-            return columns
-        sum_over_ranks([gram], group)
-        return columns_of(gram / world_size(group) if self.mean else gram, self.regularisation)
+                return columns / world_size(group), None
+            columns, gram = None, gram_of(columns)
+        if gram is not None:
+            sum_over_ranks([gram], group)
+            gram = gram / world_size(group) if self.mean else gram
+        return columns, gram
 
     def close(self, keep: float, group: Any | None) -> None:
         """Eq. 8 for all gathered inputs at once."""
@@ -159,22 +156,23 @@ def close_matrices(projectors: Iterable[MatrixProjector], keep: float, group: An
     """``close`` for many: layers of the same shape are closed together in one batch of matrix products."""
     alike: dict[tuple[Any, ...], list[tuple[MatrixProjector, Tensor, Tensor]]] = defaultdict(list)
     for projector in projectors:
-        columns = projector.take(group)
-        if columns is None:
+        columns, gram = projector.take(group)
+        seen = columns if gram is None else gram
+        if seen is None:
             continue
         matrix = projector.matrix
         if matrix is None:
-            eye = torch.eye(columns.shape[-2], dtype=projector.dtype, device=columns.device)
-            matrix = eye.expand(columns.shape[0], -1, -1)
-        kind = (matrix.shape, columns.shape, matrix.dtype, matrix.device, projector.regularisation)
-        alike[kind].append((projector, matrix, columns))
-    for members in alike.values():
+            eye = torch.eye(seen.shape[-2], dtype=projector.dtype, device=seen.device)
+            matrix = eye.expand(seen.shape[0], -1, -1)
+        kind = (matrix.shape, seen.shape, matrix.dtype, matrix.device, projector.regularisation, gram is None)
+        alike[kind].append((projector, matrix, seen))
+    for (*_, regularisation, in_columns), members in alike.items():
         matrices = torch.stack([matrix for _, matrix, _ in members])  # [layers, groups, width, width]
-        inputs = torch.stack([columns for _, _, columns in members])  # [layers, groups, width, n]
+        inputs = torch.stack([seen for _, _, seen in members])  # [layers, groups, width, n], or [..., width]
         if keep < 1.0:
             matrices = reopen_gradually(matrices, keep)
-        matrices = close_directions(matrices, inputs, members[0][0].regularisation)
-        for (projector, _, _), matrix in zip(members, matrices, strict=True):
+        close = close_directions if in_columns else close_gram
+        for (projector, _, _), matrix in zip(members, close(matrices, inputs, regularisation), strict=True):
             projector.matrix = matrix.clone()
 
 
