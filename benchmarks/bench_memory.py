@@ -30,7 +30,7 @@ def run() -> list[Row]:
         if process.returncode != 0:
             raise RuntimeError(f"ramet rank ended with exit code {process.returncode}.")
     detail = (
-        f"sum over {num_processes} processes, the largest {largest / 1e9:.2f} GB; pages that they share count once each"
+        f"sum over {num_processes} processes, the largest {largest / 1e9:.2f} GB; memory that they share counts once"
     )
     return [Row(name="peak memory of ramet rank", value=peak / 1e9, limit=1.5, unit=" GB", detail=detail)]
 
