@@ -67,9 +67,9 @@ class TwoModels(nn.Module):
             raise ConfigError(f"shared_layers must be between 0 and {FIRST_HIDDEN}, but got {shared_layers}.")
         widths_in = [in_features] + [width] * SECOND_HIDDEN
         self.hidden_a = nn.ModuleList(nn.Linear(widths_in[depth], width) for depth in range(FIRST_HIDDEN))
+        self.head_a = nn.Linear(width, num_classes)  # drawn before B's layers, so that A is the same whatever is shared
         # Only B's own layers stand here: torch.func loses the weights of a module that is registered in two places.
         self.hidden_b = nn.ModuleList(nn.Linear(widths_in[k], width) for k in range(shared_layers, SECOND_HIDDEN))
-        self.head_a = nn.Linear(width, num_classes)
         self.head_b = None if share_head else nn.Linear(width, num_classes)
         self.shared_layers = shared_layers
 
