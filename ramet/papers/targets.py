@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ramet.papers import deeper_insights as deeper
+from ramet.papers import multi_model_forgetting as multi_model
 from ramet.papers.desk import Desk, Outcome
 
 
@@ -30,5 +31,11 @@ TARGETS: Mapping[str, Target] = {
     "deeper-insights/figure-8": Target("momentum of batch norm and SGD (Figures 8, 9); claim D9", deeper.figure_8),
     "deeper-insights/nasbench201": Target(
         "a second setting: NAS-Bench-201, its table as the truth", deeper.nasbench201
+    ),
+    "multi-model-forgetting/figure-1": Target(
+        "forgetting by the number of shared layers; claim W1", multi_model.figure_1
+    ),
+    "multi-model-forgetting/figure-3": Target(
+        "strict and loose convergence, guards compared; claims W2, W3", multi_model.figure_3
     ),
 }

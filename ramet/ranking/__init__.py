@@ -3,6 +3,15 @@
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.evaluation import score_children
+from ramet.ranking.forgetting import (
+    Forgetting,
+    final_drop,
+    forgetting,
+    performance_change,
+    reduction_interval,
+    relative_reduction,
+    worst_drop,
+)
 from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
 from ramet.ranking.job import RankJob, diagnose
 from ramet.ranking.metrics import (
@@ -22,6 +31,7 @@ from ramet.ranking.truth import Truth, TruthCache, read_table
 __all__ = [
     "Bench",
     "Diagnosis",
+    "Forgetting",
     "Plan",
     "RankJob",
     "Truth",
@@ -29,16 +39,22 @@ __all__ = [
     "correlation_gain_interval",
     "correlation_interval",
     "diagnose",
+    "final_drop",
+    "forgetting",
     "kept_best",
     "mean_interval",
+    "performance_change",
     "rank_correlation",
     "rank_correlations",
     "rank_stability",
     "ranks",
     "read_table",
+    "reduction_interval",
+    "relative_reduction",
     "reliability_of_mean",
     "score_children",
     "stability",
     "top_n_rank",
     "truth_correlation",
+    "worst_drop",
 ]
