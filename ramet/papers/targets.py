@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ramet.papers import deeper_insights as deeper
+from ramet.papers import disturbance_immune as immune
 from ramet.papers.desk import Desk, Outcome
 
 
@@ -31,4 +32,12 @@ TARGETS: Mapping[str, Target] = {
     "deeper-insights/nasbench201": Target(
         "a second setting: NAS-Bench-201, its table as the truth", deeper.nasbench201
     ),
+    "disturbance-immune/figure-1b": Target("ten architectures in a row, 10 x 10; claim I1", immune.figure_1b),
+    "disturbance-immune/figure-3": Target("change of accuracy and rank over an interval; claim I2", immune.figure_3),
+    "disturbance-immune/correlation": Target(
+        "guards against the truth and for stability; claim I3", immune.correlation
+    ),
+    "disturbance-immune/shared-layers": Target("disturbance by shared layers; claim I4", immune.shared_layers),
+    "disturbance-immune/lambda": Target("lambda's sensitivity; claim I4", immune.lambda_curve),
+    "disturbance-immune/theorem": Target("iterative and closed form, Theorem 4.1; claim I5", immune.theorem),
 }

@@ -2,6 +2,14 @@
 
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
+from ramet.ranking.disturbance import (
+    accuracy_drops,
+    drops_by_distance,
+    performance_change,
+    prediction_disturbance,
+    rank_consistency,
+    stability_gain,
+)
 from ramet.ranking.evaluation import score_children
 from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
 from ramet.ranking.job import RankJob, diagnose
@@ -26,11 +34,16 @@ __all__ = [
     "RankJob",
     "Truth",
     "TruthCache",
+    "accuracy_drops",
     "correlation_gain_interval",
     "correlation_interval",
     "diagnose",
+    "drops_by_distance",
     "kept_best",
     "mean_interval",
+    "performance_change",
+    "prediction_disturbance",
+    "rank_consistency",
     "rank_correlation",
     "rank_correlations",
     "rank_stability",
@@ -39,6 +52,7 @@ __all__ = [
     "reliability_of_mean",
     "score_children",
     "stability",
+    "stability_gain",
     "top_n_rank",
     "truth_correlation",
 ]
