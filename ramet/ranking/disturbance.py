@@ -6,7 +6,7 @@ Reference: *Disturbance-immune weight sharing for neural architecture search*, s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ramet.errors import ConfigError
 from ramet.ranking.metrics import Floats, check_scores, pair_signs, rank_correlations
@@ -151,11 +151,11 @@ def stability_gain(
             f"but got {ours.shape} and {theirs.shape}."
         )
 
-    def gain(children: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
+    def gain(children: NDArray[np.int64]) -> float:
         return _mean_pair(ours[:, children]) - _mean_pair(theirs[:, children])
 
     num_children = ours.shape[1]
-    drawn = [gain(generator.integers(num_children, size=num_children)) for _ in range(num_resamples)]
+    drawn = [gain(row) for row in generator.integers(num_children, size=(num_resamples, num_children))]
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     return np.array([gain(np.arange(num_children)), low, high])
 

@@ -18,7 +18,7 @@ from ramet.ranking.metrics import Floats, rank_correlations, stability
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.runs import read_records
-from ramet.seeding import numpy_generator
+from ramet.seeding import derive_seed, numpy_generator
 
 Json = dict[str, Any]
 
@@ -79,12 +79,12 @@ def choose_strength(desk: Desk, preset: Preset, guard: str) -> str:
     The truth has no say in it: a user has none. The seed is one apart, for weights, orders and mini-batches.
     """
     setting = deeper.PRESETS[preset.name]
+    pilot: Json = {"instances": 1, "truth": "none", "supernet_epochs": preset.pilot_epochs}
+    pilot["seed"] = derive_seed(desk.seed, "pilot")
     accuracies = {}
     for value in preset.strengths[guard]:
         text = f"{guard}:{value:g}"
-        job = _job(
-            desk, setting, text, instances=1, truth="none", supernet_epochs=preset.pilot_epochs, seed=desk.seed + 1
-        )
+        job = _job(desk, setting, text, **pilot)
         accuracies[text] = desk.diagnose(f"{_run_name(preset, text)}-pilot", job)["accuracy"]["mean"]
     return max(accuracies, key=lambda text: accuracies[text])
 

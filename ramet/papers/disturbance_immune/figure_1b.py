@@ -34,8 +34,8 @@ def figure_1b(desk: Desk, preset_name: str) -> Outcome:
         tables,
         [_claim_1(found, preset, generator)],
         [
-            f"{preset.note} Means over {preset.seeds} seeds; learning rate {lr:g} and lambdas are the best of all ten at "
-            "the end, on the validation data of a seed apart; accuracies are of the test split.",
+            f"{preset.note} Means over {preset.seeds} seeds; learning rate {lr:g} and lambdas are the best for all ten "
+            "at the end, on the validation data of a seed apart; accuracies are of the test split.",
         ],
     ).kept(desk.results)
 

@@ -90,9 +90,9 @@ def figure_3(desk: Desk, preset_name: str) -> Outcome:
         [_table(measured, gains), _over_time(accuracies, preset.interval)],
         [_claim_2(measured, gains, guards[1], preset)],
         [
-            f"{preset.note} Interval {preset.interval} of {preset.supernet_settings.epochs} epochs (the paper: 13 of 240), "
-            "second half of the training. A frozen supernet would change nothing: read every row beside its accuracy. "
-            "Intervals are over seeds, paired: all guards have the same weights, orders and mini-batches."
+            f"{preset.note} Interval {preset.interval} of {preset.supernet_settings.epochs} epochs (the paper: 13 of "
+            "240), second half of the training. A frozen supernet would change nothing: read each row with its "
+            "accuracy. Intervals are over seeds, paired: all guards have the same weights, orders and mini-batches."
         ],
     ).kept(desk.results)
 

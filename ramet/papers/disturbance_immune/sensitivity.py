@@ -113,7 +113,7 @@ def claim_4(desk: Desk, preset: Preset) -> Claim:
         holds=None if trend is None or default is None else trend and default,
         command=f"ramet reproduce disturbance-immune/shared-layers --preset {preset.name}; "
         f"ramet reproduce disturbance-immune/lambda --preset {preset.name}",
-        note=f"{preset.note} Pairs share the stem and the first cells, {preset.pair_space_options['num_cells']} at most.",
+        note=f"{preset.note} Pairs share the stem and up to {preset.pair_space_options['num_cells']} first cells.",
     )
 
 
@@ -125,8 +125,8 @@ def _shared_layers_half(desk: Desk, preset: Preset) -> tuple[bool | None, str]:
     layers = np.array([np.mean([result["layers"] for result in row]) for row in results])
     per_pair = [rank_correlation(layers, curve) for curve in disturbance.T]
     interval = mean_interval(per_pair, generator=numpy_generator(desk.seed, "claim-4"))
-    ends = f"{disturbance[0].mean():.2f} with {layers[0]:.0f} shared layers, {disturbance[-1].mean():.2f} with {layers[-1]:.0f}"
-    text = f"disturbance {ends}; rank correlation with their number {interval.text()}"
+    first, last = (f"{disturbance[end].mean():.2f} with {layers[end]:.0f}" for end in (0, -1))
+    text = f"disturbance {first} shared layers, {last}; rank correlation with their number {interval.text()}"
     return bool(interval.low is not None and interval.low > 0), text
 
 

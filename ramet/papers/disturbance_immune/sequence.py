@@ -21,7 +21,7 @@ from ramet.ranking.instance import calibration_batches
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import PrefixShared
 from ramet.spaces import Arch, Space
-from ramet.training import Batches, accuracy, evaluating, fit, reestimated_batch_norm
+from ramet.training import accuracy, evaluating, fit, reestimated_batch_norm
 
 Json = dict[str, Any]
 
@@ -223,7 +223,9 @@ def shared_layers(bench: Bench, network: nn.Module, archs: Sequence[Arch]) -> in
 
 def _used_layers(network: nn.Module, x: Tensor, arch: Arch) -> Iterator[str]:
     """The names of the layers with weights that one architecture runs through."""
-    layers = {name: m for name, m in network.named_modules() if isinstance(m, nn.Conv2d | nn.Linear)}
+    layers: dict[str, nn.Module] = {
+        name: m for name, m in network.named_modules() if isinstance(m, nn.Conv2d | nn.Linear)
+    }
     seen: list[str] = []
     with _noting(layers, seen), evaluating(network):
         network(x, arch)
