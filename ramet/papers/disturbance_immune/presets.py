@@ -100,7 +100,7 @@ SMALL = Preset(
     name="small",
     data="digits",
     data_options={},
-    seeds=5,
+    seeds=3,
     keeps_checkpoints=False,
     space_options={"channels": 8, "num_cells": 1},
     sequence_settings=Settings(epochs=3, batch_size=64, learning_rate=0.05, weight_decay=3e-4),
