@@ -7,7 +7,6 @@ from ramet.errors import ConfigError
 from ramet.ranking import (
     final_drop,
     forgetting,
-    performance_change,
     reduction_interval,
     relative_reduction,
     worst_drop,
@@ -34,10 +33,6 @@ def test_drops_are_measured_from_the_first_accuracy():
     curves = [[0.9, 0.7, 0.95, 0.85], [0.5, 0.6, 0.7, 0.8]]
     assert worst_drop(curves) == pytest.approx([0.2, 0.0])
     assert final_drop(curves) == pytest.approx([0.05, -0.3])
-
-
-def test_performance_change_keeps_its_sign():
-    assert performance_change([0.5, 0.9], [0.6, 0.6]) == pytest.approx(-0.1)
 
 
 def test_reduction_is_that_of_the_means():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ramet.papers import deeper_insights as deeper
+from ramet.papers import disturbance_immune as immune
 from ramet.papers import multi_model_forgetting as multi_model
 from ramet.papers.desk import Desk, Outcome
 
@@ -38,4 +39,12 @@ TARGETS: Mapping[str, Target] = {
     "multi-model-forgetting/figure-3": Target(
         "strict and loose convergence, guards compared; claims W2, W3", multi_model.figure_3
     ),
+    "disturbance-immune/figure-1b": Target("ten architectures in a row, 10 x 10; claim I1", immune.figure_1b),
+    "disturbance-immune/figure-3": Target("change of accuracy and rank over an interval; claim I2", immune.figure_3),
+    "disturbance-immune/correlation": Target(
+        "guards against the truth and for stability; claim I3", immune.correlation
+    ),
+    "disturbance-immune/shared-layers": Target("disturbance by shared layers; claim I4", immune.shared_layers),
+    "disturbance-immune/lambda": Target("lambda's sensitivity; claim I4", immune.lambda_curve),
+    "disturbance-immune/theorem": Target("iterative and closed form, Theorem 4.1; claim I5", immune.theorem),
 }

@@ -2,12 +2,19 @@
 
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
+from ramet.ranking.disturbance import (
+    accuracy_drops,
+    drops_by_distance,
+    performance_change,
+    prediction_disturbance,
+    rank_consistency,
+    stability_gain,
+)
 from ramet.ranking.evaluation import score_children
 from ramet.ranking.forgetting import (
     Forgetting,
     final_drop,
     forgetting,
-    performance_change,
     reduction_interval,
     relative_reduction,
     worst_drop,
@@ -36,14 +43,18 @@ __all__ = [
     "RankJob",
     "Truth",
     "TruthCache",
+    "accuracy_drops",
     "correlation_gain_interval",
     "correlation_interval",
     "diagnose",
+    "drops_by_distance",
     "final_drop",
     "forgetting",
     "kept_best",
     "mean_interval",
     "performance_change",
+    "prediction_disturbance",
+    "rank_consistency",
     "rank_correlation",
     "rank_correlations",
     "rank_stability",
@@ -54,6 +65,7 @@ __all__ = [
     "reliability_of_mean",
     "score_children",
     "stability",
+    "stability_gain",
     "top_n_rank",
     "truth_correlation",
     "worst_drop",

@@ -49,23 +49,6 @@ def forgetting(errors_before: ArrayLike, errors_after: ArrayLike, *, num_best: i
     return Forgetting(float(difference.mean()), float(difference[best].mean()), float(difference.max()))
 
 
-def performance_change(accuracies_before: ArrayLike, accuracies_after: ArrayLike) -> float:
-    r"""The mean over architectures of :math:`acc_j - acc_i` between two epochs of a supernet, i before j.
-
-    The paper calls a larger change a more severe disturbance, so its size is meant; by the sign it can be told whether
-    architectures were lost or still gained by training. Take ``np.abs`` of it, or of each, for the size.
-
-    Args:
-        accuracies_before: at epoch i; [architectures].
-        accuracies_after: at epoch j; [architectures].
-
-    >>> performance_change([0.5, 0.75], [0.5, 0.5])
-    -0.125
-    """
-    before, after = _paired(accuracies_before, accuracies_after)
-    return float((after - before).mean())
-
-
 def worst_drop(accuracies: ArrayLike) -> Floats:
     """How far accuracies fell below their first value at the worst moment; at least 0.
 

@@ -1,0 +1,171 @@
+r"""How much training some architectures disturbs others that were trained before: functions of arrays, nothing else.
+
+Reference: *Disturbance-immune weight sharing for neural architecture search*, sections 3.2 and 5.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ramet.errors import ConfigError
+from ramet.ranking.metrics import Floats, check_scores, pair_signs, rank_correlations
+
+
+def prediction_disturbance(before: ArrayLike, after: ArrayLike) -> float | Floats:
+    r"""How far the predictions of an architecture moved while others were trained (Eq. 3).
+
+    .. math:: PD(X, \alpha) = \| f(X; w(\alpha)) - f(X; w_o(\alpha)) \|_F
+
+    Args:
+        before: predictions with the weights that the architecture was left with, shape [..., samples, classes].
+        after: predictions of the same samples now, of the same shape.
+
+    Returns:
+        A float, or an array of the leading shape. Divided by the root of the number of samples, it no longer depends
+        on that number.
+
+    Raises:
+        ConfigError: the shapes differ, or are not at least [samples, classes].
+
+    >>> prediction_disturbance([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [4.0, 4.0]])
+    5.0
+    """
+    old, new = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+    if old.shape != new.shape or old.ndim < 2:
+        raise ConfigError(
+            f"predictions must have one shape [..., samples, classes], but got {old.shape} and {new.shape}."
+        )
+    norms: Floats = np.sqrt(np.square(new - old).sum(axis=(-2, -1)))
+    return float(norms) if norms.ndim == 0 else norms
+
+
+def performance_change(accuracies: ArrayLike, interval: int, *, absolute: bool = False) -> Floats:
+    """The mean over architectures of how much their accuracy changes over an interval of epochs (section 5.3).
+
+    The paper's change is signed. A supernet that still learns has a positive one, disturbed or not, and losses of some
+    architectures cancel gains of others; ``absolute`` counts both as changes.
+
+    Args:
+        accuracies: after each epoch, shape [epochs, architectures].
+        interval: how many epochs later the second accuracy is taken (13 in the paper).
+        absolute: whether the size of each change counts, and not its sign.
+
+    Returns:
+        Shape [epochs - interval]: a value for each epoch that has one so many epochs after it.
+
+    Raises:
+        ConfigError: the interval is not between 1 and the epochs minus one.
+
+    >>> performance_change([[0.5, 0.5], [0.6, 0.4], [0.9, 0.9]], 1, absolute=True).round(2).tolist()
+    [0.1, 0.4]
+    """
+    values = _over_epochs(accuracies, interval)
+    change = values[interval:] - values[:-interval]
+    mean: Floats = (np.abs(change) if absolute else change).mean(axis=1)
+    return mean
+
+
+def rank_consistency(accuracies: ArrayLike, interval: int) -> Floats:
+    """Kendall's tau-b between the ranking after each epoch and the one an interval later (section 5.3, KTau).
+
+    Args:
+        accuracies: after each epoch, shape [epochs, architectures].
+        interval: how many epochs later the second ranking is taken (13 in the paper).
+
+    Returns:
+        Shape [epochs - interval]; NaN where all architectures of a ranking are equal.
+
+    Raises:
+        ConfigError: the interval is not between 1 and the epochs minus one.
+
+    >>> rank_consistency([[1, 2, 3], [1, 2, 3], [3, 2, 1]], 1).tolist()
+    [1.0, -1.0]
+    """
+    values = _over_epochs(accuracies, interval)
+    signs = pair_signs(values)  # [epochs, pairs]
+    first, second = signs[:-interval], signs[interval:]
+    with np.errstate(invalid="ignore"):
+        tau: Floats = (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+    return tau
+
+
+def accuracy_drops(accuracies: ArrayLike) -> Floats:
+    """How much accuracy each architecture of a sequence has lost after each later one (Figure 1b, as losses).
+
+    Args:
+        accuracies: of architecture i after the training of architecture j, shape [..., n, n]; what stands below the
+            diagonal, before an architecture was trained, is not read.
+
+    Returns:
+        What architecture i had just after its own training minus what it has after that of j, shape [..., n, n];
+        NaN below the diagonal and 0 on it.
+
+    Raises:
+        ConfigError: the last two dimensions differ, or there are fewer than two architectures.
+
+    >>> accuracy_drops([[0.9, 0.7], [0.1, 0.8]]).round(2).tolist()
+    [[0.0, 0.2], [nan, 0.0]]
+    """
+    values = np.asarray(accuracies, dtype=float)
+    if values.ndim < 2 or values.shape[-1] != values.shape[-2] or values.shape[-1] < 2:
+        raise ConfigError(f"accuracies must have the shape [..., n, n] with n at least 2, but have {values.shape}.")
+    own = np.diagonal(values, axis1=-2, axis2=-1)[..., None]
+    drops: Floats = np.where(np.triu(np.ones(values.shape[-2:], dtype=bool)), own - values, np.nan)
+    return drops
+
+
+def drops_by_distance(accuracies: ArrayLike) -> Floats:
+    """The mean drop of ``accuracy_drops`` after 1, 2, ... n - 1 later architectures, shape [..., n - 1].
+
+    >>> drops_by_distance([[0.9, 0.7, 0.5], [0.0, 0.8, 0.7], [0.0, 0.0, 0.9]]).round(2).tolist()
+    [0.15, 0.4]
+    """
+    drops = accuracy_drops(accuracies)
+    distances = range(1, drops.shape[-1])
+    means: Floats = np.stack([np.diagonal(drops, d, axis1=-2, axis2=-1).mean(axis=-1) for d in distances], axis=-1)
+    return means
+
+
+def stability_gain(
+    scores: ArrayLike, baseline: ArrayLike, *, generator: np.random.Generator, num_resamples: int = 1000
+) -> Floats:
+    """By how much S-Tau exceeds a baseline's: the gain itself, and the ends of its 95 % interval over children.
+
+    The interval is paired: both see the same resampled children. A child drawn twice is tied with itself in both, and
+    tau-b leaves ties out.
+
+    Args:
+        scores: of several instances, shape [instances, children].
+        baseline: of the instances without what is judged, on the same children.
+        generator: where the resamples come from.
+        num_resamples: how many resamples.
+
+    Returns:
+        Shape [3]: value, low, high.
+    """
+    ours, theirs = check_scores(scores, ndim=2), check_scores(baseline, ndim=2)
+    if ours.shape[1] != theirs.shape[1] or min(len(ours), len(theirs)) < 2:
+        raise ConfigError(
+            f"a gain in stability needs two instances or more of the same children each, "
+            f"but got {ours.shape} and {theirs.shape}."
+        )
+
+    def gain(children: NDArray[np.int64]) -> float:
+        return _mean_pair(ours[:, children]) - _mean_pair(theirs[:, children])
+
+    num_children = ours.shape[1]
+    drawn = [gain(row) for row in generator.integers(num_children, size=(num_resamples, num_children))]
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return np.array([gain(np.arange(num_children)), low, high])
+
+
+def _mean_pair(scores: Floats) -> float:
+    return float(rank_correlations(scores, scores)[np.triu_indices(len(scores), k=1)].mean())
+
+
+def _over_epochs(accuracies: ArrayLike, interval: int) -> Floats:
+    values = check_scores(accuracies, ndim=2)
+    if not 1 <= interval < len(values):
+        raise ConfigError(f"interval must be between 1 and {len(values) - 1} of these epochs, but got {interval}.")
+    return values
