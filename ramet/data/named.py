@@ -133,7 +133,7 @@ def read_named(name: str, data_dir: str | Path | None = None) -> RawData:
     if source.addresses:
         remedy = f"fetch it with: ramet data fetch {name}"
     else:
-        remedy = f"fetch it from a mirror with: ramet data fetch {name} --base-url ADDRESS"
+        remedy = f"fetch it from a mirror with: ramet data fetch {name} --mirror ADDRESS"
     raise DataError(f"{name} must be in the data folder (--data-dir or RAMET_DATA), but {state}; {remedy}")
 
 

@@ -1,5 +1,6 @@
 """How far a supernet's ranking can be trusted: metrics on arrays of scores, the truth, and the diagnosis."""
 
+from ramet.ranking.analysis import Scores, analyse
 from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.disturbance import (
@@ -41,9 +42,11 @@ __all__ = [
     "Forgetting",
     "Plan",
     "RankJob",
+    "Scores",
     "Truth",
     "TruthCache",
     "accuracy_drops",
+    "analyse",
     "correlation_gain_interval",
     "correlation_interval",
     "diagnose",
