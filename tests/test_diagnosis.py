@@ -16,7 +16,7 @@ from exactness import bits
 from ramet.cli import main
 from ramet.data import load
 from ramet.execution import Inline
-from ramet.ranking import diagnosis
+from ramet.ranking import analysis, diagnosis
 from ramet.ranking.alone import train_alone
 from ramet.ranking.job import RankJob, rank
 from ramet.ranking.plan import Plan
@@ -91,6 +91,23 @@ def test_groups_train_apart_and_their_children_come_back_in_order(tmp_path: Path
     assert [[int(name) for name in group] for group in result["groups"]] == [
         [int(result["children"][child]) for child in group] for group in groups
     ]
+
+
+def test_fine_tuning_starts_from_the_last_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So its children are in the same order, and its snapshot is the trained network, in groups and instances."""
+    seen: list[Any] = []
+
+    def analyse(scores: Any, **options: Any) -> Any:
+        seen.append(scores)
+        return analysis.analyse(scores, **options)
+
+    monkeypatch.setattr(diagnosis, "analyse", analyse)
+    plan = {"sharing": "groups:2:random", "seed": 5, "instances": 2, "fine_tune_steps": 2, "fine_tune_instances": 2}
+    diagnose(tmp_path, **plan)
+    (scores,) = seen
+    assert scores.fine_tuned.shape == (2, 3, 8)
+    assert (scores.fine_tuned[:, 0] == scores.steps[:, -1]).all()
+    assert (scores.fine_tuned[:, 2] != scores.steps[:, -1]).any()
 
 
 @pytest.mark.parametrize("num_shared_cells", [0, 1])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -217,29 +217,17 @@ def predictions(network: nn.Module, x: Tensor, arch: Arch) -> Tensor:
 
 def shared_layers(bench: Bench, network: nn.Module, archs: Sequence[Arch]) -> int:
     """How many convolutions and linear layers all of some architectures use."""
-    used = [set(_used_layers(network, bench.data.train.x[:2], arch)) for arch in archs]
-    return len(set.intersection(*used))
+    return len(set.intersection(*[_used_layers(network, bench.data.train.x[:2], arch) for arch in archs]))
 
 
-def _used_layers(network: nn.Module, x: Tensor, arch: Arch) -> Iterator[str]:
+def _used_layers(network: nn.Module, x: Tensor, arch: Arch) -> set[str]:
     """The names of the layers with weights that one architecture runs through."""
-    layers: dict[str, nn.Module] = {
-        name: m for name, m in network.named_modules() if isinstance(m, nn.Conv2d | nn.Linear)
-    }
-    seen: list[str] = []
-    with _noting(layers, seen), evaluating(network):
-        network(x, arch)
-    yield from seen
-
-
-@contextmanager
-def _noting(layers: dict[str, nn.Module], seen: list[str]) -> Iterator[None]:
-    handles = [
-        layer.register_forward_pre_hook(lambda module, args, name=name: seen.append(name))
-        for name, layer in layers.items()
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    seen: set[str] = set()
+    with ExitStack() as stack:
+        for name, layer in network.named_modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                handle = layer.register_forward_pre_hook(lambda module, args, name=name: seen.add(name))
+                stack.callback(handle.remove)
+        with evaluating(network):
+            network(x, arch)
+    return seen
