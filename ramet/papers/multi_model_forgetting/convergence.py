@@ -149,7 +149,7 @@ def _at_convergence(desk: Desk, preset: Preset, bench: Bench, run: Run, share: f
 
 
 def _task(key: str, seed: int, convergence: float, entries: list[list[Any]], split: str) -> Task:
-    arguments = {"seed": seed, "convergence": convergence, "entries": entries, "split": split}
+    arguments: Json = {"seed": seed, "convergence": convergence, "entries": entries, "split": split}
     return Task(key, compare_guards, arguments, cost=len(entries))
 
 

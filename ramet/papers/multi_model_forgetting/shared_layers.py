@@ -72,4 +72,5 @@ def figure_1(desk: Desk, preset_name: str) -> Outcome:
 
 def _by_seed(worst: Floats) -> Floats:
     """The rank correlation of each seed; 0 for one in which nothing was forgotten at all."""
-    return np.nan_to_num(np.array([rank_correlation(SHARED, drops) for drops in worst.T]))
+    taus: Floats = np.nan_to_num(np.array([rank_correlation(SHARED, drops) for drops in worst.T]))
+    return taus
