@@ -274,7 +274,8 @@ class Diagnosis:
         settings, data = self.bench.settings, self.bench.data
         steps_per_epoch = -(-len(data.train.y) // settings.batch_size)
         # A forward pass is about a third of a training step.
-        evaluation = len(scored) * len(data.validation.y) / settings.batch_size / 3
+        samples = min(len(data.validation.y), self.plan.step_samples or len(data.validation.y))
+        evaluation = len(scored) * samples / settings.batch_size / 3
         return {
             "supernet": self._supernet_epochs() * steps_per_epoch * len(groups),
             "evaluation": evaluation,
