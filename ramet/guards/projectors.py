@@ -113,7 +113,8 @@ class MatrixProjector(Projector):
             if self.mean:
                 sum_over_ranks([columns], group)
                 return columns / world_size(group), None
-            columns, gram = None, gram_of(columns)
+            gram = gram_of(columns)
+            columns = None
         if gram is not None:
             sum_over_ranks([gram], group)
             gram = gram / world_size(group) if self.mean else gram
