@@ -104,7 +104,7 @@ SMALL = Preset(
     keeps_checkpoints=False,
     space_options={"channels": 8, "num_cells": 1},
     sequence_settings=Settings(epochs=3, batch_size=64, learning_rate=0.05, weight_decay=3e-4),
-    learning_rates=(0.02, 0.05, 0.1),
+    learning_rates=(0.05, 0.1, 0.2),
     lambdas={"mean": (0.01, 1.0, 100.0), "all": (1.0, 100.0, 1e4, 1e6)},
     pair_space_options={"channels": 8, "num_cells": 4},
     pair_settings=Settings(epochs=3, batch_size=64, learning_rate=0.05, weight_decay=3e-4),
