@@ -236,7 +236,7 @@ def test_the_workers_end_with_the_driver(tmp_path, how):
             os.killpg(driver.pid, how)
         else:
             driver.kill()
-        _, errors = driver.communicate(timeout=60)
+        _, errors = driver.communicate(timeout=300)
         assert driver.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL) and errors == b""
         deadline = time.monotonic() + 60
         while processes_of_session(driver.pid):

@@ -43,10 +43,17 @@ class RunLock:
         except OSError as error:
             self._file.close()
             raise RunError(f"cannot lock {path}: {error.strerror or error}.") from error
-        with writing(path):
-            self._file.truncate(0)
-            self._file.write(f"{os.getpid()}\n")
-            self._file.flush()
+        try:
+            with writing(path):
+                self._file.truncate(0)
+                self._file.write(f"{os.getpid()}\n")
+                self._file.flush()
+        except RunError:
+            # A disk that has no room for the lock has none for a run: leave nothing behind.
+            with contextlib.suppress(OSError):
+                path.unlink()
+                self._file.close()
+            raise
         _held.add(self)
 
     def release(self) -> None:

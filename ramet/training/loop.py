@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import RunError
 from ramet.runs import Checkpoints, pack_state, unpack_state
+from ramet.seeding import seeded_globally
 from ramet.training.batches import Batches
 from ramet.training.settings import Settings
 
@@ -79,7 +80,7 @@ def fit(
         x: the training inputs, shape [samples, ...].
         y: the training labels, shape [samples].
         settings: the numbers of the training.
-        seed: the seed of the batches.
+        seed: the seed of the batches, and of what layers draw.
         arguments: further arguments of the network in a step, for example the architecture that it trains.
         after_step: called with the step's number and its loss, when the weights have been updated; the network may be
             evaluated there, as long as it is left in training mode.
@@ -100,38 +101,42 @@ def fit(
     num_steps = settings.epochs * batches.steps_per_epoch
     last = num_steps if stop_after is None else min(stop_after, num_steps)
     log = {} if log is None else log
-    first = _resume(checkpoints, network, optimizer, guard, log)
-    params: Params = dict(network.named_parameters())
-    saved_at = time.monotonic()
-    network.train()
-    for step in range(first, last):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate_at(step, num_steps)
-        indices = batches[step].to(x.device)
-        optimizer.zero_grad(set_to_none=True)
-        with nullcontext() if guard is None else guard.watch(network):
-            loss = cross_entropy(network(x[indices], *arguments(step)), y[indices])
-            loss.backward()  # type: ignore[no-untyped-call]
-        if settings.clip_norm is not None:
-            nn.utils.clip_grad_norm_(network.parameters(), settings.clip_norm, foreach=True)
-        if guard is None:
-            optimizer.step()
-        else:
-            if step % batches.steps_per_epoch == 0:
-                guard.start_epoch(step // batches.steps_per_epoch)
-            # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
-            with guard.step(params, optimizer.param_groups[0]["lr"] / (1 - settings.momentum)):
+    # Layers that draw (dropout) have only the global generator: it follows from the seed, and is put back afterwards.
+    with seeded_globally(seed, "draws"):
+        first = _resume(checkpoints, network, optimizer, guard, log)
+        params: Params = dict(network.named_parameters())
+        saved_at = time.monotonic()
+        network.train()
+        for step in range(first, last):
+            for group in optimizer.param_groups:
+                group["lr"] = settings.learning_rate_at(step, num_steps)
+            indices = batches[step].to(x.device)
+            optimizer.zero_grad(set_to_none=True)
+            with nullcontext() if guard is None else guard.watch(network):
+                loss = cross_entropy(network(x[indices], *arguments(step)), y[indices])
+                loss.backward()  # type: ignore[no-untyped-call]
+            if settings.clip_norm is not None:
+                nn.utils.clip_grad_norm_(network.parameters(), settings.clip_norm, foreach=True)
+            if guard is None:
                 optimizer.step()
-            guard.remember(params)
-        value = loss.item()
-        if not torch.isfinite(loss):
-            raise RunError(f"the loss must stay finite, but is {value} in step {step}; a lower learning rate may help.")
-        after_step(step, value)
-        if checkpoints is not None and time.monotonic() - saved_at > seconds_between_checkpoints:
-            _save(checkpoints, step + 1, network, optimizer, guard, log)
-            saved_at = time.monotonic()
-    if checkpoints is not None and save_last and first < last:
-        _save(checkpoints, last, network, optimizer, guard, log)
+            else:
+                if step % batches.steps_per_epoch == 0:
+                    guard.start_epoch(step // batches.steps_per_epoch)
+                # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
+                with guard.step(params, optimizer.param_groups[0]["lr"] / (1 - settings.momentum)):
+                    optimizer.step()
+                guard.remember(params)
+            value = loss.item()
+            if not torch.isfinite(loss):
+                raise RunError(
+                    f"the loss must stay finite, but is {value} in step {step}; a lower learning rate may help."
+                )
+            after_step(step, value)
+            if checkpoints is not None and time.monotonic() - saved_at > seconds_between_checkpoints:
+                _save(checkpoints, step + 1, network, optimizer, guard, log)
+                saved_at = time.monotonic()
+        if checkpoints is not None and save_last and first < last:
+            _save(checkpoints, last, network, optimizer, guard, log)
 
 
 def _save(
