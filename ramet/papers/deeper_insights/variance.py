@@ -97,9 +97,9 @@ def figure_5(desk: Desk, preset_name: str) -> Outcome:
         seeds=preset.instances,
         holds=min(shares.values()) > 0.5,
         command=f"ramet reproduce deeper-insights/figure-5 --preset {preset.name}",
-        note=f"{preset.note} Chance is 25 %. A step raises its own child by {rows[1][4]:.1f} points (shuffled), while the "
-        f"children's accuracies deviate by {100 * spread:.1f}: near the end of the schedule, one step at a learning rate "
-        f"of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
+        note=f"{preset.note} Chance is 25 %. A step raises its own child by {rows[1][4]:.1f} points (shuffled), while "
+        f"the children's accuracies deviate by {100 * spread:.1f}: near the end of the schedule, one step at a "
+        f"learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
     )
     return Outcome("Deeper insights, Figure 5", [table], [claim]).kept(desk.results)
 
