@@ -6,7 +6,7 @@ from typing import Any
 
 from ramet.execution import pulse
 from ramet.ranking.bench import Bench
-from ramet.seeding import derive_seed
+from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import Batches, accuracy, fit
 
 
@@ -38,19 +38,20 @@ def train_alone(bench: Bench, *, index: int, seed: int) -> dict[str, Any]:
         pulse((step + 1) / num_steps)
 
     checkpoints = bench.checkpoints(f"truth-{index}-{seed}")
-    fit(
-        network,
-        data.train.x,
-        data.train.y,
-        bench.settings,
-        seed=batches_seed,
-        arguments=lambda step: (arch,),
-        after_step=after_step,
-        checkpoints=checkpoints,
-        log=log,
-        seconds_between_checkpoints=bench.seconds_between_checkpoints,
-        save_last=False,
-    )
+    with seeded_globally(batches_seed, "layers"):  # dropout and its like draw from torch's global generator
+        fit(
+            network,
+            data.train.x,
+            data.train.y,
+            bench.settings,
+            seed=batches_seed,
+            arguments=lambda step: (arch,),
+            after_step=after_step,
+            checkpoints=checkpoints,
+            log=log,
+            seconds_between_checkpoints=bench.seconds_between_checkpoints,
+            save_last=False,
+        )
     result = {
         "test": accuracy(network, data.test.x, data.test.y, arch),
         "validation": accuracy(network, data.validation.x, data.validation.y, arch),

@@ -15,7 +15,7 @@ from ramet.guards import make_guard
 from ramet.ranking.bench import Bench
 from ramet.ranking.evaluation import score_children, score_reestimated
 from ramet.runs import Checkpoint, unpack_state
-from ramet.seeding import derive_seed, torch_generator
+from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
 from ramet.spaces import Choice
 from ramet.training import Batches, fit
@@ -98,23 +98,24 @@ def train_instance(
                 log["epochs"].append(scores())
         pulse(done / num_steps)
 
-    fit(
-        network,
-        data.train.x,
-        data.train.y,
-        settings,
-        seed=batches_seed,
-        arguments=lambda step: (space[child_at(step)],),
-        after_step=after_step,
-        checkpoints=bench.checkpoints(name),
-        log=log,
-        guard=None if guard == "none" else make_guard(guard),
-        seconds_between_checkpoints=bench.seconds_between_checkpoints,
-        stop_after=num_steps,
-    )
-    reestimated = score_reestimated(
-        network, archs, data.validation.x, data.validation.y, calibration_batches(bench, batches_seed)
-    )
+    with seeded_globally(batches_seed, "layers"):  # dropout and its like draw from torch's global generator
+        fit(
+            network,
+            data.train.x,
+            data.train.y,
+            settings,
+            seed=batches_seed,
+            arguments=lambda step: (space[child_at(step)],),
+            after_step=after_step,
+            checkpoints=bench.checkpoints(name),
+            log=log,
+            guard=None if guard == "none" else make_guard(guard),
+            seconds_between_checkpoints=bench.seconds_between_checkpoints,
+            stop_after=num_steps,
+        )
+        reestimated = score_reestimated(
+            network, archs, data.validation.x, data.validation.y, calibration_batches(bench, batches_seed)
+        )
     return {**{key: log[key] for key in ("epochs", "steps", "trained", "loss")}, "reestimated": reestimated}
 
 
