@@ -43,17 +43,9 @@ class RunLock:
         except OSError as error:
             self._file.close()
             raise RunError(f"cannot lock {path}: {error.strerror or error}.") from error
-        try:
-            with writing(path):
-                self._file.truncate(0)
-                self._file.write(f"{os.getpid()}\n")
-                self._file.flush()
-        except RunError:
-            # A disk that has no room for the lock has none for a run: leave nothing behind.
-            with contextlib.suppress(OSError):
-                path.unlink()
-                self._file.close()
-            raise
+        with contextlib.suppress(OSError):  # A full disk: what the run itself writes says so, and better.
+            os.ftruncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
         _held.add(self)
 
     def release(self) -> None:
