@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,6 @@ from ramet.execution import Executor
 from ramet.papers.claims import Claim, write_claims
 from ramet.ranking.job import RankJob, rank, resume
 from ramet.reports import Table
-from ramet.runs import read_config, remove_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +35,16 @@ class Desk:
     device: str = "cpu"
 
     def diagnose(self, name: str, job: RankJob) -> dict[str, Any]:
-        """The result of a diagnosis, which is run, gone on with, or only read, whichever is needed."""
-        path = self.runs / name
+        """The result of a diagnosis, which is run, gone on with, or only read, whichever is needed.
+
+        The run's folder is named by what is asked, so that a changed preset never touches the run of another. Where the
+        truth is cached and which device is used are not part of the question.
+        """
+        asked = {key: value for key, value in job.to_json().items() if key not in ("truth_cache", "device")}
+        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
+        path = self.runs / f"{name}-{digest}"
         if (path / "config.json").exists():
-            if read_config(path)["config"] == job.to_json():
-                return resume(path, self.executor)
-            remove_run(path)  # it answered another question, for example an older preset's
+            return resume(path, self.executor)
         return rank(job, path, self.executor)
 
 

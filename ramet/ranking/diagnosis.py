@@ -59,6 +59,8 @@ class Diagnosis:
 
     def __call__(self) -> Json:
         """Do what is not done yet, and give the result: figures, words, and what they rest on."""
+        if "result" in self.run.records:
+            return {key: value for key, value in self.run.records["result"].items() if key != "key"}
         self.plan.check(self.bench.space, self.bench.settings)
         scored = self.plan.scored(self.bench.space)
         known = self._known_truth(scored)

@@ -156,7 +156,7 @@ def figure_3(desk: Desk, preset_name: str) -> Outcome:
         command=_command("figure-3", preset),
         note=f"Pruning by the number of parameters keeps {trivial:.0%}.",
     )
-    notes = [f"Plots: {desk.runs / run_name(preset, name) / 'report.html'}" for name in results]
+    notes = [f"Plots: report.html in each folder of {desk.runs / f'deeper-insights-{preset.name}'}"]
     return Outcome("Deeper insights, Figure 3", [table], [claim], notes).kept(desk.results)
 
 
