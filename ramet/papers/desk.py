@@ -34,15 +34,19 @@ class Desk:
     seed: int = 0
     device: str = "cpu"
 
+    def run_of(self, name: str, job: RankJob) -> Path:
+        """The run directory of a diagnosis."""
+        asked = {key: value for key, value in job.to_json().items() if key not in ("truth_cache", "device")}
+        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
+        return self.runs / f"{name}-{digest}"
+
     def diagnose(self, name: str, job: RankJob) -> dict[str, Any]:
         """The result of a diagnosis, which is run, gone on with, or only read, whichever is needed.
 
         The run's folder is named by what is asked, so that a changed preset never touches the run of another. Where the
         truth is cached and which device is used are not part of the question.
         """
-        asked = {key: value for key, value in job.to_json().items() if key not in ("truth_cache", "device")}
-        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
-        path = self.runs / f"{name}-{digest}"
+        path = self.run_of(name, job)
         if (path / "config.json").exists():
             return resume(path, self.executor)
         return rank(job, path, self.executor)

@@ -99,7 +99,8 @@ def _run_name(preset: Preset, guard: str) -> str:
 
 
 def _guarded(desk: Desk, preset: Preset, setting: deeper.Preset, guard: str, truth: Floats) -> Guarded:
-    records = {record["key"]: record for record in read_records(desk.runs / _run_name(preset, guard))}
+    run = desk.run_of(_run_name(preset, guard), _job(desk, setting, guard))
+    records = {record["key"]: record for record in read_records(run)}
     instances = [records[instance_key("", instance, 0)] for instance in range(setting.instances)]
     last = np.array([instance["steps"][-1] for instance in instances])
     epochs = np.array([instance["epochs"] for instance in instances])
