@@ -107,7 +107,7 @@ SMALL = Preset(
         "mnist": {"train_size": 18000, "eval_size": 1200},
         "digits": {"validation_fraction": 0.4},
     },
-    budget=Budget(width=100, learning_rate=0.2, first_steps=1200, second_steps=200, measure_every=2),
+    budget=Budget(width=100, learning_rate=0.2, first_steps=1200, second_steps=200, measure_every=4),
 )
 
 PRESETS: dict[str, Preset] = {"small": SMALL, "paper": PAPER}

@@ -27,12 +27,12 @@ FisherKind = Literal["per-sample", "sampled-labels", "mini-batch"]
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How both models are trained: by plain SGD of a constant learning rate, as in section 4.1.
+    """How both models are trained, by plain SGD as in section 4.1, which names no learning rate.
 
     Args:
         width: units of every hidden layer.
         batch_size: images in a mini-batch.
-        learning_rate: of both models.
+        learning_rate: of B throughout, and of A at first, from where it falls in a straight line to 0.
         first_steps: mini-batches after which A counts as converged.
         second_steps: mini-batches of B.
         measure_every: A's accuracy is taken after every so many mini-batches of B, and after the last.
@@ -120,6 +120,9 @@ def train_first(
     optimizer = torch.optim.SGD(models.parameters_of("a"), lr=budget.learning_rate)
     reached = 0.0
     for step in range(budget.first_steps):
+        # Annealed to 0: at a constant rate A only hovers about its optimum, and has learnt to bear what B does to it.
+        for group in optimizer.param_groups:
+            group["lr"] = budget.learning_rate * (1 - step / budget.first_steps)
         rows = batches[step]
         optimizer.zero_grad()
         cross_entropy(models(data.train.x[rows], "a"), data.train.y[rows]).backward()  # type: ignore[no-untyped-call]
