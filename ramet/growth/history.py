@@ -119,7 +119,9 @@ def silent(edit: Edit) -> Edit:
     return Edit(widenings, [Deepening(layer.site, layer.width) for layer in edit.layers])
 
 
-def replay(network: nn.Module, inputs: Inputs, steps: Sequence[Step], optimizer: torch.optim.Optimizer) -> None:
+def replay(
+    network: nn.Module, inputs: Inputs, steps: Sequence[Step], optimizer: torch.optim.Optimizer | None = None
+) -> None:
     """Give a fresh network the shapes that the steps of a history led to, so that its tensors can be loaded."""
     for step in steps:
         if not step.widened and not step.layers:
