@@ -97,7 +97,7 @@ class Firefly(Growth):
             scene, split=self.split, num_new=self.num_new, layer_width=width, only=self.only, new_scale=self.new_scale
         )
         # A symmetric split has no first derivative at zero, so the step sizes start away from it.
-        epsilon = torch.full((len(over.candidates),), self.epsilon / 2, dtype=over.dtype).requires_grad_()
+        epsilon = over.step_sizes(self.epsilon / 2).requires_grad_()
         num_steps = self.num_steps
         if num_steps is None:
             num_steps = math.ceil(self.num_epochs * scene.steps_per_epoch)

@@ -274,7 +274,7 @@ class Growing:
         proposal = self.method.propose(scene)
         if not proposal.candidates:
             return "there are no candidates left"
-        scores = self.method.score(scene, proposal)
+        scores = self.method.score(scene, proposal).cpu()  # choosing is arithmetic over thousands of single numbers
         chosen = [int(scores.argmax())] if proposal.exclusive else self._choose(scene, proposal, scores, meter.size)
         if not chosen or (proposal.exclusive and not bool(torch.isfinite(scores[chosen[0]]))):
             return "no candidate is worth its size" if bool((scores == -torch.inf).all()) else "the budget is reached"
