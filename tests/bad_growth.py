@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bad_input import ROWS, BadInput, plain
+from bad_input import BadInput
 
 from ramet.runs import Run
 
 
+ROWS: list[BadInput] = []
+
+
 def grow(phrase: str, *arguments: str) -> None:
     """A row of arguments of ``ramet grow``, named by them."""
-    plain(" ".join(("grow", *arguments)), phrase, "grow", *arguments)
+    row = ["grow", *arguments]
+    ROWS.append(BadInput(" ".join(row), lambda folder: row, phrase))
 
 
 # Names and numbers

@@ -81,5 +81,5 @@ def test_options_of_methods() -> None:
         "nash": {"num_tries": 2},
         "firefly": {"separate": True},
     }
-    with pytest.raises(ConfigError, match="METHOD.NAME=NUMBER"):
+    with pytest.raises(ConfigError, match=r"METHOD\.NAME=NUMBER"):
         parse_options(["firefly.num_new=[1]"])

@@ -25,7 +25,8 @@ def step(number: int, params: int, score: float, widened: Json | None = None, la
     return {
         "number": number, "widened": widened or {}, "layers": layers or {}, "num_candidates": 40 if grown else 0,
         "sizes": {"neurons": params // 10, "params": params, "flops": 8.0 * params}, "budget_size": params,
-        "score": score, "loss": 1.0 - score, "loss_before": 0.5 if grown else None, "loss_after": 0.51 if grown else None,
+        "score": score, "loss": 1.0 - score, "loss_before": 0.5 if grown else None,
+        "loss_after": 0.51 if grown else None,
     }  # fmt: skip
 
 
