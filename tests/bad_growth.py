@@ -8,7 +8,6 @@ from bad_input import BadInput
 
 from ramet.runs import Run
 
-
 ROWS: list[BadInput] = []
 
 
