@@ -17,32 +17,23 @@ Json = dict[str, Any]
 
 def grow_table(result: Json) -> Table:
     """Every method in a row: what it started from, what it ended with, and why it ended."""
-    rows = []
-    for name, method in result["methods"].items():
-        first = method["steps"][0]
-        rows.append(
-            [
-                name,
-                len(method["steps"]) - 1,
-                first["sizes"]["params"],
-                method["params"],
-                first["score"],
-                method["validation"],
-                method["test"],
-                method["stopped"],
-            ]
-        )
+    rows = [
+        [name, len(m["steps"]) - 1, m["params"], m["validation"], m["test"], m["stopped"]]
+        for name, m in result["methods"].items()
+    ]
     columns: list[Column | str] = [
         "method",
         "steps",
-        Column("parameters at first", count),
-        Column("at last", count),
-        Column("validation at first", percent),
-        Column("at last", percent, best="highest"),
+        Column("parameters", count),
+        Column("validation", percent, best="highest"),
         Column("test", percent, best="highest"),
         "ended because",
     ]
-    caption = "Validation accuracy decides; the test images were looked at once, with the last network of each method."
+    first = next(iter(result["methods"].values()))["steps"][0]
+    caption = (
+        f"All start from {count(first['sizes']['params'])} parameters and {percent(first['score'])} of the validation "
+        "images. The test images were looked at once, with the last network of each method."
+    )
     return Table(columns, rows, title="What each method made of the same network", caption=caption)
 
 
@@ -186,7 +177,9 @@ def _add_history(page: Page, result: Json, name: str, seconds: list[Json]) -> No
     if not steps:
         page.prose(f"**{name}** added nothing: {method['stopped']}.")
         return
-    places = list(dict.fromkeys(place for step in steps for place in [*step["widened"], *map(_behind, step["layers"])]))
+    order = [layer["name"] for layer in result["layers"]]
+    found = dict.fromkeys(place for step in steps for place in [*step["widened"], *map(_behind, step["layers"])])
+    places = sorted(found, key=lambda place: order.index(place) if place in order else len(order))
     added = [[_added(step, place) for step in steps] for place in places]
     if len(places) > 1 and len(steps) > 1:
         page.chart(
@@ -197,42 +190,56 @@ def _add_history(page: Page, result: Json, name: str, seconds: list[Json]) -> No
                 row_label="channels of",
                 column_label="growth step",
                 value_label="channels added",
+                centre=None,
             ),
             f"Where **{name}** put its channels in each step.",
         )
-    rows: list[list[Any]] = []
-    for step in method["steps"]:
-        number = step["number"]
-        rows.append(
-            [
-                str(number),
-                step["sizes"]["params"],
-                step["score"],
-                "the network as it was" if number == 0 else words_of(step),
-                best_score(step),
-                step["num_candidates"] or None,
-                step["loss_before"],
-                step["loss_after"],
-                step["loss"],
-                seconds[number]["growing"] if number < len(seconds) and number else None,
-            ]
-        )
+    every = method["steps"]
+    _add_words(page, name, every)
+    rows = [
+        [
+            str(step["number"]),
+            step["num_candidates"] or None,
+            best_score(step),
+            step["loss_before"],
+            step["loss_after"],
+            step["loss"],
+            seconds[number]["growing"] if number < len(seconds) and number else None,
+        ]
+        for number, step in enumerate(every)
+    ]
     columns: list[Column | str] = [
         "step",
-        Column("parameters", count),
-        Column("validation", percent, best="highest"),
-        "what grew",
-        Column("best score", _score),
         Column("candidates", count),
+        Column("best score", _score),
         Column("loss before", decimals(3)),
         Column("just after", decimals(3)),
         Column("trained", decimals(3)),
         Column("growing took", duration),
     ]
+    page.details(f"The steps of {name} in figures", Table(columns, rows))
+
+
+def _add_words(page: Page, name: str, steps: list[Json]) -> None:
+    rows = [
+        [
+            str(step["number"]),
+            words_of(step) if step["number"] else "the network as it was",
+            step["sizes"]["params"],
+            step["score"],
+        ]
+        for step in steps
+    ]
+    columns: list[Column | str] = [
+        "step",
+        "what grew",
+        Column("parameters", count),
+        Column("validation", percent, best="highest"),
+    ]
     caption = (
-        "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. The best score "
-        "is that of the strongest candidate that was chosen, in the method's own measure. Losses are training losses: "
-        "before the growth, just after it, and once it was trained."
+        "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. Why these: they "
+        "had the best scores of all candidates that fitted the step. The scores, in the method's own measure, and the "
+        "training losses before the growth, just after it and once trained are below."
     )
     page.table(Table(columns, rows, title=f"The steps of {name}", caption=caption))
 

@@ -84,7 +84,7 @@ def layer_chart(
 
 
 def _title(block: Block, width: float) -> str:
-    return f"{block.name}  {block.kind}" if width >= 600 and block.kind else block.name
+    return f"{block.name} · {block.kind}" if width >= 600 and block.kind else block.name
 
 
 def _draw(
@@ -110,10 +110,11 @@ def _draw(
     if block.before is not None:
         parts += _block(block.before, left, y, scale, _KEPT)
         parts.append(_figure(block.before, left + room / 2, middle))
-    grown = block.before is not None and block.after > block.before
-    parts += _block(block.after, right, y, scale, _ADDED if block.before is None else _GROWN if grown else _KEPT)
-    if grown and block.before is not None:
-        parts += _block(block.before, right, y, scale, _KEPT)
+    if block.before is None:
+        parts += _block(block.after, right, y, scale, _ADDED)
+    else:
+        parts += _block(min(block.before, block.after), right, y, scale, _KEPT)
+        parts += _sides(block.before, block.after, right, y, scale)
     parts.append(_figure(block.after, right + room / 2, middle))
     return group(*parts, class_="hit")
 
@@ -122,6 +123,18 @@ def _block(channels: int, centre: float, y: float, scale: float, series: int) ->
     wide = max(channels * scale, _LEAST)
     rectangle = tag("rect", x=centre - wide / 2, y=y, width=wide, height=_BLOCK, rx=2, class_="bar")
     return [group(rectangle, class_=series_class(series))]
+
+
+def _sides(before: int, after: int, centre: float, y: float, scale: float) -> list[Markup]:
+    """What was added, half of it on either side."""
+    if after <= before:
+        return []
+    inner, outer = max(before * scale, _LEAST) / 2, max(after * scale, _LEAST) / 2
+    pieces = [
+        tag("rect", x=x, y=y, width=outer - inner, height=_BLOCK, rx=2, class_="bar")
+        for x in (centre - outer, centre + inner)
+    ]
+    return [group(*pieces, class_=series_class(_GROWN))]
 
 
 def _figure(channels: int, x: float, y: float) -> Markup:
