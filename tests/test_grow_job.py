@@ -105,7 +105,7 @@ def killed_and_resumed(case: Case, name: str, num_kills: int, seed: int, workers
     for _ in range(num_kills):
         aim = newest(run) + draw.randint(1, 25)
         while process.poll() is None and newest(run) < aim:
-            time.sleep(0.005)
+            time.sleep(0.02)
         process.kill()
         process.communicate()
         hits += process.returncode == -signal.SIGKILL

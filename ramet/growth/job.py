@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -215,7 +215,9 @@ def _grow(
     return result
 
 
-def _results(executor: Executor, tasks: list[Task], bench: Bench, label: str) -> Iterator[tuple[Task, Any]]:
+def _results(
+    executor: Executor, tasks: list[Task], bench: Bench, label: str
+) -> Generator[tuple[Task, Any], None, None]:
     yield from executor.run(tasks, bench, label=label)
 
 
