@@ -16,13 +16,14 @@ def network(in_channels, num_classes, width=3):
 """
 
 
-def arguments(folder: Path, name: str, *more: str) -> list[str]:
+def arguments(folder: Path, name: str, method: str, *more: str) -> list[str]:
     """A growth of a tiny network on a few digits; the run is ``folder/name``."""
     code = folder / "network_to_grow.py"
     if not code.exists():
         code.write_text(CODE)
+    options = ["--set", "firefly.num_new=2", "--set", "firefly.layer_width=3"] if "firefly" in method else []
     return [
         "grow", "--network", f"{code}:network", "--train-size", "100", "--eval-size", "40", "--batch-size", "20",
-        "--epochs", "2", "--budget", "params=400,step=40%,layers=1", "--max-steps", "2", "--set", "firefly.num_new=2",
-        "--set", "firefly.layer_width=3", "--checkpoint-every", "0", "--out", str(folder / name), *more,
+        "--epochs", "2", "--budget", "params=400,step=40%,layers=1", "--max-steps", "2", "--checkpoint-every", "0",
+        "--method", method, *options, "--out", str(folder / name), *more,
     ]  # fmt: skip

@@ -49,7 +49,7 @@ def test_frozen_and_tied_layers_are_named_and_left_alone(tmp_path: Path, capsys:
 
 
 def test_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(arguments(tmp_path, "run", "--method", "net2net", "--json"))
+    main(arguments(tmp_path, "run", "net2net", "--json"))
     out, err = capsys.readouterr()
     result = json.loads(out)
     assert out.count("\n") == 1 and err == ""
@@ -58,7 +58,7 @@ def test_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_loss_that_is_not_finite_is_a_failure_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(arguments(tmp_path, "run", "--method", "net2net", "--learning-rate", "1e30"))
+        main(arguments(tmp_path, "run", "net2net", "--learning-rate", "1e30"))
     assert caught.value.code == 1
     err = capsys.readouterr().err
     assert "the loss must stay finite" in err and err.count("\n") == 1

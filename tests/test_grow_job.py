@@ -38,7 +38,7 @@ class Case:
         self.expected = self.content("undisturbed")
 
     def arguments(self, name: str) -> list[str]:
-        return arguments(self.folder, name, "--method", "firefly,net2net")
+        return arguments(self.folder, name, "firefly,net2net")
 
     def records(self, name: str) -> dict[str, dict[str, Any]]:
         return {record["key"]: record for record in read_records(self.folder / name)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ramet.cli.options import WHOLE, Common, print_json
+from ramet.cli.options import WHOLE, Common, anchored, print_json
 from ramet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def grow(
         checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
+    from ramet.data import SOURCES
+    from ramet.growth import NETWORKS
     from ramet.growth.growing import Ends
     from ramet.growth.job import GrowJob, grow_run
     from ramet.training import Settings
@@ -91,11 +93,11 @@ def grow(
     if min_gain and patience is None:
         raise ConfigError(f"min_gain says what patience waits for, but got {min_gain} without patience.")
     job = GrowJob(
-        network=network,
+        network=anchored(network, NETWORKS),
         network_options=_given(width=width, depth=depth),
-        data=data,
+        data=anchored(data, SOURCES),
         data_options=_given(
-            data_dir=None if data_dir is None else str(data_dir),
+            data_dir=None if data_dir is None else str(data_dir.absolute()),
             seed=common.seed,
             image_size=image_size,
             train_size=train_size,
