@@ -3,6 +3,7 @@
 An MLP 64-16-16-10 that gets 8 neurons; a growth step of a VGG-like network against an epoch of its training and against
 steepest splitting; a network of ten million parameters that grows by 30 %; and how the memory of a Firefly step
 grows with the network and with the number of candidates.
+"""
 
 import resource
 import time
