@@ -43,7 +43,7 @@ def gromo(x: torch.Tensor, y: torch.Tensor) -> Callable[[], object]:
     network = GrowingMLP(64, 10, 16, 2, activation=nn.ReLU(), device=torch.device("cpu"))
 
     def step() -> None:
-        network.set_growing_layers(0)
+        network.set_growing_layers("all")
         network.init_computation()
         for inputs, targets in zip(x.split(BATCH), y.split(BATCH), strict=True):
             network.zero_grad()
@@ -51,8 +51,8 @@ def gromo(x: torch.Tensor, y: torch.Tensor) -> Callable[[], object]:
             network.update_computation()
         network.compute_optimal_updates(maximum_added_neurons=NUM_NEW)
         network.reset_computation()
-        network.dummy_select_update()
-        network.currently_updated_layer.scaling_factor = 1.0
+        network.select_best_update()
+        network.set_scaling_factor(1.0)
         network.apply_change()
 
     return step

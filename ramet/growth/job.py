@@ -106,7 +106,7 @@ class GrowJob:
             options=self.network_options,
             seed=self.seed,
         )
-        budget = Budget("params", DEFAULT_GROWTH * float(count_parameters(network)))
+        budget = Budget("params", DEFAULT_GROWTH * float(max(count_parameters(network), 1)))
         return Bench(
             network=self.network,
             network_options=self.network_options,
