@@ -102,8 +102,8 @@ code_row(
     CALLED + "    def forward(self, x):\n        return self.a(x.flatten(1)).detach()\ndef network(): return Net()\n",
 )
 code_row(
-    "cannot be traced",
-    "",
+    "nothing that can be followed",
+    "a network must have something that can grow, but got none",
     CALLED + "    def forward(self, x):\n        y = self.a(x.flatten(1))\n"
     "        return y + torch.tensor(y.detach().numpy())\ndef network(): return Net()\n",
 )
