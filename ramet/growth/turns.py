@@ -89,7 +89,7 @@ class Bench:
         data, splits = self.data, ("train", "validation")
         growing = Growing(
             network=self.new_network(),
-            data=tuple(getattr(getattr(data, split), part) for split in splits for part in "xy"),  # type: ignore[arg-type]
+            data=tuple(getattr(getattr(data, split), part) for split in splits for part in "xy"),
             budget=self.budget,
             method=make_method(method, **self.method_options.get(method, {})),
             settings=self.settings,
