@@ -12,7 +12,7 @@ from ramet.cli import main
 from ramet.cli.grow import parse_options, show_step, step_line
 from ramet.errors import ConfigError
 
-TIED = """
+FROZEN = """
 from torch import nn
 
 class Net(nn.Module):
@@ -20,12 +20,11 @@ class Net(nn.Module):
         super().__init__()
         self.first, self.second = nn.Linear(64, 3), nn.Linear(3, 3)
         self.frozen, self.free = nn.Linear(3, 4).requires_grad_(False), nn.Linear(4, 4)
-        self.turn, self.back, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, num_classes)
-        self.back.weight = self.turn.weight
+        self.last = nn.Linear(4, num_classes)
 
     def forward(self, x):
         x = self.frozen(self.second(self.first(x.flatten(1)).relu()).relu()).relu()
-        return self.last(self.back(self.turn(self.free(x).relu()).relu()).relu())
+        return self.last(self.free(x).relu())
 
 def network(num_classes):
     return Net(num_classes)
@@ -37,14 +36,13 @@ STEP = {
 }  # fmt: skip
 
 
-def test_frozen_and_tied_layers_are_named_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "tied_network.py").write_text(TIED)
-    network = ["--network", f"{tmp_path / 'tied_network.py'}:network", "--budget", "neurons=9,step=1"]
+def test_frozen_layers_are_named_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "frozen_network.py").write_text(FROZEN)
+    network = ["--network", f"{tmp_path / 'frozen_network.py'}:network", "--budget", "neurons=9,step=1"]
     main(["grow", *network, "--train-size", "60", "--eval-size", "30", "--epochs", "1", "--max-steps", "1", "--method",
           "random", "--out", str(tmp_path / "run")])  # fmt: skip
     text = capsys.readouterr().out
-    assert "- left alone: frozen: " in text and "frozen" in text
-    assert "- left alone: free: " in text, "its channels run through a weight that is used twice"
+    assert "- left alone: frozen: " in text and "is frozen (requires_grad is False)" in text
     assert f"Report: {tmp_path / 'run' / 'report.html'}" in text
     assert "the number of steps is reached" in text
 
