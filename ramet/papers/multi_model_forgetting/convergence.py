@@ -57,6 +57,7 @@ def figure_3(desk: Desk, preset_name: str) -> Outcome:
         f"Data: {bench.data.name}. Each strength was chosen on validation images and "
         f"{preset.tuning_seeds} other seeds, as the one with the least worst drop of A plus loss of B.",
         *[level.about_fisher() for level in levels.values()],
+        *[level.about_kronecker(generator) for level in levels.values()],
     ]
     return Outcome("Multi-model forgetting, Figure 3", [table], claims, notes).kept(desk.results)
 
@@ -128,6 +129,19 @@ class Level:
             f"Worst drop with A at {self.convergence:.0%}: {self.worst['none'].mean():.1f} points unguarded, "
             f"{per_sample} by plasticity from per-sample gradients, {same} from the mini-batch gradient at the same "
             f"strength and {tuned} at a strength of its own."
+        )
+
+    def about_kronecker(self, generator: np.random.Generator) -> str:
+        """Whether the Kronecker-factored interaction term forgets less than the diagonal one, in a sentence."""
+        diagonal, factored = (self.worst[name] for name in ("plasticity", "Kronecker plasticity"))
+        less = mean_interval(diagonal - factored, generator=generator)
+        apart = less.low is not None and less.high is not None and not less.low <= 0 <= less.high
+        verdict = "which cannot be told from 0" if not apart else "less" if (less.value or 0) > 0 else "more, not less"
+        second = self.second["Kronecker plasticity"].mean() - self.second["plasticity"].mean()
+        return (
+            f"Kronecker factors instead of a diagonal, with A at {self.convergence:.0%}: a worst drop of "
+            f"{factored.mean():.1f} instead of {diagonal.mean():.1f} points, a difference of {less.text()}, {verdict}; "
+            f"B {second:+.1f} points."
         )
 
 
