@@ -116,15 +116,47 @@ def expand_layout(
 
 def spread(tensor: Tensor, expansions: Mapping[int, Expansion]) -> Tensor:
     """The tensor with dimensions expanded; entries with index -1 are zero."""
-    for dim, (index, factor) in expansions.items():
-        # Indices and factors are worked out on the CPU, wherever the weights are, and sent where they are needed.
-        scale = torch.where(index < 0, torch.zeros_like(factor), factor)
-        shape = [1] * tensor.dim()
-        shape[dim] = -1
-        tensor = tensor.index_select(dim, index.clamp(min=0).to(tensor.device))
-        if not bool((scale == 1).all()):
-            tensor = tensor * scale.to(tensor).view(shape)
-    return tensor
+    return Spread(expansions)(tensor)
+
+
+class Spread:
+    """The expansion of some dimensions, worked out once for the many tensors of one shape that go through it.
+
+    Args:
+        expansions: index and factor for each entry of each dimension that changes; -1 gives zero.
+    """
+
+    def __init__(self, expansions: Mapping[int, Expansion]) -> None:
+        self.expansions = expansions
+        self._dims: list[tuple[int, Tensor, Tensor | None]] = []
+        for dim, (index, factor) in expansions.items():
+            scale = torch.where(index < 0, torch.zeros_like(factor), factor)
+            self._dims.append((dim, index.clamp(min=0), None if bool((scale == 1).all()) else scale))
+        self._ready: dict[tuple[torch.device, torch.dtype, torch.Size], list[tuple[int, Tensor, Tensor | None]]] = {}
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """The tensor expanded; differentiable."""
+        for dim, index, scale in self._for(tensor):
+            tensor = tensor.index_select(dim, index)
+            if scale is not None:
+                tensor = tensor * scale
+        return tensor
+
+    def _for(self, tensor: Tensor) -> list[tuple[int, Tensor, Tensor | None]]:
+        """The steps for tensors like this one, on its device; what would change nothing is left out."""
+        key = (tensor.device, tensor.dtype, tensor.shape)
+        if key not in self._ready:
+            steps = []
+            for dim, index, scale in self._dims:
+                size = tensor.shape[dim]
+                if scale is None and len(index) == size and torch.equal(index, torch.arange(size)):
+                    continue
+                shape = [1] * tensor.dim()
+                shape[dim] = -1
+                placed = None if scale is None else scale.to(tensor).view(shape)
+                steps.append((dim, index.to(tensor.device), placed))
+            self._ready[key] = steps
+        return self._ready[key]
 
 
 class Plan:
@@ -155,12 +187,14 @@ class Plan:
                 self.roles[slot.tensor, slot.dim] = slot.role
         self.tensors = list(dict.fromkeys(tensor for tensor, _ in self.roles))
         # Candidates are trained through a plan for many steps, so what depends on shapes alone is worked out once.
-        self._regular = {name: self._dims(name, "in", 1.0) for name in self.tensors}
+        self._regular = {name: Spread(self._dims(name, "in", 1.0)) for name in self.tensors}
+        self._fixed: dict[str, tuple[Tensor, int, Tensor]] = {}
         self._places: dict[str, list[tuple[str, str, str, _Placement]]] = {name: [] for name in self.tensors}
         for group in self.groups.values():
             for slot in group.slots:
                 layout, widening = coupling.layouts[slot.tensor][slot.dim], self.widenings[group.name]
-                place = _Placement(group, widening, layout, self.index, self._regular[slot.tensor], slot.dim)
+                regular = self._regular[slot.tensor].expansions
+                place = _Placement(group, widening, layout, self.index, regular, slot.dim)
                 self._places[slot.tensor].append((group.name, slot.role, slot.start, place))
 
     def sizes(self) -> dict[Axis, int]:
@@ -182,7 +216,7 @@ class Plan:
 
     def grow_weight(self, name: str, tensor: Tensor) -> Tensor:
         """A weight after the widenings; differentiable in it and in the widenings' own tensors."""
-        result = spread(tensor, self._regular[name])
+        result = self._spread_weight(name, tensor)
         for group, role, start, place in self._places[name]:
             widening = self.widenings[group]
             if role != "in" and name in widening.steps and len(widening.sources):
@@ -195,6 +229,15 @@ class Plan:
                 elif role == "follow":
                     result = result + place.new(neutral(tensor, start, place.dim, place.num_new_entries))
         return result
+
+    def _spread_weight(self, name: str, tensor: Tensor) -> Tensor:
+        """The weight alone, expanded; one that nothing learns is expanded once, for all steps of its candidates."""
+        if tensor.requires_grad:
+            return self._regular[name](tensor)
+        known = self._fixed.get(name)
+        if known is None or known[0] is not tensor or known[1] != tensor._version:
+            known = self._fixed[name] = (tensor, tensor._version, self._regular[name](tensor))
+        return known[2]
 
     def new_entries(self, name: str, group: str, wide: Tensor) -> Tensor:
         """What the new units of a group hold in a wide tensor of one dimension (a batch norm's statistics)."""
@@ -226,45 +269,45 @@ class _Placement:
         per_unit = sum(_size(term) // group.size for term in layout if group.axis in term)
         self.num_new_entries = per_unit * num_new
 
-        def expansions(index: Tensor, num_units: int) -> dict[int, Expansion]:
+        def spread_of(index: Tensor, num_units: int) -> Spread:
             # Other axes in this dimension expand as usual; this one reads the widening's tensor.
             axes = {axis: (other, torch.ones(len(other), dtype=torch.float64)) for axis, other in indices.items()}
             axes[group.axis] = (index, torch.ones(len(index), dtype=torch.float64))
-            return {**regular, dim: expand_layout(layout, axes, only=(group.axis, num_units))}
+            return Spread({**regular, dim: expand_layout(layout, axes, only=(group.axis, num_units))})
 
         def nothing() -> Tensor:
             return torch.full((old + num_copies + num_new,), -1)
 
-        self._originals: list[dict[int, Expansion]] = []
+        self._originals: list[Spread] = []
         for taken in _rounds(widening.sources.tolist()):
             index = nothing()
             index[list(taken)] = torch.tensor(list(taken.values()))
-            self._originals.append(expansions(index, num_copies))
+            self._originals.append(spread_of(index, num_copies))
         index = nothing()
         index[old : old + num_copies] = torch.arange(num_copies)
-        self._copies = expansions(index, num_copies)
+        self._copies = spread_of(index, num_copies)
         index = nothing()
         index[old + num_copies :] = torch.arange(num_new)
-        self._new = expansions(index, num_new)
+        self._new = spread_of(index, num_new)
 
     def originals(self, tensor: Tensor) -> Tensor:
         """Entries of the units that are split; the steps of several copies of one unit add up."""
-        first, *others = [spread(tensor, expansions) for expansions in self._originals]
+        first, *others = [place(tensor) for place in self._originals]
         for other in others:
             first = first + other
         return first
 
     def copies(self, tensor: Tensor) -> Tensor:
         """Entries of the copies."""
-        return spread(tensor, self._copies)
+        return self._copies(tensor)
 
     def new(self, tensor: Tensor) -> Tensor:
         """Entries of the new units."""
-        return spread(tensor, self._new)
+        return self._new(tensor)
 
     def take_new(self, wide: Tensor) -> Tensor:
         """The entries of the new units in a wide tensor of one dimension, in the order of ``incoming``."""
-        index, _ = self._new[self.dim]
+        index, _ = self._new.expansions[self.dim]
         places = (index >= 0).nonzero()[:, 0]
         result = wide.new_zeros(self.num_new_entries)
         result[index[places]] = wide[places]
