@@ -1,0 +1,6 @@
+"""*Firefly neural architecture descent*: one function a table or figure."""
+
+from ramet.papers.firefly.figure_3 import figure_3a, figure_3b
+from ramet.papers.firefly.figure_4 import figure_4a, figure_4b, figure_6
+
+__all__ = ["figure_3a", "figure_3b", "figure_4a", "figure_4b", "figure_6"]

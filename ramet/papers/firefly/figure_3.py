@@ -195,7 +195,7 @@ def claim_f2(curves: Mapping[int, Floats], preset: Preset, generator: np.random.
 def _setting(preset: Preset) -> str:
     toy = preset.toy
     return (
-        f"{toy.repetitions} true networks of 15 neurons, 1,000 points, {toy.num_updates:,} updates between two growths, "
-        f"{toy.num_candidate_updates} for candidates (which no network gets on top: the {toy.num_updates:,} are the same "
-        f"for all), Adam {toy.learning_rate:g} annealed, epsilon {toy.epsilon:g}; the paper names neither of the two."
+        f"{toy.repetitions} true networks of 15 neurons, 1,000 points, {toy.num_updates:,} updates between two growths "
+        f"for every method, {toy.num_candidate_updates} more for the candidates of Firefly and of random search. "
+        f"Adam {toy.learning_rate:g} annealed, epsilon {toy.epsilon:g}; the paper names neither of the two."
     )
