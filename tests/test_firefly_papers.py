@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 import torch
 
+from ramet.costs import count_parameters
+from ramet.data import load
 from ramet.execution import Executor, Inline
+from ramet.growth.cells import CellSearch
 from ramet.papers import TARGETS, Desk, read_claims
 from ramet.papers.firefly import presets
+from ramet.papers.firefly.darts import CHOICES, search_darts
 from ramet.papers.firefly.figure_3 import claim_f1, claim_f2
 from ramet.papers.firefly.figure_4 import NAMES, gaps, reached_full, width_claim
 from ramet.papers.firefly.presets import SMALL
 from ramet.papers.firefly.rbf import RbfSettings, grow_rbf
+from ramet.papers.firefly.table_1 import claim_f6, search_epochs, sized_network
+from ramet.papers.firefly.table_3 import claim_f5, plan_of
 from ramet.papers.firefly.width import FULL, Curve
 from ramet.training import Settings
 
@@ -34,6 +40,34 @@ TINY = replace(
     mobilenet=replace(
         SMALL.mobilenet, **DIGITS, start=3, full=4, depth=2, settings=SHORT, num_growths=1, methods=METHODS, seeds=2
     ),
+    depth=replace(
+        SMALL.depth,
+        data=("digits",),
+        data_options=DIGITS["data_options"],
+        width=3,
+        num_blocks=2,
+        settings=replace(SHORT, epochs=2),
+        final=SHORT,
+        num_growths=1,
+        methods={
+            "firefly": {"num_new": 2, "layer_width": 3, "num_steps": 1},
+            "nash": {"num_neighbours": 2, "num_steps": 1},
+            "autogrow": {"threshold": 0.0},
+        },
+        seeds=2,
+    ),
+    cells=replace(
+        SMALL.cells,
+        **DIGITS,
+        search=CellSearch(
+            widths=(1, 1, 1), channels=(2, 2, 2), reductions=(1,), num_nodes=1, rounds=1, num_new=(1, 1, 1), share=0.25
+        ),
+        num_candidate_steps=1,
+        settings=SHORT,
+        final=SHORT,
+        final_params=600,
+        seeds=2,
+    ),
 )
 CLAIMS = {
     "firefly/figure-3a": ["F1"],
@@ -41,6 +75,8 @@ CLAIMS = {
     "firefly/figure-4a": ["F3"],
     "firefly/figure-4b": [],
     "firefly/figure-6": ["F4"],
+    "firefly/table-1": ["F6"],
+    "firefly/table-3": ["F5"],
 }
 
 
@@ -104,7 +140,7 @@ def test_another_question_has_a_run_of_its_own(desk, monkeypatch):
 
 
 def test_new_neurons_bring_the_toy_below_splitting():
-    settings = RbfSettings(repetitions=4, max_neurons=5, num_updates=600, num_candidate_updates=50, learning_rate=0.02)
+    settings = RbfSettings(repetitions=3, max_neurons=4, num_updates=500, num_candidate_updates=25, learning_rate=0.02)
     ours, splitting = (grow_rbf(method, settings).mean(0) for method in ("firefly", "splitting"))
     assert torch.equal(ours[0], splitting[0]), "both start from the same network"
     assert float(ours[-1]) < 0.5 * float(splitting[-1])
@@ -188,3 +224,62 @@ def test_a_growth_that_ended_early_keeps_its_last_size():
     results = [{"params": [10, 20], "test": [0.1, 0.2], "seconds": [1.0]}, {"params": [10], "test": [0.3]}]
     made = Curve.of(results)
     assert made.params.tolist() == [[10, 20], [10, 10]] and made.test.tolist() == [[0.1, 0.2], [0.3, 0.3]]
+
+
+def depth_results(**changed):
+    """Made-up results of three seeds: accuracies and parameters by method."""
+    made = {"firefly": ([0.9, 0.91, 0.92], 100), "autogrow": ([0.9, 0.9, 0.91], 150), "nash": ([0.9, 0.9, 0.9], 120)}
+    return {
+        ("digits", method): [{"test": test, "params": params} for test in tests]
+        for method, (tests, params) in (made | changed).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "holds", "reason"),
+    [
+        ({}, True, ""),
+        ({"nash": ([0.95, 0.96, 0.96], 120)}, False, "worse than NASH"),
+        ({"nash": ([0.89, 0.92, 0.92], 120)}, True, ""),  # the interval of the difference has 0 in it
+        ({"autogrow": ([0.5, 0.5, 0.5], 100)}, False, "not smaller than AutoGrow"),
+    ],
+)
+def test_f5_wants_equal_accuracy_with_fewer_parameters(changed, holds, reason):
+    claim = claim_f5(depth_results(**changed), TINY.depth, "small", np.random.default_rng(0))
+    assert claim.holds is holds and reason in claim.note
+
+
+def test_all_ways_to_get_deeper_train_for_as_many_epochs():
+    preset = SMALL.depth
+    epochs = {}
+    for method in preset.methods:
+        _, settings, num_growths = plan_of(method, preset)
+        epochs[method] = settings.epochs * (num_growths + 1)
+    assert epochs["firefly"] == epochs["nash"]
+    # AutoGrow's first training is as short as its others, so it has a little less.
+    assert 0.8 * epochs["firefly"] <= epochs["autogrow"] <= epochs["firefly"]
+
+
+@pytest.mark.parametrize(("ours", "holds"), [([0.8, 0.81, 0.8], True), ([0.8, 0.77, 0.79], True), ([0.7] * 3, False)])
+def test_f6_wants_cells_that_are_not_worse_than_those_of_darts(ours, holds):
+    tests = {"firefly": ours, "darts": [0.8, 0.8, 0.78], "random": [0.7, 0.7, 0.7]}
+    results = {method: [{"test": test} for test in values] for method, values in tests.items()}
+    assert claim_f6(results, TINY.cells, "small", np.random.default_rng(0)).holds is holds
+
+
+def test_final_cells_are_brought_to_a_common_size():
+    data = load("digits", train_size=48, eval_size=40)
+    preset = replace(SMALL.cells, final_params=5000)
+    for name in ("sep_conv_5x5", "identity"):
+        network = sized_network([(name,) * 5] * 3, data, preset)
+        assert count_parameters(network) == pytest.approx(5000, rel=0.25)
+
+
+def test_the_baseline_search_gives_an_operation_for_each_edge_and_follows_the_seed():
+    data = load("digits", train_size=32, eval_size=32)
+    found = search_darts(data, TINY.cells.search, SHORT, seed=1, alpha_rate=0.5)
+    assert [len(genotype) for genotype in found] == [2, 2, 2] and {n for g in found for n in g} <= set(CHOICES)
+    assert found == search_darts(data, TINY.cells.search, SHORT, seed=1, alpha_rate=0.5)
+    others = [search_darts(data, TINY.cells.search, SHORT, seed=seed, alpha_rate=0.5) for seed in (2, 3)]
+    assert any(other != found for other in others)
+    assert search_epochs(TINY.cells) == 3 * (2 + 1)

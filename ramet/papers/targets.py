@@ -53,4 +53,6 @@ TARGETS: Mapping[str, Target] = {
     "firefly/figure-4a": Target("wider VGG-like networks, accuracy against size; claim F3", firefly.figure_4a),
     "firefly/figure-4b": Target("time of a growth step", firefly.figure_4b),
     "firefly/figure-6": Target("wider MobileNet-like networks; claim F4", firefly.figure_6),
+    "firefly/table-1": Target("cells found by growth, against DARTS; claim F6", firefly.table_1),
+    "firefly/table-3": Target("growing deeper, against AutoGrow and NASH; claim F5", firefly.table_3),
 }

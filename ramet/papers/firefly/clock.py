@@ -32,7 +32,7 @@ class Timed(Growth):
 
     def propose(self, scene: Scene) -> Proposal:
         """The method's candidates."""
-        self._started = _now(scene.x)
+        self._started = now(scene.x)
         return self.method.propose(scene)
 
     def score(self, scene: Scene, proposal: Proposal) -> Tensor:
@@ -42,7 +42,7 @@ class Timed(Growth):
     def apply(self, scene: Scene, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """The method's edit."""
         edit = self.method.apply(scene, proposal, chosen)
-        self.seconds.append(_now(scene.x) - self._started)
+        self.seconds.append(now(scene.x) - self._started)
         return edit
 
     def observe(self, score: float) -> bool:
@@ -58,7 +58,8 @@ class Timed(Growth):
         self.method.load_state_dict(state)
 
 
-def _now(x: Tensor) -> float:
+def now(x: Tensor) -> float:
+    """A reading of the clock for work on the device of a tensor, in seconds."""
     if x.device.type == "cpu":
         return time.process_time()
     torch.cuda.synchronize(x.device)

@@ -150,7 +150,7 @@ _PAPER_METHODS: Mapping[str, Options] = {
 
 PAPER = Preset(
     name="paper",
-    toy=RbfSettings(),
+    toy=RbfSettings(max_neurons=10),  # section 3; B.1 goes on to 12
     vgg=WidthPreset(
         network="vgg",
         options={},
@@ -226,7 +226,7 @@ _SMALL_METHODS: Mapping[str, Options] = {
 
 SMALL = Preset(
     name="small",
-    toy=RbfSettings(),
+    toy=RbfSettings(max_neurons=10),  # section 3; B.1 goes on to 12
     vgg=WidthPreset(
         network="vgg",
         options={},
