@@ -64,8 +64,8 @@ class DepthPreset:
         settings: of the training before the first growth and after each of Firefly's and NASH's.
         final: of the training anew, of what growth has found.
         step: the share of neurons that a growth adds (Firefly, NASH).
-        num_growths: of Firefly and NASH. AutoGrow adds one layer at a time and has as many times more growths as there
-            are blocks, and as many times shorter trainings.
+        num_growths: of Firefly and NASH. AutoGrow adds one layer at a time and has as many times more trainings as
+            there are blocks, each as many times shorter.
         methods: their options, by name.
         seeds: of everything.
         note: the setting in a line.
@@ -142,7 +142,7 @@ _LONG = Settings(epochs=160, batch_size=128, learning_rate=0.1, final_learning_r
 _PAPER_NASH = {"num_neighbours": 8, "epochs": 17}
 _PAPER_METHODS: Mapping[str, Options] = {
     "firefly": {"num_new": 50},
-    "splitting": {"num_batches": 391},  # the whole training data, as Liu et al. (2019) have it
+    "splitting": {"num_batches": 352},  # the whole training data, as Liu et al. (2019) have it
     "net2net": {"noise": 0.01},
     "random": {},
     "nash": _PAPER_NASH,

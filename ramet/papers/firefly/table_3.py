@@ -62,7 +62,7 @@ def grow_deeper(bench: Bench, *, data: str, method: str, options: Mapping[str, A
     """Grow a network, then draw its weights anew and train what was found for longer (B.2).
 
     AutoGrow adds one layer at a time, and trains as many times shorter in between as there are blocks: all methods have
-    the same number of epochs in all.
+    the same number of epochs, unless AutoGrow has nothing more to add before.
 
     Args:
         bench: the data and the preset.
@@ -119,7 +119,8 @@ def plan_of(method: str, preset: DepthPreset) -> tuple[Budget, Settings, int]:
         return Budget("neurons", 1e12, step=preset.step, layers=blocks), settings, preset.num_growths
     # AutoGrow's layers are as wide as their place, and must fit whatever the share of a step is.
     epochs = max(1, settings.epochs // blocks)
-    return Budget("neurons", 1e12, step=1e9, layers=1), replace(settings, epochs=epochs), preset.num_growths * blocks
+    num_growths = (preset.num_growths + 1) * blocks - 1
+    return Budget("neurons", 1e12, step=1e9, layers=1), replace(settings, epochs=epochs), num_growths
 
 
 def table_3(desk: Desk, preset_name: str) -> Outcome:
