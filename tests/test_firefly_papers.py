@@ -13,13 +13,13 @@ from ramet.execution import Executor, Inline
 from ramet.growth.cells import CellSearch
 from ramet.papers import TARGETS, Desk, read_claims
 from ramet.papers.firefly import presets
+from ramet.papers.firefly.cells import claim_f6, search_epochs, sized_network
 from ramet.papers.firefly.darts import CHOICES, search_darts
+from ramet.papers.firefly.depth import claim_f5, plan_of
 from ramet.papers.firefly.figure_3 import claim_f1, claim_f2
 from ramet.papers.firefly.figure_4 import NAMES, gaps, reached_full, width_claim
 from ramet.papers.firefly.presets import SMALL
 from ramet.papers.firefly.rbf import RbfSettings, grow_rbf
-from ramet.papers.firefly.table_1 import claim_f6, search_epochs, sized_network
-from ramet.papers.firefly.table_3 import claim_f5, plan_of
 from ramet.papers.firefly.width import FULL, Curve
 from ramet.training import Settings
 
