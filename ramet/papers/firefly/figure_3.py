@@ -128,7 +128,7 @@ def _table(curves: Mapping[str, Floats], paper: list[str | None], title: str, ge
 
 
 def _place(curve: Floats) -> int:
-    return min(COMPARED_AT, curve.shape[1]) - 1
+    return min(COMPARED_AT, int(curve.shape[1])) - 1
 
 
 def claim_f1(curves: Mapping[str, Floats], preset: Preset, generator: np.random.Generator) -> Claim:

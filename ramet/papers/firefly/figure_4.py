@@ -108,7 +108,8 @@ def _times(curves: Mapping[str, Curve], title: str, generator: np.random.Generat
         [name, mean_interval(curve.seconds.mean(axis=1), generator=generator), float(curve.seconds.mean() / reference)]
         for name, curve in curves.items()
     ]
-    columns = ["method", Column("CPU time of a step", duration), Column("of steepest splitting's", times)]
+    columns: list[Column | str] = ["method", Column("CPU time of a step", duration)]
+    columns.append(Column("of steepest splitting's", times))
     return Table(columns, rows, title=title)
 
 

@@ -126,7 +126,7 @@ class WidthTrials:
         if method == FULL:
             return Task(f"full/seed-{number}", train_full, {"seed": seed}, cost=2.0)
         key = f"{method}-{digest_of(dict(options))}/growths-{num_growths}/seed-{number}"
-        arguments = {"method": method, "options": dict(options), "seed": seed, "num_growths": num_growths}
+        arguments: Json = {"method": method, "options": dict(options), "seed": seed, "num_growths": num_growths}
         return Task(key, grow_wider, arguments)
 
     def finish(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], num_growths: int) -> dict[str, list[Json]]:
