@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ramet.errors import ConfigError
-from ramet.papers.firefly import RbfSettings, grow_rbf, make_growth, make_network, make_truth, train_stack
+from ramet.papers.firefly.rbf import RbfSettings, grow_rbf, make_growth, make_network, make_truth, train_stack
 
 
 def test_a_stack_trains_as_each_network_would_alone():

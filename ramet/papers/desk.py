@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ramet.execution import Executor
 from ramet.papers.claims import Claim, write_claims
+from ramet.papers.recorded import digest_of
 from ramet.ranking.job import RankJob, rank, resume
 from ramet.reports import Table
 
@@ -37,8 +36,7 @@ class Desk:
     def run_of(self, name: str, job: RankJob) -> Path:
         """The run directory of a diagnosis."""
         asked = {key: value for key, value in job.to_json().items() if key not in ("truth_cache", "device")}
-        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
-        return self.runs / f"{name}-{digest}"
+        return self.runs / f"{name}-{digest_of(asked)}"
 
     def diagnose(self, name: str, job: RankJob) -> dict[str, Any]:
         """The result of a diagnosis, which is run, gone on with, or only read, whichever is needed.

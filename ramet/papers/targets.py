@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ramet.papers import deeper_insights as deeper
 from ramet.papers import disturbance_immune as immune
+from ramet.papers import firefly
 from ramet.papers import multi_model_forgetting as multi_model
 from ramet.papers.desk import Desk, Outcome
 
@@ -47,4 +48,11 @@ TARGETS: Mapping[str, Target] = {
     "disturbance-immune/shared-layers": Target("disturbance by shared layers; claim I4", immune.shared_layers),
     "disturbance-immune/lambda": Target("lambda's sensitivity; claim I4", immune.lambda_curve),
     "disturbance-immune/theorem": Target("iterative and closed form, Theorem 4.1; claim I5", immune.theorem),
+    "firefly/figure-3a": Target("a toy of radial basis functions, methods compared; claim F1", firefly.figure_3a),
+    "firefly/figure-3b": Target("the toy by the number of new candidates; claim F2", firefly.figure_3b),
+    "firefly/figure-4a": Target("wider VGG-like networks, accuracy against size; claim F3", firefly.figure_4a),
+    "firefly/figure-4b": Target("time of a growth step", firefly.figure_4b),
+    "firefly/figure-6": Target("wider MobileNet-like networks; claim F4", firefly.figure_6),
+    "firefly/table-1": Target("cells found by growth, against DARTS; claim F6", firefly.table_1),
+    "firefly/table-3": Target("growing deeper, against AutoGrow and NASH; claim F5", firefly.table_3),
 }

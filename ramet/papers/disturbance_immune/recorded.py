@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ramet.execution import Task
 from ramet.papers.desk import Desk
+from ramet.papers.recorded import Json, finish_tasks, open_recorded
 from ramet.ranking.bench import Bench
-from ramet.runs import Run, read_config, read_records, remove_run
+from ramet.runs import read_config, read_records
 from ramet.runs.encoding import plain
 
-Json = dict[str, Any]
+__all__ = ["Json", "Trainings"]
 
 KIND = "reproduction"
 
@@ -47,16 +47,10 @@ class Trainings:
         A task's key must say everything in which tasks of this run differ.
         """
         path = self.desk.runs / self.name
-        if (path / "config.json").exists() and read_config(path)["config"] != self.config:
-            remove_run(path)  # it answered another question, for example an older preset's
-        known = (path / "config.json").exists()
-        with Run.open(path) if known else Run.create(path, KIND, self.config) as run:
-            folder = path / "checkpoints" if self.keeps_checkpoints else None
-            bench = Bench(self.bench.space, self.bench.data, self.bench.settings, folder)
-            waiting = [task for task in tasks if task.key not in run.records]
-            for task, result in self.desk.executor.run(waiting, bench):
-                run.records.append(task.key, **result)
-            return {task.key: run.records[task.key] for task in tasks}
+        folder = path / "checkpoints" if self.keeps_checkpoints else None
+        bench = Bench(self.bench.space, self.bench.data, self.bench.settings, folder)
+        with open_recorded(path, KIND, self.config) as run:
+            return finish_tasks(run, self.desk.executor, tasks, bench)
 
     def known(self, tasks: Sequence[Task]) -> dict[str, Json] | None:
         """The results of the tasks if all are recorded already, else none; trains and writes nothing."""

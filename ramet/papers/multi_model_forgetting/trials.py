@@ -20,10 +20,12 @@ from ramet.papers.multi_model_forgetting.two_models import (
     train_first,
     train_second,
 )
-from ramet.runs import Run, read_config, remove_run
+from ramet.papers.recorded import Json, finish_tasks, open_recorded
+from ramet.runs import Run
 from ramet.seeding import derive_seed
 
-Json = dict[str, Any]
+__all__ = ["Json", "compare_guards", "open_run", "run_tasks", "share_layers", "trial_seed"]
+
 KIND = "multi-model-forgetting"
 
 
@@ -82,17 +84,10 @@ def trial_seed(seed: int, phase: Literal["tuning", "reported"], number: int) -> 
 def open_run(desk: Desk, preset: Preset, bench: Bench, figure: str) -> Run:
     """The run of a figure, gone on with if it is there; one that answered another question is replaced."""
     path = desk.runs / f"{KIND}-{preset.name}" / figure
-    config = preset.to_json(bench, desk.seed)
-    if (path / "config.json").exists():
-        if read_config(path)["config"] == config:
-            return Run.open(path)
-        remove_run(path)
-    return Run.create(path, KIND, config)
+    return open_recorded(path, KIND, preset.to_json(bench, desk.seed))
 
 
 def run_tasks(desk: Desk, run: Run, tasks: Sequence[Task], bench: Bench, label: str) -> list[Json]:
     """The results of tasks in their order; those that the run has recorded are not run again."""
-    missing = [task for task in tasks if task.key not in run.records]
-    for task, result in desk.executor.run(missing, bench, label=label):
-        run.records.append(task.key, **result)
-    return [run.records[task.key] for task in tasks]
+    found = finish_tasks(run, desk.executor, tasks, bench, label)
+    return [found[task.key] for task in tasks]

@@ -11,6 +11,7 @@ grown one by one, by the methods that grow any other network.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
+from ramet.execution import pulse
 from ramet.growth.base import Growth, Scene, carry_out
 from ramet.growth.budget import Meter
 from ramet.growth.firefly import Firefly
@@ -28,6 +30,9 @@ from ramet.seeding import derive_seed, torch_generator
 
 TRUE_NEURONS = 15
 NUM_POINTS = 1000
+
+LEAST_EXPONENT = -60.0
+"""Below it a basis function counts as its value here, 1e-26."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ def train_stack(
 ) -> Tensor:
     """Train networks of one size together on all their points, in place; returns the loss of each.
 
+    The gradient of this one sum is written out, and so is Adam: at these sizes that is three times as fast as autograd.
+
     Args:
         networks: as many as repetitions.
         x: shape [repetitions, points].
@@ -92,27 +99,33 @@ def train_stack(
         learning_rate: the first step's.
     """
     held = [_tensors(net) for net in networks]
-    slope = torch.stack([weight.detach()[:, 0] for weight, _, _ in held]).requires_grad_()  # [repetitions, neurons]
-    shift = torch.stack([bias.detach() for _, bias, _ in held]).requires_grad_()
-    out = torch.stack([outer.detach()[0] for _, _, outer in held]).requires_grad_()
-    optimizer = torch.optim.Adam([slope, shift, out], lr=learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(num_updates, 1))
-    x_, losses = x[:, :, None], torch.zeros(len(networks))
-    for _ in range(num_updates):
-        basis = torch.exp(-0.5 * (x_ * slope[:, None] + shift[:, None]).square())  # [repetitions, points, neurons]
-        losses = ((basis @ out[:, :, None])[:, :, 0] - y).square().mean(1)
-        optimizer.zero_grad(set_to_none=True)
-        losses.sum().backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        schedule.step()
+    weights = torch.stack([torch.stack([w.detach()[:, 0], b.detach(), v.detach()[0]]) for w, b, v in held], 1)
+    slope, shift, out = weights.unbind()  # each [repetitions, neurons], views of the weights
+    first, second, gradient = (torch.zeros_like(weights) for _ in range(3))
+    inner = torch.empty(*slope.shape, x.shape[1])  # [repetitions, neurons, points]
+    basis = torch.empty_like(inner)
+    for step in range(1, num_updates + 1):
+        torch.addcmul(shift[:, :, None], slope[:, :, None], x[:, None], out=inner)
+        # Far from a neuron's centre its value is 0 to rounding; denormal numbers there would take ten times as long.
+        torch.mul(inner, inner, out=basis).mul_(-0.5).clamp_(min=LEAST_EXPONENT).exp_()
+        errors = torch.bmm(out[:, None], basis)[:, 0].sub_(y)  # [repetitions, points]
+        gradient[2] = torch.bmm(basis, errors[:, :, None])[:, :, 0]
+        # The derivative of exp(-t^2 / 2) is -t exp(-t^2 / 2); slopes see it times x, shifts as it is.
+        sides = torch.bmm(inner.mul_(basis), torch.stack([errors * x, errors], 2))  # [repetitions, neurons, 2]
+        torch.mul(sides.movedim(2, 0), -out, out=gradient[:2])
+        gradient.mul_(2 / x.shape[1])
+        first.lerp_(gradient, 0.1)
+        second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        scale = (second / (1 - 0.999**step)).sqrt_().add_(1e-8)
+        rate = learning_rate * (1 + math.cos(math.pi * (step - 1) / num_updates)) / 2
+        weights.addcdiv_(first, scale, value=-rate / (1 - 0.9**step))
     with torch.no_grad():
-        basis = torch.exp(-0.5 * (x_ * slope[:, None] + shift[:, None]).square())
-        losses = ((basis @ out[:, :, None])[:, :, 0] - y).square().mean(1)
         for number, (weight, bias, outer) in enumerate(held):
             weight.copy_(slope[number][:, None])
             bias.copy_(shift[number])
             outer.copy_(out[number][None])
-    return losses
+        predicted = torch.stack([net(points[:, None])[:, 0] for net, points in zip(networks, x, strict=True)])
+        return (predicted - y).square().mean(1)
 
 
 def _tensors(network: nn.Sequential) -> tuple[Tensor, Tensor, Tensor]:
@@ -142,26 +155,29 @@ def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
     )
 
 
-def grow_rbf(method: str, settings: RbfSettings, num_new: int = 5) -> Tensor:
+def grow_rbf(method: str, settings: RbfSettings, num_new: int = 5, repetitions: Sequence[int] | None = None) -> Tensor:
     """The training loss of each repetition after each training, shape [repetitions, max_neurons].
 
     Args:
         method: of :func:`make_growth`, or ``scratch``: a fresh network of each size.
         settings: of the experiment.
         num_new: brand-new candidates (``m'``), 5 in figure 3a and varied in figure 3b.
+        repetitions: which ones; all by default.
     """
-    data = [make_truth(settings.seed, repetition) for repetition in range(settings.repetitions)]
+    numbers = range(settings.repetitions) if repetitions is None else repetitions
+    data = [make_truth(settings.seed, number) for number in numbers]
     x, y = torch.stack([a[:, 0] for a, _ in data]), torch.stack([b[:, 0] for _, b in data])
-    networks = [_fresh(settings, repetition, 1) for repetition in range(settings.repetitions)]
+    networks = [_fresh(settings, number, 1) for number in numbers]
     curves = []
     for size in range(1, settings.max_neurons + 1):
+        pulse((size - 1) / settings.max_neurons)
         if method == "scratch":
-            networks = [_fresh(settings, repetition, size) for repetition in range(settings.repetitions)]
+            networks = [_fresh(settings, number, size) for number in numbers]
         curves.append(train_stack(networks, x, y, settings.num_updates, settings.learning_rate))
         if size < settings.max_neurons and method != "scratch":
             growth = make_growth(method, settings, num_new)
-            for repetition, network in enumerate(networks):
-                _grow_by_one(network, growth, *data[repetition], settings, repetition, size)
+            for number, network, (inputs, targets) in zip(numbers, networks, data, strict=True):
+                _grow_by_one(network, growth, inputs, targets, settings, number, size)
     return torch.stack(curves, 1)
 
 
