@@ -128,6 +128,8 @@ class Meter:
         return self.layers.get(site.name, 0) * per_unit(self.sizes)
 
     def _update(self, number: int) -> None:
+        if self.unit == "neurons":
+            return  # units are counted as they are; nothing is weighed
         self._total -= self.values[number]
         self.values[number] = self._value(number)
         self._total += self.values[number]
@@ -188,6 +190,8 @@ def select(
         room = allowance
         for number in order:
             kind, where = places[number]
+            if room <= 0:
+                break  # every candidate has a cost
             if scores[number] == -math.inf or (kind == "layer" and where in forbidden):
                 continue
             if kind == "layer" and where not in meter.layers and len(meter.layers) >= max_layers:

@@ -126,7 +126,7 @@ def train_candidates(
     scene: Scene, over: Overgrown, epsilon: Tensor, bound: float, num_steps: int, learning_rate: float
 ) -> None:
     """Step one (Eq. 4): train step sizes and directions in place, the network's own weights fixed."""
-    optimizer = torch.optim.RMSprop([epsilon, *over.directions()], lr=learning_rate)
+    optimizer = torch.optim.RMSprop([epsilon, *over.directions()], lr=learning_rate, foreach=True)
     for x, y in scene.batches(num_steps, "step one"):
         optimizer.zero_grad(set_to_none=True)
         loss = scene.loss(over(x, epsilon), y)

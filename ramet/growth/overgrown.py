@@ -46,18 +46,20 @@ class Direction:
     def __init__(self, value: Tensor, dim: int, layout: Layout, axis: Axis, num_units: int) -> None:
         self.value, self.dim, self.axis, self.num_units = value.requires_grad_(), dim, axis, num_units
         self.layout = tuple(term for term in layout if axis in term)
-        self.units = units_of_entries(layout, axis, num_units).to(value.device)  # [entries]
+        units = units_of_entries(layout, axis, num_units)  # [entries]
+        self.units = units.to(value.device)
+        self._others = [other for other in range(value.dim()) if other != dim]
+        self._is_plain = value.shape[dim] == num_units and torch.equal(units, torch.arange(num_units))
 
     def per_entry(self, per_unit: Tensor) -> Tensor:
         """Numbers of units, shaped to multiply the tensor."""
-        return _along(per_unit[self.units], self.value, self.dim)
+        return _along(per_unit if self._is_plain else per_unit[self.units], self.value, self.dim)
 
     def squared_norms(self) -> Tensor:
         """The squared norm of each unit's part, shape [units]."""
-        others = [dim for dim in range(self.value.dim()) if dim != self.dim]
         rows = self.value.detach().square()
-        rows = rows.sum(others) if others else rows
-        return rows.new_zeros(self.num_units).index_add(0, self.units, rows)
+        rows = rows.sum(self._others) if self._others else rows
+        return rows if self._is_plain else rows.new_zeros(self.num_units).index_add(0, self.units, rows)
 
     def rows(self, tensor: Tensor) -> Tensor:
         """A tensor of this one's shape as rows, shape [units, weights of a unit]."""
@@ -325,8 +327,9 @@ def _bound(directions: dict[str, Direction], exactly: bool = False) -> None:
     """Scale each unit's direction over all its tensors to a norm of at most 1, or of exactly 1."""
     if not directions:
         return
-    norms = torch.stack([d.squared_norms().double() for d in directions.values()]).sum(0).sqrt()
-    factor = 1 / norms.clamp(min=1e-12 if exactly else 1.0)
     with torch.no_grad():
+        first, *others = [d.squared_norms().double() for d in directions.values()]
+        norms = torch.stack([first, *others]).sum(0).sqrt() if others else first.sqrt()
+        factor = 1 / norms.clamp(min=1e-12 if exactly else 1.0)
         for d in directions.values():
             d.value.mul_(d.per_entry(factor).to(d.value))

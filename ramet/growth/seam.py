@@ -55,21 +55,21 @@ class _Probe:
     """A copy of the network and its inputs, in double precision where it runs so."""
 
     def __init__(self, network: nn.Module, inputs: Inputs) -> None:
-        self.network, self.inputs, self.tolerance = copy.deepcopy(network), inputs, SINGLE_TOLERANCE
         try:
-            double = copy.deepcopy(self.network).double()
+            double = copy.deepcopy(network).double()
             wide = tuple(_double(value) for value in inputs) if isinstance(inputs, tuple) else _double(inputs)
             self.before = outputs(double, wide)
             self.network, self.inputs, self.tolerance = double, wide, TOLERANCE
         except Exception:
             # Casts inside the forward: single precision, with its coarser tolerance, has to do.
+            self.network, self.inputs, self.tolerance = copy.deepcopy(network), inputs, SINGLE_TOLERANCE
             self.before = outputs(self.network, inputs)
         if not all(bool(torch.isfinite(tensor).all()) for tensor in self.before):
             raise ConfigError("the network must give finite outputs on a batch of the data, but it does not.")
 
-    def problem(self, coupling: Coupling, groups: Iterable[Group]) -> str | None:
-        """What goes wrong when these groups grow, or ``None``."""
-        trial = copy.deepcopy(self.network)
+    def problem(self, coupling: Coupling, groups: Iterable[Group], *, spend: bool = False) -> str | None:
+        """What goes wrong when these groups grow, or ``None``; it may spend the probe, which is of no use then."""
+        trial = self.network if spend else copy.deepcopy(self.network)
         generator = torch.Generator().manual_seed(0)
         widenings = {}
         for group in groups:
@@ -109,9 +109,9 @@ def find_coupling(network: nn.Module, inputs: Inputs, *, check: bool = True) -> 
     coupling = trace(network, inputs)
     if not check or not coupling.groups:
         return coupling
-    probe = _Probe(network, inputs)
-    if probe.problem(coupling, coupling.groups.values()) is None:
+    if _Probe(network, inputs).problem(coupling, coupling.groups.values(), spend=True) is None:
         return coupling
+    probe = _Probe(network, inputs)
     problems = {name: probe.problem(coupling, [group]) for name, group in coupling.groups.items()}
     for name, problem in problems.items():
         if problem is not None and not _guess(network, coupling, coupling.groups[name], probe):

@@ -14,6 +14,7 @@ functions are differentiable, so that steps and new weights can be trained throu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -95,23 +96,30 @@ def expand_layout(
     indices, factors = [], []
     offset = 0
     for term in layout:
-        index, factor = torch.zeros(1, dtype=torch.long), torch.ones(1, dtype=torch.float64)
-        length = 1
-        for axis in term:
-            inner, scale = expansions.get(axis) or _identity(axis.size)
-            size = only[1] if only is not None and axis is only[0] else axis.size
-            missing = (index[:, None] < 0) | (inner[None, :] < 0)
-            index = (index[:, None] * size + inner[None, :]).masked_fill(missing, -1).flatten()
-            factor = (factor[:, None] * scale[None, :]).flatten()
-            length *= size
+        index, factor = _expand_term(term, expansions, only)
         if only is None or only[0] in term:
-            index = torch.where(index < 0, index, index + offset)
-            offset += length
+            indices.append(torch.where(index < 0, index, index + offset) if offset else index)
+            offset += math.prod(only[1] if only is not None and axis is only[0] else axis.size for axis in term)
         else:
-            index = torch.full_like(index, -1)
-        indices.append(index)
+            indices.append(torch.full_like(index, -1))
         factors.append(factor)
-    return torch.cat(indices), torch.cat(factors)
+    return (indices[0], factors[0]) if len(layout) == 1 else (torch.cat(indices), torch.cat(factors))
+
+
+def _expand_term(
+    term: tuple[Axis, ...], expansions: Mapping[Axis, Expansion], only: tuple[Axis, int] | None
+) -> Expansion:
+    """The expansion of axes that are nested in each other, the outermost first."""
+    if len(term) == 1:
+        return expansions.get(term[0]) or _identity(term[0].size)
+    index, factor = torch.zeros(1, dtype=torch.long), torch.ones(1, dtype=torch.float64)
+    for axis in term:
+        inner, scale = expansions.get(axis) or _identity(axis.size)
+        size = only[1] if only is not None and axis is only[0] else axis.size
+        missing = (index[:, None] < 0) | (inner[None, :] < 0)
+        index = (index[:, None] * size + inner[None, :]).masked_fill(missing, -1).flatten()
+        factor = (factor[:, None] * scale[None, :]).flatten()
+    return index, factor
 
 
 def spread(tensor: Tensor, expansions: Mapping[int, Expansion]) -> Tensor:
@@ -283,12 +291,14 @@ class _Placement:
             index = nothing()
             index[list(taken)] = torch.tensor(list(taken.values()))
             self._originals.append(spread_of(index, num_copies))
-        index = nothing()
-        index[old : old + num_copies] = torch.arange(num_copies)
-        self._copies = spread_of(index, num_copies)
-        index = nothing()
-        index[old + num_copies :] = torch.arange(num_new)
-        self._new = spread_of(index, num_new)
+        if num_copies:
+            index = nothing()
+            index[old : old + num_copies] = torch.arange(num_copies)
+            self._copies = spread_of(index, num_copies)
+        if num_new:
+            index = nothing()
+            index[old + num_copies :] = torch.arange(num_new)
+            self._new = spread_of(index, num_new)
 
     def originals(self, tensor: Tensor) -> Tensor:
         """Entries of the units that are split; the steps of several copies of one unit add up."""
