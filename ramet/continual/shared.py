@@ -1,4 +1,4 @@
-"""One body that all tasks share, with a head for each: what naive, joint, elastic, distillation and replay have in common."""
+"""One body that all tasks share, with a head for each: naive, joint, elastic, distillation, replay."""
 
 from __future__ import annotations
 
