@@ -7,11 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from ramet.continual.base import Method
+from ramet.continual.distillation import Distillation
+from ramet.continual.elastic import Elastic
 from ramet.continual.individual import Individual
+from ramet.continual.joint_training import Joint
 from ramet.continual.naive import Naive
+from ramet.continual.packnet import PackNet
+from ramet.continual.progressive import Progressive
+from ramet.continual.replay import Replay
 from ramet.errors import ConfigError
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Individual, Naive)}
+_BUILT_IN: tuple[type[Method], ...] = (
+    Individual,
+    Naive,
+    Joint,
+    Elastic,
+    Distillation,
+    Replay,
+    PackNet,
+    Progressive,
+)
+METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
 
 
