@@ -9,6 +9,7 @@ from typing import Any
 from ramet.continual.base import Method
 from ramet.continual.distillation import Distillation
 from ramet.continual.elastic import Elastic
+from ramet.continual.firefly import Firefly
 from ramet.continual.individual import Individual
 from ramet.continual.joint_training import Joint
 from ramet.continual.naive import Naive
@@ -26,6 +27,7 @@ _BUILT_IN: tuple[type[Method], ...] = (
     Replay,
     PackNet,
     Progressive,
+    Firefly,
 )
 METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
