@@ -15,7 +15,7 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
 from ramet.continual.methods import make_method
 from ramet.continual.skeletons import Skeleton, make_skeleton
-from ramet.continual.streams import Stream, check_scenario
+from ramet.continual.streams import Stream, TaskData, TaskInfo, check_scenario
 from ramet.continual.training import Saves
 from ramet.costs import count_flops
 from ramet.errors import ConfigError
@@ -127,14 +127,14 @@ def learn(
     for row in learned.rows:
         _report(row, made, seed, run, after_task)
     for place in range(len(learned.rows), len(stream)):
-        task = stream[place].data(device)
+        present = stream[place].data(device)
         saves = Saves(None if folder is None else Path(folder) / "task", seconds_between_checkpoints)
         started = time.monotonic()
-        notes = learned.network.learn(task, data, saves)
+        notes = learned.network.learn(present, data, saves)
         seconds = time.monotonic() - started
         if scenario == "streaming":
-            task.close()
-        data.append(task)
+            present.close()
+        data.append(present)
         learned.rows.append(_measured(learned.network, stream, place, device) | {"seconds": seconds, "notes": notes})
         _save(learned, folder)
         saves.clear()
