@@ -79,8 +79,8 @@ def with_images(folder: Path, *entries: Any) -> list[str]:
 
 
 made("an empty list", "a stream's file must be a list of", lambda folder: listed(folder))
-made("no list", "has a name and data, but task 1 of mine.json has not", lambda folder: listed(folder, "a"))
-made("no name", "has a name and data, but task 1", lambda folder: listed(folder, {"data": "digits"}))
+made("no list", "have a name and data, but task 1 of mine.json has not", lambda folder: listed(folder, "a"))
+made("no name", "have a name and data, but task 1", lambda folder: listed(folder, {"data": "digits"}))
 made("an empty name", "a task must have a name", lambda folder: with_images(folder, named(" ")))
 made("an unknown entry", "has colour", lambda folder: listed(folder, named("a", "digits") | {"colour": 3}))
 made("a repeated name", "'a' occurs twice", lambda folder: with_images(folder, named("a"), named("a")))

@@ -101,3 +101,13 @@ def test_a_saved_network_learns_another_stream(tmp_path):
 def test_the_job_is_its_json():
     asked = job(seeds=2, scenario="all")
     assert LearnJob.from_json(json.loads(json.dumps(asked.to_json()))) == asked
+
+
+def test_resume_and_report_know_a_stream(tmp_path, capsys):
+    learn_stream(job(methods=("naive",)), tmp_path / "run", make_executor(1))
+    (tmp_path / "run" / "report.html").unlink()
+    main(["report", str(tmp_path / "run")])
+    assert (tmp_path / "run" / "report.html").exists()
+    first = capsys.readouterr().out
+    main(["resume", str(tmp_path / "run")])
+    assert capsys.readouterr().out == first and "naive" in first
