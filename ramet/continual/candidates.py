@@ -161,7 +161,7 @@ def _scores(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_ne
         with torch.no_grad():
             for name, param in params.items():
                 param.copy_(start[name] + share * (after[name] - start[name]))
-        for x, y in zip(data.x.split(EVALUATION_BATCH), data.y.split(EVALUATION_BATCH), strict=True):
+        for x, y in zip(torch.split(data.x, EVALUATION_BATCH), torch.split(data.y, EVALUATION_BATCH), strict=True):
             network.zero_grad()
             (cross_entropy(network(x), y, reduction="sum") / len(data)).backward()  # type: ignore[no-untyped-call]
             for name, param in params.items():
@@ -191,7 +191,7 @@ def _best(scores: list[Tensor], count: int) -> list[Tensor]:
     order = flat.sort(descending=True, stable=True).indices[:count]
     picked = torch.zeros(len(flat), dtype=torch.bool)
     picked[order] = flat[order] > 0
-    return list(picked.split([len(score) for score in scores]))
+    return list(torch.split(picked, [len(score) for score in scores]))
 
 
 def _kept(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new: int, chosen: list[Tensor]) -> Draft:
@@ -207,8 +207,8 @@ def _kept(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new:
                 old = before[f"{name}.weights.{kind}"]
                 if kind == "weight":
                     # What comes from new neurons is theirs, and stays as it was trained.
-                    inputs = param.shape[1] - (num_new * skeleton.spread(place) if place else 0)
-                    param[back, :inputs] = old[back, :inputs]
+                    num_old = param.shape[1] - (num_new * skeleton.spread(place) if place else 0)
+                    param[back, :num_old] = old[back, :num_old]
                 else:
                     param[back] = old[back]
             stays = torch.cat([torch.ones(len(lock), dtype=torch.bool), pick[len(lock) :]])

@@ -203,5 +203,5 @@ class Firefly(Method):
         return list(self._said)
 
 
-def _biases(network: nn.Sequential) -> list[torch.Tensor]:
+def _biases(network: nn.Sequential) -> Sequence[torch.Tensor]:
     return [param for name, param in network.named_parameters() if name.endswith("weights.bias")][:-1]

@@ -27,8 +27,8 @@ class Joint(SharedBody):
     def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         self._begin()
         everything = [*earlier, task]
-        for place, data in enumerate(everything):
-            self._add_head(data.info.num_classes, place)
+        for place, part in enumerate(everything):
+            self._add_head(part.info.num_classes, place)
         data = merged([part.train for part in everything])
         places = torch.cat([torch.full_like(part.train.y, place) for place, part in enumerate(everything)])
         train(

@@ -84,9 +84,9 @@ class SharedBody(Method):
 
     def mixture_loss(self, x: Tensor, y: Tensor, places: Tensor) -> Tensor:
         """The cross-entropy of samples of several tasks, each under the head of its own; the mean over samples."""
-        features = self.shared.body(x)
-        total = features.new_zeros(())
-        for place in places.unique().tolist():
+        features: Tensor = self.shared.body(x)
+        total: Tensor = features.new_zeros(())
+        for place in sorted(set(places.tolist())):
             own = places == place
             total = total + cross_entropy(self.shared.heads[place](features[own]), y[own], reduction="sum")
         return total / len(y)
