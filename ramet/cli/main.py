@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 import ramet
 from ramet.cli.data import data_app
 from ramet.cli.grow import grow
+from ramet.cli.learn import learn
 from ramet.cli.rank import rank
 from ramet.cli.reproduce import reproduce
 from ramet.cli.runs import report, resume
@@ -26,6 +27,7 @@ app = App(
 )
 app.command(rank)
 app.command(grow)
+app.command(learn)
 app.command(reproduce)
 app.command(resume)
 app.command(report)
