@@ -8,7 +8,7 @@ import sys
 
 from benchmarks.rows import as_table
 
-NAMES = ("startup", "steps", "evaluation", "depthwise", "guards", "growth", "memory", "workers")
+NAMES = ("startup", "steps", "evaluation", "depthwise", "guards", "growth", "similarity", "memory", "workers")
 
 
 def main() -> int:

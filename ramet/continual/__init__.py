@@ -1,0 +1,1 @@
+"""Task after task in one network."""
