@@ -1,6 +1,6 @@
 """What comparing layers costs, in CPU milliseconds, against rsatoolbox in the same run where it is installed.
 
-Without it (``pip install rsatoolbox``) the figures that were measured with version 0.3.2 on a 2-core machine stand in, and
+Without it (``pip install rsatoolbox``) the figures that version 0.3.2 had on a 2-core machine stand in, and
 the detail says so. rsatoolbox gets float64, which it works in.
 """
 

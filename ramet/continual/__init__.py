@@ -1,1 +1,0 @@
-"""Task after task in one network."""
