@@ -11,6 +11,7 @@ from types import ModuleType
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
+    "continual",
     "data",
     "execution",
     "growth",

@@ -1,0 +1,54 @@
+"""Task after task in one network, with little growth and nothing forgotten; see docs/learn.md."""
+
+from ramet.continual.base import Method
+from ramet.continual.joint import JointNetwork
+from ramet.continual.loop import DEFAULT_SETTINGS, Learned, accuracy_matrix, learn
+from ramet.continual.measures import (
+    average_accuracy,
+    average_gain,
+    backward_transfer,
+    forgetting,
+    forward_transfer,
+    intransigence,
+    paper_gain,
+    summary,
+)
+from ramet.continual.methods import METHODS, make_method
+from ramet.continual.skeletons import Layer, Skeleton, make_skeleton
+from ramet.continual.stream_makers import DOMAINS, make_stream
+from ramet.continual.streams import GoneDataError, Scenario, Stream, Task, TaskData, TaskInfo, fit_together
+from ramet.continual.training import Held, Saves, train
+
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "DOMAINS",
+    "METHODS",
+    "GoneDataError",
+    "Held",
+    "JointNetwork",
+    "Layer",
+    "Learned",
+    "Method",
+    "Saves",
+    "Scenario",
+    "Skeleton",
+    "Stream",
+    "Task",
+    "TaskData",
+    "TaskInfo",
+    "accuracy_matrix",
+    "average_accuracy",
+    "average_gain",
+    "backward_transfer",
+    "fit_together",
+    "forgetting",
+    "forward_transfer",
+    "intransigence",
+    "learn",
+    "make_method",
+    "make_skeleton",
+    "make_stream",
+    "paper_gain",
+    "summary",
+    "train",
+]

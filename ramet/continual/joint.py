@@ -1,0 +1,170 @@
+"""The joint network: what a stream leaves behind. It gives out tasks, is saved as one file, and takes more tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor, nn
+
+from ramet.continual.base import Method
+from ramet.continual.skeletons import Skeleton
+from ramet.continual.streams import TaskData, TaskInfo
+from ramet.continual.training import Saves
+from ramet.errors import ConfigError, RunError
+from ramet.runs import pack_state, unpack_state
+from ramet.runs.atomic import write_atomically
+from ramet.runs.encoding import decode, encode
+from ramet.training import Settings
+
+_FORMAT = 1
+
+
+class JointNetwork:
+    """One network for all the tasks that were learned, and the method that adds the next.
+
+    Args:
+        method: A method that was started.
+
+    Example:
+        >>> from ramet.continual import learn, make_stream
+        >>> from ramet.training import Settings
+        >>> settings = Settings(epochs=1, batch_size=64)
+        >>> net = learn(make_stream("split-digits:5"), method="naive", settings=settings).network
+        >>> net.task("digits 0 1")(make_stream("split-digits:5")[0].dataset.test.x).shape[1]
+        2
+    """
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+
+    @property
+    def names(self) -> list[str]:
+        """The tasks that were learned, in order."""
+        return [task.name for task in self.method.tasks]
+
+    def task(self, name: str) -> nn.Module:
+        """A plain, compact module of one task alone, in evaluation mode; it needs torch and nothing of ramet.
+
+        Raises:
+            ConfigError: No such task was learned.
+        """
+        return self.method.network(name).eval()
+
+    def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
+        """Add a task; ``Task(name, dataset).data()`` makes the data."""
+        return self.method.learn(task, earlier, saves)
+
+    def num_parameters(self) -> int:
+        """The weights of all tasks together."""
+        return self.method.num_parameters()
+
+    def stored_bytes(self) -> int:
+        """Bytes of everything that must be kept to go on: weights, masks, memories."""
+        return self.method.stored_bytes()
+
+    def explain(self) -> list[str]:
+        """Why the network became what it is, in words."""
+        return self.method.explain()
+
+    def snapshot(self) -> tuple[dict[str, Tensor], Any]:
+        """Everything as tensors and JSON, fit for a checkpoint."""
+        method = self.method
+        return pack_state(
+            {
+                "format": _FORMAT,
+                "method": method.name,
+                "options": method.options,
+                "skeleton": method.skeleton.to_json(),
+                "settings": asdict(method.settings),
+                "seed": method.seed,
+                "tasks": [task.to_json() for task in method.tasks],
+                "state": method.state(),
+            }
+        )
+
+    @classmethod
+    def from_snapshot(
+        cls, tensors: Mapping[str, Tensor], packed: Any, methods: Mapping[str, type[Method]] | None = None
+    ) -> JointNetwork:
+        """The inverse of ``snapshot``.
+
+        Raises:
+            ConfigError: Another version wrote it, or its method is unknown here.
+        """
+        from ramet.continual.methods import make_method
+
+        values = unpack_state(tensors, packed)
+        if values["format"] != _FORMAT:
+            raise ConfigError(f"this ramet reads joint networks of format {_FORMAT}, but got {values['format']}.")
+        method = make_method(values["method"], methods, **values["options"])
+        method.start(Skeleton.from_json(values["skeleton"]), Settings(**values["settings"]), values["seed"])
+        method.tasks = [TaskInfo.from_json(task) for task in values["tasks"]]
+        method.load_state(values["state"])
+        return cls(method)
+
+    def save(self, path: str | Path) -> None:
+        """Write the network as one safetensors file, with JSON in its header; whole or not at all.
+
+        Raises:
+            RunError: The disk refuses.
+        """
+        tensors, packed = self.snapshot()
+        own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+        text = encode(packed, where="joint network")
+        metadata = {"ramet": text, "sha256": _digest(text, own)}
+        write_atomically(Path(path), safetensors.torch.save(own, metadata=metadata))
+
+    @classmethod
+    def load(cls, path: str | Path, methods: Mapping[str, type[Method]] | None = None) -> JointNetwork:
+        """Read a network that ``save`` wrote.
+
+        Args:
+            path: The file.
+            methods: Methods of one's own by name, besides the built-in ones.
+
+        Raises:
+            ConfigError: There is no such file, it is damaged, or it is no joint network.
+            RunError: The file cannot be read.
+        """
+        path = Path(path)
+        try:
+            data = path.read_bytes()
+        except (FileNotFoundError, IsADirectoryError):
+            raise ConfigError(f"a joint network must be a file, but there is none at {path}.") from None
+        except OSError as error:
+            raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+        try:
+            metadata = _metadata(data)
+            tensors = safetensors.torch.load(data)
+            text = metadata["ramet"]
+            is_whole = _digest(text, tensors) == metadata["sha256"]
+        except (safetensors.SafetensorError, ValueError, KeyError, TypeError, struct.error):
+            raise ConfigError(f"a joint network must be whole, but {path} is damaged or something else.") from None
+        if not is_whole:
+            raise ConfigError(f"a joint network must match its checksum, but {path} is damaged.")
+        return cls.from_snapshot(tensors, decode(text), methods)
+
+
+def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(safetensors.torch.save({"": tensor}))
+    return digest.hexdigest()
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """The texts in the header of a safetensors file: eight bytes of length, then JSON."""
+    (length,) = struct.unpack("<Q", data[:8])
+    if length > len(data) - 8:
+        raise ValueError("the header is longer than the file")
+    metadata: dict[str, str] = decode(data[8 : 8 + length])["__metadata__"]
+    return metadata

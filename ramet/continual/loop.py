@@ -1,0 +1,199 @@
+"""A stream learned from its first task to its last, measured after each, and able to go on after a kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ramet.continual.base import Method
+from ramet.continual.joint import JointNetwork
+from ramet.continual.measures import summary
+from ramet.continual.methods import make_method
+from ramet.continual.skeletons import Skeleton, make_skeleton
+from ramet.continual.streams import Stream, check_scenario
+from ramet.continual.training import Saves
+from ramet.costs import count_flops
+from ramet.errors import ConfigError
+from ramet.execution import pulse
+from ramet.runs import Checkpoints, Run, pack_state, unpack_state
+from ramet.training import Settings, accuracy
+
+NAN = float("nan")
+DEFAULT_SETTINGS = Settings(
+    epochs=10, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0
+)
+"""What fits tasks of a few hundred small images."""
+
+
+@dataclass
+class Learned:
+    """What comes out of a stream.
+
+    Attributes:
+        network: The joint network.
+        rows: What was measured after each task: ``task``, ``test`` and ``validation`` (the accuracy on each task so
+            far), ``parameters``, ``stored_bytes``, ``flops`` (of the task's own network), ``seconds``, ``notes``.
+    """
+
+    network: JointNetwork
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def task(self, name: str) -> nn.Module:
+        """A plain module of one task alone."""
+        return self.network.task(name)
+
+    def matrix(self, split: str = "test") -> list[list[float]]:
+        """The accuracy matrix: row i after task i, column j for task j, NaN for tasks that were still to come."""
+        return accuracy_matrix(self.rows, split)
+
+    def figures(
+        self, alone: Sequence[float] | None = None, joint: Sequence[float] | None = None, split: str = "test"
+    ) -> dict[str, Any]:
+        """The measures of ``ramet.continual.measures``, and what the network costs."""
+        last = self.rows[-1]
+        costs = {key: last[key] for key in ("parameters", "stored_bytes")}
+        flops = sum(row["flops"] for row in self.rows) / len(self.rows)
+        return summary(self.matrix(split), alone, joint) | costs | {"flops": flops}
+
+
+def learn(
+    stream: Stream,
+    *,
+    method: str | Method = "naive",
+    network: str | Skeleton = "mlp",
+    settings: Settings | None = None,
+    seed: int = 0,
+    scenario: str = "streaming",
+    run: Run | None = None,
+    folder: str | Path | None = None,
+    device: str = "cpu",
+    seconds_between_checkpoints: float = 30.0,
+    after_task: Callable[[dict[str, Any]], None] = lambda row: None,
+) -> Learned:
+    """Learn the tasks of a stream one after the other.
+
+    Args:
+        stream: The tasks; ``make_stream`` makes one by name.
+        method: The name of a method (``METHODS``), with options after a colon, or a method.
+        network: The name of a skeleton (``make_skeleton``), or one.
+        settings: The numbers of each training; ``DEFAULT_SETTINGS`` if none.
+        seed: What all randomness follows from.
+        scenario: ``streaming``, in which a finished task's data are gone, or ``all``.
+        run: A run to append a record to after each task, and to keep checkpoints in.
+        folder: Where the checkpoints go, without a run. Called again with the same one, an interrupted stream goes on
+            and ends bit for bit as if it had never stopped.
+        device: Where tensors are.
+        seconds_between_checkpoints: How much work a kill may cost; it has no influence on the result.
+        after_task: Called with the row of each task, when it has been learned and measured.
+
+    Raises:
+        ConfigError: The method needs another scenario, or a name or an option is unknown.
+        DataError: The tasks do not fit the network.
+        RunError: A loss is not finite.
+
+    Example:
+        >>> from ramet.continual import make_stream
+        >>> learned = learn(make_stream("split-digits:2", train_size=200), method="individual")
+        >>> learned.network.names
+        ['digits 0 1 2 3 4', 'digits 5 6 7 8 9']
+    """
+    check_scenario(scenario)
+    made = make_method(method) if isinstance(method, str) else method
+    if made.needs_earlier and scenario != "all":
+        raise ConfigError(f"the method {made.name} needs the scenario all, but got {scenario!r}.")
+    channels, height, width = stream.input_shape
+    if isinstance(network, str):
+        network = make_skeleton(network, in_channels=channels, image_size=(height, width))
+    for task in stream:
+        network.check(task.info)
+    made.start(network, settings or DEFAULT_SETTINGS, seed)
+    if run is not None and folder is None:
+        folder = run.path / "checkpoints" / f"{made.name}-{seed}"
+    learned = _resumed(JointNetwork(made), folder)
+    _check_order(stream, learned)
+    data = [task.gone() if scenario == "streaming" else task.data() for task in stream[: len(learned.rows)]]
+    for row in learned.rows:
+        _report(row, made, seed, run, after_task)
+    for place in range(len(learned.rows), len(stream)):
+        task = stream[place].data()
+        saves = Saves(None if folder is None else Path(folder) / "task", seconds_between_checkpoints)
+        started = time.monotonic()
+        notes = learned.network.learn(task, data, saves)
+        seconds = time.monotonic() - started
+        if scenario == "streaming":
+            task.close()
+        data.append(task)
+        learned.rows.append(_measured(learned.network, stream, place) | {"seconds": seconds, "notes": notes})
+        _save(learned, folder)
+        saves.clear()
+        _report(learned.rows[-1], made, seed, run, after_task)
+        pulse((place + 1) / len(stream))
+    return learned
+
+
+def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list[list[float]]:
+    """The accuracy matrix of recorded rows; NaN for tasks that were still to come."""
+    return [[*row[split], *[NAN] * (len(rows) - len(row[split]))] for row in rows]
+
+
+def _measured(network: JointNetwork, stream: Stream, place: int) -> dict[str, Any]:
+    """The accuracies on all tasks so far, and what the network costs."""
+    row: dict[str, Any] = {"task": stream[place].name, "place": place, "test": [], "validation": []}
+    for task in stream[: place + 1]:
+        module = network.task(task.name)
+        for role in ("test", "validation"):
+            split = getattr(task.dataset, role)
+            row[role].append(accuracy(module, split.x, split.y))
+    own = network.task(stream[place].name)
+    row["flops"] = count_flops(own, stream.input_shape)
+    row["parameters"] = network.num_parameters()
+    row["stored_bytes"] = network.stored_bytes()
+    row["graph"] = network.method.graph()
+    return row
+
+
+def _report(
+    row: dict[str, Any], method: Method, seed: int, run: Run | None, after_task: Callable[[dict[str, Any]], None]
+) -> None:
+    if run is not None:
+        run.records.append(f"{method.name}/{seed}/task-{row['place']}", method=method.name, seed=seed, **row)
+    after_task(row)
+
+
+def _save(learned: Learned, folder: str | Path | None) -> None:
+    if folder is not None:
+        tensors, packed = pack_state({"rows": learned.rows})
+        network_tensors, network = learned.network.snapshot()
+        Checkpoints(Path(folder) / "stream").save(
+            len(learned.rows), {**tensors, **network_tensors}, {"rows": packed, "network": network}
+        )
+
+
+def _resumed(fresh: JointNetwork, folder: str | Path | None) -> Learned:
+    checkpoint = None if folder is None else Checkpoints(Path(folder) / "stream").load()
+    if checkpoint is None:
+        return Learned(fresh)
+    method = fresh.method
+    stored = unpack_state(checkpoint.tensors, checkpoint.state["network"])
+    restored = JointNetwork.from_snapshot(
+        checkpoint.tensors, checkpoint.state["network"], {method.name: type(method)}
+    ).method
+    own = (method.name, method.options, method.skeleton, method.settings, method.seed)
+    if own != (restored.name, restored.options, restored.skeleton, restored.settings, restored.seed):
+        raise ConfigError(f"a stream goes on with the arguments it began with, but {folder} began with others.")
+    method.tasks = restored.tasks
+    method.load_state(stored["state"])
+    return Learned(fresh, unpack_state(checkpoint.tensors, checkpoint.state["rows"])["rows"])
+
+
+def _check_order(stream: Stream, learned: Learned) -> None:
+    names = learned.network.names
+    if names != stream.names[: len(names)]:
+        raise ConfigError(
+            f"a stream goes on with the tasks it began with ({', '.join(names)}), but got {stream.names}."
+        )

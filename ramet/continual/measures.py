@@ -1,0 +1,145 @@
+r"""What a stream's accuracies say, from the accuracy matrix alone.
+
+The matrix :math:`R` has a row for each task learned and a column for each task: :math:`R_{ij}` is the accuracy on task
+:math:`j` after learning task :math:`i`. Entries above the diagonal may be NaN: a task that was not learned yet has no
+head. :math:`b_j` is the accuracy of a network that learned task :math:`j` alone. All of it takes arrays, so that it can
+measure anybody's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ramet.errors import ConfigError
+
+Array = npt.NDArray[np.float64]
+
+
+def average_accuracy(matrix: npt.ArrayLike) -> float:
+    r"""The mean of the last row, :math:`\frac1T \sum_j R_{Tj}`.
+
+    >>> average_accuracy([[0.9, float("nan")], [0.7, 0.8]])
+    0.75
+    """
+    return float(_checked(matrix)[-1].mean())
+
+
+def backward_transfer(matrix: npt.ArrayLike) -> float:
+    r"""What later tasks did to earlier ones, :math:`\frac1{T-1} \sum_{j<T} (R_{Tj} - R_{jj})`; negative is forgetting.
+
+    >>> round(backward_transfer([[0.9, float("nan")], [0.7, 0.8]]), 6)
+    -0.2
+
+    Reference: Lopez-Paz and Ranzato, Gradient episodic memory for continual learning, 2017.
+    """
+    values = _checked(matrix)
+    return 0.0 if len(values) < 2 else float((values[-1] - values.diagonal())[:-1].mean())
+
+
+def forgetting(matrix: npt.ArrayLike) -> float:
+    r"""How far tasks fell from their best, :math:`\frac1{T-1} \sum_{j<T} (\max_{j \le i < T} R_{ij} - R_{Tj})`.
+
+    >>> round(forgetting([[0.9, np.nan, np.nan], [0.95, 0.8, np.nan], [0.7, 0.9, 0.6]]), 6)  # (0.25 - 0.1) / 2
+    0.075
+
+    Reference: Chaudhry et al., Riemannian walk for incremental learning, 2018.
+    """
+    values = _checked(matrix)
+    count = len(values)
+    if count < 2:
+        return 0.0
+    return float(np.mean([values[j:-1, j].max() - values[-1, j] for j in range(count - 1)]))
+
+
+def forward_transfer(matrix: npt.ArrayLike, alone: npt.ArrayLike) -> float:
+    r"""What earlier tasks did for later ones, :math:`\frac1{T-1} \sum_{j>1} (R_{jj} - b_j)`.
+
+    Departs from Lopez-Paz and Ranzato, who test a task before it is learned: with a head for each task there is
+    nothing to test then. Here a task is compared, just after it was learned, with a network that learned it alone.
+
+    >>> round(forward_transfer([[0.9, np.nan], [0.7, 0.8]], alone=[0.9, 0.75]), 6)
+    0.05
+    """
+    values = _checked(matrix)
+    return 0.0 if len(values) < 2 else float((values.diagonal() - _reference(alone, values))[1:].mean())
+
+
+def intransigence(matrix: npt.ArrayLike, joint: npt.ArrayLike) -> float:
+    r"""What a method failed to learn, :math:`\frac1T \sum_j (a_j - R_{jj})`, less is better.
+
+    :math:`a_j` is the accuracy on task j of a network that learned tasks 1 to j together (``joint``).
+
+    >>> round(intransigence([[0.9, np.nan], [0.7, 0.8]], joint=[0.9, 0.9]), 6)
+    0.05
+
+    Reference: Chaudhry et al., Riemannian walk for incremental learning, 2018.
+    """
+    values = _checked(matrix)
+    return float((_reference(joint, values) - values.diagonal()).mean())
+
+
+def average_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike) -> float:
+    r"""The average multi-task gain in accuracy, :math:`\frac1T \sum_j (R_{Tj} - b_j)`: more is better.
+
+    >>> round(average_gain([[0.9, np.nan], [0.7, 0.8]], alone=[0.9, 0.7]), 6)  # (-0.2 + 0.1) / 2
+    -0.05
+    """
+    values = _checked(matrix)
+    return float((values[-1] - _reference(alone, values)).mean())
+
+
+def paper_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike, *, smallest_error: float = 1e-3) -> float:
+    r"""The paper's "average multi-task gain", :math:`\Delta = \sum_j (E_j - E_j^\circ) / E_j^\circ`: **less** is better.
+
+    :math:`E_j` is the error after the whole stream, :math:`E_j^\circ` that of the network alone. It is a sum of relative
+    errors, so that a positive figure means worse than alone, although the paper's text maximises it.
+
+    Args:
+        matrix: The accuracy matrix.
+        alone: The accuracy of each task learned alone.
+        smallest_error: Errors alone are taken as at least this much. Departs from the paper, whose figure is not
+            defined where a network alone makes no error.
+
+    >>> paper_gain([[0.9, np.nan], [0.8, 0.95]], alone=[0.9, 0.9])  # 0.1 / 0.1 - 0.05 / 0.1
+    0.5
+
+    Reference: Learn to bind and grow neural structures, section 3, Evaluation.
+    """
+    values = _checked(matrix)
+    error_alone = np.maximum(1 - _reference(alone, values), smallest_error)
+    return round(float((((1 - values[-1]) - error_alone) / error_alone).sum()), 12)
+
+
+def summary(
+    matrix: npt.ArrayLike, alone: Sequence[float] | None = None, joint: Sequence[float] | None = None
+) -> dict[str, float | None]:
+    """All figures of a stream by name; those that need a reference that is not there are None."""
+    return {
+        "average_accuracy": average_accuracy(matrix),
+        "backward_transfer": backward_transfer(matrix),
+        "forgetting": forgetting(matrix),
+        "forward_transfer": None if alone is None else forward_transfer(matrix, alone),
+        "intransigence": None if joint is None else intransigence(matrix, joint),
+        "average_gain": None if alone is None else average_gain(matrix, alone),
+        "paper_gain": None if alone is None else paper_gain(matrix, alone),
+    }
+
+
+def _checked(matrix: npt.ArrayLike) -> Array:
+    """The matrix as an array, square, known on and below its diagonal."""
+    values = np.asarray(matrix, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
+        raise ConfigError(f"an accuracy matrix must be square and not empty, but has shape {values.shape}.")
+    if np.isnan(values[np.tril_indices(len(values))]).any():
+        raise ConfigError("an accuracy matrix must be known on and below its diagonal, but has NaN there.")
+    return values
+
+
+def _reference(accuracies: npt.ArrayLike, matrix: Array) -> Array:
+    values = np.asarray(accuracies, dtype=np.float64)
+    if values.shape != (len(matrix),):
+        raise ConfigError(f"a reference must have an accuracy for each of {len(matrix)} tasks, but has {values.shape}.")
+    return values

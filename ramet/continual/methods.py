@@ -1,0 +1,69 @@
+"""Methods by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ramet.continual.base import Method
+from ramet.continual.individual import Individual
+from ramet.continual.naive import Naive
+from ramet.errors import ConfigError
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Individual, Naive)}
+"""The built-in methods."""
+
+
+def make_method(spec: str, methods: Mapping[str, type[Method]] | None = None, **options: Any) -> Method:
+    """A method by name, with options after a colon if wanted: ``elastic:strength=100``, ``packnet:share=0.5``.
+
+    Args:
+        spec: The name and its options, separated by commas.
+        methods: Methods of one's own, besides the built-in ones.
+        options: Further options.
+
+    Raises:
+        ConfigError: There is no such method, or it has no such option.
+
+    >>> make_method("naive").name
+    'naive'
+    """
+    known = {**METHODS, **(methods or {})}
+    name, _, text = spec.partition(":")
+    if name not in known:
+        raise ConfigError(f"a method must be one of {', '.join(known)}, but got {name!r}.")
+    given = dict(options)
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ConfigError(f"an option of a method must be NAME=VALUE, but got {part!r}.")
+        given[key.strip().replace("-", "_")] = _value(value.strip())
+    try:
+        return known[name](**given)
+    except TypeError as error:
+        raise ConfigError(f"the method {name} must have the options it is given, but: {error}.") from None
+
+
+def split_specs(text: str) -> list[str]:
+    """The methods of a list such as ``naive,elastic:strength=10,form=implicit,packnet``: a name begins a new one.
+
+    >>> split_specs("naive,elastic:strength=10,form=implicit,packnet")
+    ['naive', 'elastic:strength=10,form=implicit', 'packnet']
+    """
+    specs: list[str] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if specs and "=" in part and ":" not in part:
+            specs[-1] += f",{part}"
+        else:
+            specs.append(part)
+    if not specs:
+        raise ConfigError(f"at least one method must be named, but got {text!r}.")
+    return specs
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

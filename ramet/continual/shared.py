@@ -1,0 +1,95 @@
+"""One body that all tasks share, with a head for each: what naive, joint, elastic, distillation and replay have in common."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.continual.base import Method, detached
+from ramet.continual.skeletons import seeded
+from ramet.continual.streams import TaskData
+from ramet.continual.training import Saves
+from ramet.costs import count_parameters
+from ramet.data import Split
+from ramet.seeding import derive_seed
+
+
+class SharedNetwork(nn.Module):
+    """The shared layers, and the head of each task.
+
+    Args:
+        layers: The body.
+    """
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*layers)
+        self.heads = nn.ModuleList()
+
+    def forward(self, x: Tensor, task: int) -> Tensor:
+        """The logits of one task, [batch, classes]."""
+        logits: Tensor = self.heads[task](self.body(x))
+        return logits
+
+
+@dataclass(kw_only=True, eq=False)
+class SharedBody(Method):
+    """A method whose tasks share all layers but the heads; sub-classes say how the body is trained."""
+
+    def _begin(self) -> None:
+        self.shared = SharedNetwork(self.skeleton.make_body(self.seed, "shared"))
+
+    def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+        self._add_head(task.info.num_classes)
+        return self._train(task, earlier, saves)
+
+    @abstractmethod
+    def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+        """Train the body and the new head, which is the last one."""
+
+    def network(self, name: str) -> nn.Module:
+        """A copy of the body with the task's head."""
+        place = self.place(name)
+        return copy.deepcopy(self.skeleton.assemble(list(self.shared.body), self.shared.heads[place])).eval()
+
+    def num_parameters(self) -> int:
+        """The body and all heads."""
+        return count_parameters(self.shared)
+
+    def state(self) -> dict[str, Any]:
+        """The weights."""
+        return {"network": detached(self.shared)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state``."""
+        for task in self.tasks:
+            self.shared.heads.append(self.skeleton.make_head(task.num_classes))
+        self.shared.load_state_dict(state["network"])
+        self.shared.eval()
+
+    def training_seed(self) -> int:
+        """The seed of the present task's training."""
+        return derive_seed(self.seed, "task", len(self.tasks))
+
+    def classification_loss(self, split: Split, place: int, indices: Tensor) -> Tensor:
+        """The cross-entropy of one task's head on a mini-batch."""
+        indices = indices.to(split.x.device)
+        return cross_entropy(self.shared(split.x[indices], place), split.y[indices])
+
+    def _add_head(self, num_classes: int) -> None:
+        head = seeded(lambda: self.skeleton.make_head(num_classes), self.seed, "head", len(self.tasks))
+        device = next(self.shared.parameters()).device
+        self.shared.heads.append(head.to(device))
+
+
+def rows(generator_seed: int, num_rows: int, count: int) -> Tensor:
+    """That many different rows, drawn by the seed and sorted; all of them if there are fewer."""
+    generator = torch.Generator().manual_seed(generator_seed)
+    return torch.randperm(num_rows, generator=generator)[:count].sort().values

@@ -1,0 +1,261 @@
+"""Tasks that arrive one after the other, and data that are gone when their task is finished."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import torch
+
+from ramet.data import DataSet, Split
+from ramet.errors import ConfigError, DataError, RunError
+
+Scenario = Literal["streaming", "all"]
+"""``streaming``: a task's data are gone when the next one arrives. ``all``: they stay."""
+
+
+class GoneDataError(RunError):
+    """A method touched the data of a finished task in the streaming scenario."""
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """What is known of a task without its data: enough to build a network for it.
+
+    Attributes:
+        name: Unique within a stream.
+        num_classes: Labels run from 0 to ``num_classes - 1``.
+        in_channels: The channels of an image.
+        image_size: Height and width of an image.
+    """
+
+    name: str
+    num_classes: int
+    in_channels: int
+    image_size: tuple[int, int]
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """The shape of one image, [channels, height, width]."""
+        return (self.in_channels, *self.image_size)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values, for a saved network."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> TaskInfo:
+        """The inverse of ``to_json``."""
+        return cls(**{**values, "image_size": tuple(values["image_size"])})
+
+
+class TaskData:
+    """What a method is given of a task: its training and validation data, until the task is closed.
+
+    The tensors are copies. Closing fills them with NaN and with labels that no loss accepts, so that a tensor that
+    was put aside is of no use either; a method may keep copies of its own (replay does), and these count as stored.
+
+    Args:
+        info: What stays known.
+        train: What weights are fitted to.
+        validation: What choices are made on.
+
+    Raises:
+        GoneDataError: From ``train`` and ``validation``, when the task is closed.
+    """
+
+    def __init__(self, info: TaskInfo, train: Split | None, validation: Split | None) -> None:
+        self.info = info
+        self._train = None if train is None else Split(train.x.clone(), train.y.clone())
+        self._validation = None if validation is None else Split(validation.x.clone(), validation.y.clone())
+
+    @property
+    def train(self) -> Split:
+        """What weights are fitted to."""
+        return self._given(self._train, "training")
+
+    @property
+    def validation(self) -> Split:
+        """What choices are made on."""
+        return self._given(self._validation, "validation")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the data are gone."""
+        return self._train is None
+
+    def close(self) -> None:
+        """Let the data go, also where somebody kept a reference to them."""
+        for split in (self._train, self._validation):
+            if split is not None:
+                split.x.fill_(float("nan"))
+                split.y.fill_(-1)
+        self._train = self._validation = None
+
+    def _given(self, split: Split | None, role: str) -> Split:
+        if split is None:
+            raise GoneDataError(
+                f"in the streaming scenario the data of a finished task are gone, but the {role} data of "
+                f"{self.info.name!r} were asked for."
+            )
+        return split
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One task of a stream, with all its data; the evaluator holds it, a method only ever sees ``data()``.
+
+    Args:
+        name: Unique within a stream.
+        dataset: Training, validation and test images.
+
+    Raises:
+        ConfigError: The name is empty.
+        DataError: The task has fewer than two classes, or an empty split.
+    """
+
+    name: str
+    dataset: DataSet
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ConfigError(f"a task must have a name, but got {self.name!r}.")
+        if self.dataset.num_classes < 2:
+            raise DataError(
+                f"a task must have at least 2 classes, but {self.name!r} has {max(self.dataset.num_classes, 0)}."
+            )
+        splits = {"training": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
+        for role, split in splits.items():
+            if len(split) < (2 if role == "training" else 1):
+                raise DataError(f"a task must have {role} images, but {self.name!r} has {len(split)}.")
+
+    @property
+    def info(self) -> TaskInfo:
+        """What is known of the task without its data."""
+        data = self.dataset
+        return TaskInfo(self.name, data.num_classes, data.in_channels, data.image_size)
+
+    def data(self) -> TaskData:
+        """What a method learns from."""
+        return TaskData(self.info, self.dataset.train, self.dataset.validation)
+
+    def gone(self) -> TaskData:
+        """What a method has of the task once it is finished in the streaming scenario."""
+        return TaskData(self.info, None, None)
+
+
+class Stream(Sequence[Task]):
+    """Tasks in the order in which they arrive; all of one image shape, with classes of their own.
+
+    Args:
+        name: What it is called in records and reports.
+        tasks: At least one, with different names.
+
+    Raises:
+        ConfigError: There is no task, or two have one name.
+        DataError: The tasks' images differ in shape; ``fit_together`` makes them alike where that is possible.
+
+    Example:
+        >>> from ramet.continual import make_stream
+        >>> stream = make_stream("split-digits:5")
+        >>> [task.name for task in stream]
+        ['digits 0 1', 'digits 2 3', 'digits 4 5', 'digits 6 7', 'digits 8 9']
+    """
+
+    def __init__(self, name: str, tasks: Sequence[Task]) -> None:
+        if not tasks:
+            raise ConfigError(f"a stream must have at least one task, but {name!r} has none.")
+        names: set[str] = set()
+        for task in tasks:
+            if task.name in names:
+                raise ConfigError(f"the tasks of a stream must have different names, but {task.name!r} occurs twice.")
+            names.add(task.name)
+        first = tasks[0].info
+        for task in tasks[1:]:
+            if task.info.input_shape != first.input_shape:
+                raise DataError(
+                    f"the images of a stream must have one shape, but {first.name!r} has {first.input_shape} and "
+                    f"{task.name!r} {task.info.input_shape}."
+                )
+        self.name = name
+        self.tasks = tuple(tasks)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tasks[index]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    @property
+    def names(self) -> list[str]:
+        """The tasks' names, in order."""
+        return [task.name for task in self.tasks]
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """The shape of one image of every task, [channels, height, width]."""
+        return self.tasks[0].info.input_shape
+
+    def fingerprint(self) -> str:
+        """A sha256 of the names and the content of all tasks, in order."""
+        digest = hashlib.sha256(b"ramet stream 1")
+        for task in self.tasks:
+            digest.update(f"\n{task.name}\n{task.dataset.fingerprint()}".encode())
+        return digest.hexdigest()
+
+
+def fit_together(datasets: Sequence[tuple[str, DataSet]]) -> list[tuple[str, DataSet]]:
+    """Give all data sets the channels of the one that has most: a grey image is repeated for each channel.
+
+    Raises:
+        DataError: A data set has neither one channel nor the most that occur.
+    """
+    most = max(data.in_channels for _, data in datasets)
+    fitted = []
+    for name, data in datasets:
+        if data.in_channels not in (1, most):
+            raise DataError(
+                f"a task must have 1 channel, or the {most} of its stream, but {name!r} has {data.in_channels}."
+            )
+        fitted.append((name, data if data.in_channels == most else _repeated(data, most)))
+    return fitted
+
+
+def _repeated(data: DataSet, channels: int) -> DataSet:
+    def wide(split: Split) -> Split:
+        return Split(split.x.repeat(1, channels, 1, 1), split.y)
+
+    return DataSet(
+        data.name,
+        wide(data.train),
+        wide(data.validation),
+        wide(data.test),
+        data.num_classes,
+        class_names=data.class_names,
+        class_groups=data.class_groups,
+        mean=data.mean * channels,
+        deviation=data.deviation * channels,
+        notes=data.notes,
+    )
+
+
+def check_scenario(scenario: str) -> Scenario:
+    """The scenario of a name.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
+    for known in get_args(Scenario):
+        if scenario == known:
+            return known  # type: ignore[no-any-return]
+    raise ConfigError(f"scenario must be one of {', '.join(get_args(Scenario))}, but got {scenario!r}.")
+
+
+def merged(splits: Sequence[Split]) -> Split:
+    """Several splits as one, in order."""
+    return Split(torch.cat([split.x for split in splits]), torch.cat([split.y for split in splits]))
