@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ramet.continual.base import Method
+from ramet.continual.bind_and_grow import BindAndGrow
 from ramet.continual.individual import Individual
 from ramet.continual.naive import Naive
+from ramet.continual.random_growth import RandomGrowth
 from ramet.errors import ConfigError
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Individual, Naive)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Individual, Naive, BindAndGrow, RandomGrowth)}
 """The built-in methods."""
 
 
