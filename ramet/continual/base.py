@@ -36,6 +36,7 @@ class Method(ABC):
         skeleton: The layers of every task's network.
         settings: The numbers of a training.
         seed: What all randomness follows from.
+        device: Where the weights and the data are.
         tasks: The tasks learned so far, in order.
     """
 
@@ -47,14 +48,15 @@ class Method(ABC):
         self.skeleton: Skeleton
         self.settings: Settings
         self.seed: int = 0
+        self.device: str = "cpu"
         self.tasks: list[TaskInfo] = []
 
     # What a loop calls.
 
     @final
-    def start(self, skeleton: Skeleton, settings: Settings, seed: int) -> None:
+    def start(self, skeleton: Skeleton, settings: Settings, seed: int, device: str = "cpu") -> None:
         """Begin with no task; whatever was learned before is dropped."""
-        self.skeleton, self.settings, self.seed, self.tasks = skeleton, settings, seed, []
+        self.skeleton, self.settings, self.seed, self.device, self.tasks = skeleton, settings, seed, device, []
         self._begin()
 
     @final

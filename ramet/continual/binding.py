@@ -44,8 +44,8 @@ def conflict_distribution(conflicts: Sequence[float], kind: Distribution = "norm
 def nucleus(probabilities: npt.ArrayLike, delta: float) -> list[int]:
     """The smallest set of layers that together reach the grow coefficient, the most conflicting first.
 
-    Departs from the letter of the paper, whose set *exceeds* delta: delta = 0 would then expand a layer, while the paper
-    calls it the fully shared network. Reaching delta gives no layer at 0 and every layer at 1.
+    Departs from the letter of the paper, whose set *exceeds* delta: delta = 0 would then expand a layer, while the
+    paper calls it the fully shared network. Reaching delta gives no layer at 0 and every layer at 1.
 
     Args:
         probabilities: one a layer; they sum to 1.

@@ -66,8 +66,8 @@ class GraphMethod(Method):
         guard_strength: its strength; worth tuning on validation data.
         heads: ``own`` gives each task a head; ``shared`` lets it share the head of the task it is bound to, where the
             number of classes is the same (permuted MNIST in the paper).
-        start_weights: the first weights of a layer that the task gets for itself: a ``copy`` of the shared one (the paper),
-            those of the ``probe``, or ``fresh`` ones.
+        start_weights: the first weights of a layer that the task gets for itself: a ``copy`` of the shared one (the
+            paper), those of the ``probe``, or ``fresh`` ones.
         probe_epochs: epochs of the network that is trained on the task alone to compare it with others; 0 for as many
             as the settings have.
         skeletons: networks of another depth or width for single tasks, by the names of ``make_skeleton``.

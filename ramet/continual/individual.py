@@ -29,7 +29,7 @@ class Individual(Method):
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         place, data = len(self.tasks), task.train
-        network = self.skeleton.make_network(task.info.num_classes, self.seed, "individual", place).to(data.x.device)
+        network = self.skeleton.make_network(task.info.num_classes, self.seed, "individual", place).to(self.device)
         train(
             network,
             lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
@@ -57,6 +57,6 @@ class Individual(Method):
         """The inverse of ``state``."""
         self.networks = []
         for task, tensors in zip(self.tasks, state["networks"], strict=True):
-            network = self.skeleton.make_network(task.num_classes, self.seed)
+            network = self.skeleton.make_network(task.num_classes, self.seed).to(self.device)
             network.load_state_dict(tensors)
             self.networks.append(network.eval())

@@ -111,16 +111,16 @@ def learn(
         network = make_skeleton(network, in_channels=channels, image_size=(height, width))
     for task in stream:
         network.check(task.info)
-    made.start(network, settings or DEFAULT_SETTINGS, seed)
+    made.start(network, settings or DEFAULT_SETTINGS, seed, device)
     if run is not None and folder is None:
         folder = run.path / "checkpoints" / f"{made.name}-{seed}"
     learned = _resumed(JointNetwork(made), folder)
     _check_order(stream, learned)
-    data = [task.gone() if scenario == "streaming" else task.data() for task in stream[: len(learned.rows)]]
+    data = [task.gone() if scenario == "streaming" else task.data(device) for task in stream[: len(learned.rows)]]
     for row in learned.rows:
         _report(row, made, seed, run, after_task)
     for place in range(len(learned.rows), len(stream)):
-        task = stream[place].data()
+        task = stream[place].data(device)
         saves = Saves(None if folder is None else Path(folder) / "task", seconds_between_checkpoints)
         started = time.monotonic()
         notes = learned.network.learn(task, data, saves)
@@ -128,7 +128,7 @@ def learn(
         if scenario == "streaming":
             task.close()
         data.append(task)
-        learned.rows.append(_measured(learned.network, stream, place) | {"seconds": seconds, "notes": notes})
+        learned.rows.append(_measured(learned.network, stream, place, device) | {"seconds": seconds, "notes": notes})
         _save(learned, folder)
         saves.clear()
         _report(learned.rows[-1], made, seed, run, after_task)
@@ -141,14 +141,14 @@ def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list
     return [[*row[split], *[NAN] * (len(rows) - len(row[split]))] for row in rows]
 
 
-def _measured(network: JointNetwork, stream: Stream, place: int) -> dict[str, Any]:
+def _measured(network: JointNetwork, stream: Stream, place: int, device: str) -> dict[str, Any]:
     """The accuracies on all tasks so far, and what the network costs."""
     row: dict[str, Any] = {"task": stream[place].name, "place": place, "test": [], "validation": []}
     for task in stream[: place + 1]:
         module = network.task(task.name)
         for role in ("test", "validation"):
             split = getattr(task.dataset, role)
-            row[role].append(accuracy(module, split.x, split.y))
+            row[role].append(accuracy(module, split.x.to(device), split.y.to(device)))
     own = network.task(stream[place].name)
     row["flops"] = count_flops(own, stream.input_shape)
     row["parameters"] = network.num_parameters()

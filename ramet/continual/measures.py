@@ -92,10 +92,10 @@ def average_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike) -> float:
 
 
 def paper_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike, *, smallest_error: float = 1e-3) -> float:
-    r"""The paper's "average multi-task gain", :math:`\Delta = \sum_j (E_j - E_j^\circ) / E_j^\circ`: **less** is better.
+    r"""The paper's "average multi-task gain", :math:`\sum_j (E_j - E_j^\circ) / E_j^\circ`: **less** is better.
 
-    :math:`E_j` is the error after the whole stream, :math:`E_j^\circ` that of the network alone. It is a sum of relative
-    errors, so that a positive figure means worse than alone, although the paper's text maximises it.
+    :math:`E_j` is the error after the whole stream, :math:`E_j^\circ` that of the network alone. It is a sum of
+    relative errors, so that a positive figure means worse than alone, although the paper's text maximises it.
 
     Args:
         matrix: The accuracy matrix.

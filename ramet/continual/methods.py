@@ -8,12 +8,32 @@ from typing import Any
 
 from ramet.continual.base import Method
 from ramet.continual.bind_and_grow import BindAndGrow
+from ramet.continual.distillation import Distillation
+from ramet.continual.elastic import Elastic
+from ramet.continual.firefly import Firefly
 from ramet.continual.individual import Individual
+from ramet.continual.joint_training import Joint
 from ramet.continual.naive import Naive
+from ramet.continual.packnet import PackNet
+from ramet.continual.progressive import Progressive
 from ramet.continual.random_growth import RandomGrowth
+from ramet.continual.replay import Replay
 from ramet.errors import ConfigError
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Individual, Naive, BindAndGrow, RandomGrowth)}
+_BUILT_IN: tuple[type[Method], ...] = (
+    Individual,
+    Naive,
+    Joint,
+    Elastic,
+    Distillation,
+    Replay,
+    PackNet,
+    Progressive,
+    Firefly,
+    BindAndGrow,
+    RandomGrowth,
+)
+METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
 
 

@@ -97,8 +97,8 @@ class ChannelPatch(Patch):
 class AdapterPatch(Patch):
     """A small linear map beside a layer, added to what the layer gives before its activation.
 
-    Beside a convolution it is a 1 x 1 convolution, or one of low rank over the whole kernel; beside a linear layer a map
-    of low rank. It starts at zero, so that the task begins with just what the shared layer gives.
+    Beside a convolution it is a 1 x 1 convolution, or one of low rank over the whole kernel; beside a linear layer a
+    map of low rank. It starts at zero, so that the task begins with just what the shared layer gives.
 
     Args:
         block: the layer.

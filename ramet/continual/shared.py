@@ -1,4 +1,4 @@
-"""One body that all tasks share, with a head for each: what naive, joint, elastic, distillation and replay have in common."""
+"""One body that all tasks share, with a head for each: naive, joint, elastic, distillation, replay."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class SharedBody(Method):
     """A method whose tasks share all layers but the heads; sub-classes say how the body is trained."""
 
     def _begin(self) -> None:
-        self.shared = SharedNetwork(self.skeleton.make_body(self.seed, "shared"))
+        self.shared = SharedNetwork(self.skeleton.make_body(self.seed, "shared")).to(self.device)
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
-        self._add_head(task.info.num_classes)
+        self._add_head(task.info.num_classes, len(self.tasks))
         return self._train(task, earlier, saves)
 
     @abstractmethod
@@ -70,7 +70,7 @@ class SharedBody(Method):
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
         for task in self.tasks:
-            self.shared.heads.append(self.skeleton.make_head(task.num_classes))
+            self.shared.heads.append(self.skeleton.make_head(task.num_classes).to(self.device))
         self.shared.load_state_dict(state["network"])
         self.shared.eval()
 
@@ -80,13 +80,20 @@ class SharedBody(Method):
 
     def classification_loss(self, split: Split, place: int, indices: Tensor) -> Tensor:
         """The cross-entropy of one task's head on a mini-batch."""
-        indices = indices.to(split.x.device)
         return cross_entropy(self.shared(split.x[indices], place), split.y[indices])
 
-    def _add_head(self, num_classes: int) -> None:
-        head = seeded(lambda: self.skeleton.make_head(num_classes), self.seed, "head", len(self.tasks))
-        device = next(self.shared.parameters()).device
-        self.shared.heads.append(head.to(device))
+    def mixture_loss(self, x: Tensor, y: Tensor, places: Tensor) -> Tensor:
+        """The cross-entropy of samples of several tasks, each under the head of its own; the mean over samples."""
+        features = self.shared.body(x)
+        total = features.new_zeros(())
+        for place in places.unique().tolist():
+            own = places == place
+            total = total + cross_entropy(self.shared.heads[place](features[own]), y[own], reduction="sum")
+        return total / len(y)
+
+    def _add_head(self, num_classes: int, place: int) -> None:
+        head = seeded(lambda: self.skeleton.make_head(num_classes), self.seed, "head", place)
+        self.shared.heads.append(head.to(self.device))
 
 
 def rows(generator_seed: int, num_rows: int, count: int) -> Tensor:

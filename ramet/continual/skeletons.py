@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 from torch import nn
@@ -83,7 +84,7 @@ class Skeleton:
             if layer.kind == "conv" and min(self.shape_before(place)[1:]) < layer.kernel:
                 size = " x ".join(map(str, self.image_size))
                 raise DataError(
-                    f"images must leave a pixel for each convolution, but {size} is too small for {layer.name}; use mlp."
+                    f"images must leave a pixel for each convolution, but {size} is too small for {layer.name}."
                 )
 
     def shape_before(self, place: int) -> tuple[int, int, int]:
@@ -99,7 +100,7 @@ class Skeleton:
         return neurons, height, width
 
     def spread(self, place: int) -> int:
-        """How many inputs of layer ``place`` come from each neuron before it: the pixels, where an image is flattened."""
+        """How many inputs of layer ``place`` come from a neuron before it: the pixels, where an image is flattened."""
         is_conv = place < len(self.layers) and self.layers[place].kind == "conv"
         return 1 if is_conv else math.prod(self.shape_before(place)[1:])
 
@@ -141,7 +142,7 @@ class Skeleton:
 
     def make_body(self, seed: int, *role: str | int) -> list[nn.Sequential]:
         """All layers afresh; layer i depends on the seed, the role and i alone."""
-        return [seeded(lambda i=place: self.make_layer(i), seed, *role, place) for place in range(len(self.layers))]
+        return [seeded(partial(self.make_layer, place), seed, *role, place) for place in range(len(self.layers))]
 
     def make_network(self, num_classes: int, seed: int, *role: str | int) -> nn.Sequential:
         """A whole fresh network of one task."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def _split(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
     if data.num_classes > 10:
         order = torch.randperm(data.num_classes, generator=torch_generator(seed, "classes")).tolist()
     sizes = [len(order[task::num_tasks]) for task in range(num_tasks)]
-    tasks = []
+    tasks: list[Task] = []
     for size in sizes:
         classes, order = sorted(order[:size]), order[size:]
         name = f"{data.name} {' '.join(map(str, classes))}" if size <= 5 else f"{data.name} part {len(tasks) + 1}"
@@ -165,7 +166,7 @@ def _rotated(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
     tasks = []
     for task in range(num_tasks):
         degrees = 180.0 * task / num_tasks
-        tasks.append(Task(f"{data.name} at {degrees:g} degrees", _changed(data, lambda x, d=degrees: rotate(x, d))))
+        tasks.append(Task(f"{data.name} at {degrees:g} degrees", _changed(data, partial(rotate, degrees=degrees))))
     return tasks
 
 

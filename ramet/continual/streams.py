@@ -61,15 +61,16 @@ class TaskData:
         info: What stays known.
         train: What weights are fitted to.
         validation: What choices are made on.
+        device: Where the copies are.
 
     Raises:
         GoneDataError: From ``train`` and ``validation``, when the task is closed.
     """
 
-    def __init__(self, info: TaskInfo, train: Split | None, validation: Split | None) -> None:
+    def __init__(self, info: TaskInfo, train: Split | None, validation: Split | None, device: str = "cpu") -> None:
         self.info = info
-        self._train = None if train is None else Split(train.x.clone(), train.y.clone())
-        self._validation = None if validation is None else Split(validation.x.clone(), validation.y.clone())
+        self._train = None if train is None else _copied(train, device)
+        self._validation = None if validation is None else _copied(validation, device)
 
     @property
     def train(self) -> Split:
@@ -137,9 +138,9 @@ class Task:
         data = self.dataset
         return TaskInfo(self.name, data.num_classes, data.in_channels, data.image_size)
 
-    def data(self) -> TaskData:
+    def data(self, device: str = "cpu") -> TaskData:
         """What a method learns from."""
-        return TaskData(self.info, self.dataset.train, self.dataset.validation)
+        return TaskData(self.info, self.dataset.train, self.dataset.validation, device)
 
     def gone(self) -> TaskData:
         """What a method has of the task once it is finished in the streaming scenario."""
@@ -242,6 +243,10 @@ def _repeated(data: DataSet, channels: int) -> DataSet:
         deviation=data.deviation * channels,
         notes=data.notes,
     )
+
+
+def _copied(split: Split, device: str) -> Split:
+    return Split(split.x.to(device, copy=True), split.y.to(device, copy=True))
 
 
 def check_scenario(scenario: str) -> Scenario:

@@ -1,4 +1,4 @@
-"""Training one task: any loss, learning rates by parameter, parts that must not move; killed and resumed bit for bit."""
+"""Training one task: any loss, learning rates by parameter, parts that must not move; resumed bit for bit."""
 
 from __future__ import annotations
 
