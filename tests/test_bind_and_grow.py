@@ -1,6 +1,7 @@
 """Bind and grow: the decision by hand-worked examples, and the method on tiny streams."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,19 +19,9 @@ from ramet.continual.similarity import dissimilarity_matrix, rank_similarity
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, RunError
 from ramet.training import Settings
+from tests.tiny_tasks import make_task
 
 SETTINGS = Settings(epochs=2, batch_size=8, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0)
-
-
-def make_task(name, seed, classes=3, samples=36):
-    generator = torch.Generator().manual_seed(seed)
-    centres = torch.randn(classes, 2, 6, 6, generator=generator)
-
-    def split(count):
-        y = torch.arange(count) % classes
-        return Split(centres[y] + 0.5 * torch.randn(count, 2, 6, 6, generator=generator), y)
-
-    return Task(name, DataSet(name, split(samples), split(24), split(24), classes))
 
 
 STREAM = Stream("tiny", [make_task(f"task {i}", i, classes=2 + i % 2) for i in range(4)])
@@ -129,7 +120,8 @@ def test_a_task_and_its_copy_are_bound():
     stream = Stream(
         "twins", [make_task("a", 1), original, make_task("b", 2), Task("twin", DataSet("t", *recoloured, 3))]
     )
-    _, method = run("bind-and-grow", stream=stream)
+    method = BindAndGrow(delta=1.0)
+    learn(stream, method=method, network="mlp:16,16", settings=replace(SETTINGS, epochs=15, learning_rate=0.1))
     assert method.decisions[-1].bound_to == "original"
 
 
