@@ -19,7 +19,7 @@ from ramet.continual.similarity import dissimilarity_matrix, rank_similarity
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, RunError
 from ramet.training import Settings
-from tests.tiny_tasks import make_task
+from tiny_tasks import make_task
 
 SETTINGS = Settings(epochs=2, batch_size=8, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0)
 

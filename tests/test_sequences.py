@@ -12,7 +12,7 @@ from ramet.errors import ConfigError, MissingExtraError
 from ramet.execution import Inline
 from ramet.runs import Run
 from ramet.training import Settings
-from tests.tiny_tasks import make_task
+from tiny_tasks import make_task
 
 SETTINGS = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0)
 STREAM = Stream("tiny", [make_task(f"task {i}", i) for i in range(3)])
