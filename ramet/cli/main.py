@@ -10,6 +10,7 @@ from cyclopts import App, CycloptsError
 
 import ramet
 from ramet.cli.data import data_app
+from ramet.cli.learn import learn
 from ramet.cli.rank import rank
 from ramet.cli.reproduce import reproduce
 from ramet.cli.runs import report, resume
@@ -23,6 +24,7 @@ app = App(
     help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. `ramet COMMAND --help` says more.",
 )
 app.command(rank)
+app.command(learn)
 app.command(reproduce)
 app.command(resume)
 app.command(report)

@@ -28,8 +28,8 @@ class Firefly(Method):
 
     The first task has a thin network, grown by splitting and by new neurons (``ramet.growth``). Each later task first
     trains a binary mask over all neurons there are, their weights locked. While that is not good enough on the
-    validation data, neurons are unlocked (a copy of the old one that this task may change) or added, whichever lowers the loss
-    most, and trained. Each task's network is taken out of the master network by its mask, bit for bit, for ever.
+    validation data, neurons are unlocked (a copy of the old one that this task may change) or added, whichever lowers
+    the loss most, and trained. Each task's network is taken out of the master network by its mask, bit for bit.
 
     Batch norm, where the skeleton has it, is each task's own, because its statistics are. A locked neuron may read new
     neurons of the present task: such a weight is in no earlier network.

@@ -15,7 +15,7 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
 from ramet.continual.methods import make_method
 from ramet.continual.skeletons import Skeleton, make_skeleton
-from ramet.continual.streams import Stream, check_scenario
+from ramet.continual.streams import Stream, TaskData, TaskInfo, check_scenario
 from ramet.continual.training import Saves
 from ramet.costs import count_flops
 from ramet.errors import ConfigError
@@ -65,6 +65,7 @@ def learn(
     stream: Stream,
     *,
     method: str | Method = "naive",
+    onto: JointNetwork | None = None,
     network: str | Skeleton = "mlp",
     settings: Settings | None = None,
     seed: int = 0,
@@ -80,6 +81,8 @@ def learn(
     Args:
         stream: The tasks; ``make_stream`` makes one by name.
         method: The name of a method (``METHODS``), with options after a colon, or a method.
+        onto: A network that has learned other tasks already and goes on with these; method, network, settings and seed
+            are then its own.
         network: The name of a skeleton (``make_skeleton``), or one.
         settings: The numbers of each training; ``DEFAULT_SETTINGS`` if none.
         seed: What all randomness follows from.
@@ -103,37 +106,53 @@ def learn(
         ['digits 0 1 2 3 4', 'digits 5 6 7 8 9']
     """
     check_scenario(scenario)
-    made = make_method(method) if isinstance(method, str) else method
-    if made.needs_earlier and scenario != "all":
+    if onto is None:
+        joint = _fresh(stream, method, network, settings or DEFAULT_SETTINGS, seed, device)
+    else:
+        joint, seed = onto, onto.method.seed
+    made = joint.method
+    if made.needs_earlier and (scenario != "all" or joint.names):
         raise ConfigError(f"the method {made.name} needs the scenario all, but got {scenario!r}.")
-    channels, height, width = stream.input_shape
-    if isinstance(network, str):
-        network = make_skeleton(network, in_channels=channels, image_size=(height, width))
     for task in stream:
-        network.check(task.info)
-    made.start(network, settings or DEFAULT_SETTINGS, seed, device)
+        made.skeleton.check(task.info)
     if run is not None and folder is None:
         folder = run.path / "checkpoints" / f"{made.name}-{seed}"
-    learned = _resumed(JointNetwork(made), folder)
-    _check_order(stream, learned)
-    data = [task.gone() if scenario == "streaming" else task.data(device) for task in stream[: len(learned.rows)]]
+    known = list(made.tasks)
+    learned = _resumed(joint, folder)
+    _check_order(stream, known, learned)
+    gone = [TaskData(info, None, None) for info in known]
+    data = gone + [
+        task.gone() if scenario == "streaming" else task.data(device) for task in stream[: len(learned.rows)]
+    ]
     for row in learned.rows:
         _report(row, made, seed, run, after_task)
     for place in range(len(learned.rows), len(stream)):
-        task = stream[place].data(device)
+        present = stream[place].data(device)
         saves = Saves(None if folder is None else Path(folder) / "task", seconds_between_checkpoints)
         started = time.monotonic()
-        notes = learned.network.learn(task, data, saves)
+        notes = learned.network.learn(present, data, saves)
         seconds = time.monotonic() - started
         if scenario == "streaming":
-            task.close()
-        data.append(task)
+            present.close()
+        data.append(present)
         learned.rows.append(_measured(learned.network, stream, place, device) | {"seconds": seconds, "notes": notes})
         _save(learned, folder)
         saves.clear()
         _report(learned.rows[-1], made, seed, run, after_task)
         pulse((place + 1) / len(stream))
     return learned
+
+
+def _fresh(
+    stream: Stream, method: str | Method, network: str | Skeleton, settings: Settings, seed: int, device: str
+) -> JointNetwork:
+    """A network that has learned nothing yet."""
+    made = make_method(method) if isinstance(method, str) else method
+    if isinstance(network, str):
+        channels, height, width = stream.input_shape
+        network = make_skeleton(network, in_channels=channels, image_size=(height, width))
+    made.start(network, settings, seed, device)
+    return JointNetwork(made)
 
 
 def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list[list[float]]:
@@ -191,9 +210,11 @@ def _resumed(fresh: JointNetwork, folder: str | Path | None) -> Learned:
     return Learned(fresh, unpack_state(checkpoint.tensors, checkpoint.state["rows"])["rows"])
 
 
-def _check_order(stream: Stream, learned: Learned) -> None:
-    names = learned.network.names
+def _check_order(stream: Stream, known: Sequence[TaskInfo], learned: Learned) -> None:
+    for task in known:
+        if task.name in stream.names:
+            raise ConfigError(f"a task is learned once, but {task.name!r} was learned already.")
+    names = learned.network.names[len(known) :]
     if names != stream.names[: len(names)]:
-        raise ConfigError(
-            f"a stream goes on with the tasks it began with ({', '.join(names)}), but got {stream.names}."
-        )
+        began = ", ".join(names)
+        raise ConfigError(f"a stream goes on with the tasks it began with ({began}), but got {stream.names}.")

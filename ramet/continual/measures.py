@@ -100,7 +100,7 @@ def paper_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike, *, smallest_error: f
     Args:
         matrix: The accuracy matrix.
         alone: The accuracy of each task learned alone.
-        smallest_error: Errors alone are taken as at least this much. Departs from the paper, whose figure is not
+        smallest_error: Errors are taken as at least this much. Departs from the paper, whose figure is not
             defined where a network alone makes no error.
 
     >>> paper_gain([[0.9, np.nan], [0.8, 0.95]], alone=[0.9, 0.9])  # 0.1 / 0.1 - 0.05 / 0.1
@@ -109,8 +109,9 @@ def paper_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike, *, smallest_error: f
     Reference: Learn to bind and grow neural structures, section 3, Evaluation.
     """
     values = _checked(matrix)
+    error = np.maximum(1 - values[-1], smallest_error)
     error_alone = np.maximum(1 - _reference(alone, values), smallest_error)
-    return round(float((((1 - values[-1]) - error_alone) / error_alone).sum()), 12)
+    return round(float(((error - error_alone) / error_alone).sum()), 12)
 
 
 def summary(

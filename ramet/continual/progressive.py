@@ -154,7 +154,10 @@ class Progressive(Method):
     def network(self, name: str) -> nn.Module:
         """The columns up to the task's own, traced into torch's own classes."""
         columns = Columns(copy.deepcopy(self.columns[: self.place(name) + 1])).eval()
-        return fx.symbolic_trace(columns).eval()
+        graph = fx.Tracer().trace(columns)
+        for node in graph.nodes:
+            node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
+        return fx.GraphModule(columns, graph, class_name="Columns").eval()
 
     def num_parameters(self) -> int:
         """All columns and adapters."""
