@@ -17,6 +17,7 @@ from ramet.continual.graph_method import GraphMethod, Growth
 from ramet.continual.similarity import Measure
 from ramet.continual.skeletons import Skeleton
 from ramet.continual.streams import TaskData
+from ramet.continual.training import Saves
 from ramet.errors import ConfigError
 from ramet.seeding import torch_generator
 from ramet.training import evaluating
@@ -91,6 +92,17 @@ class BindAndGrow(GraphMethod):
         if task not in self.delta and "" not in self.delta:
             raise ConfigError(f"delta must have a value for each task, or one under '', but {task!r} has none.")
         return self.delta.get(task, self.delta.get("", 0.0))
+
+    def decide(self, task: TaskData) -> Decision:
+        """Where a task would be bound and what it would get anew, without learning it; needs a task learned before.
+
+        A network is trained on the task alone for it, as when it is learned.
+        """
+        if not self.graph_.paths:
+            raise ConfigError("a task can be bound when another was learned before it, but there is none.")
+        skeleton = self.skeleton_of(task.info)
+        probe = self._probe(task, skeleton, Saves(), whole=False)
+        return self._decide(task, skeleton, probe)[0]
 
     def _decide(self, task: TaskData, skeleton: Skeleton, probe: nn.Sequential | None) -> tuple[Decision, list[Growth]]:
         assert probe is not None

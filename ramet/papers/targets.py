@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ramet.papers import bind_and_grow as binding
 from ramet.papers import deeper_insights as deeper
 from ramet.papers import disturbance_immune as immune
 from ramet.papers import multi_model_forgetting as multi_model
@@ -47,4 +48,9 @@ TARGETS: Mapping[str, Target] = {
     "disturbance-immune/shared-layers": Target("disturbance by shared layers; claim I4", immune.shared_layers),
     "disturbance-immune/lambda": Target("lambda's sensitivity; claim I4", immune.lambda_curve),
     "disturbance-immune/theorem": Target("iterative and closed form, Theorem 4.1; claim I5", immune.theorem),
+    "bind-and-grow/figure-2": Target("growth by similarity against random growth; claim B1", binding.figure_2),
+    "bind-and-grow/figure-6": Target("delta against size and accuracy; claim B2", binding.figure_6),
+    "bind-and-grow/pareto": Target("the Pareto front of grow sequences; claim B3", binding.pareto),
+    "bind-and-grow/comparison": Target("methods on permuted and split images", binding.comparison),
+    "bind-and-grow/twins": Target("a task's copy among strangers: is it found?", binding.twins),
 }
