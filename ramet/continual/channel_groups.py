@@ -50,7 +50,7 @@ def group_conflicts(
     """
     ours = [Represented(features, measure) for features in layer_features(layers, x)]
     theirs = [features for _, features in graph.features(x, [path.task])]
-    found = []
+    found: list[list[float]] = []
     for mine, partner in zip(ours, partners, strict=True):
         if partner is None:
             found.append([])

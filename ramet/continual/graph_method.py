@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -28,7 +28,7 @@ from ramet.params import named_params
 from ramet.seeding import derive_seed, torch_generator
 
 OldWeights = Literal["slow", "frozen", "guarded"]
-GUARDS = {
+GUARDS: Mapping[str, Callable[[float], Guard]] = {
     "plasticity": WeightPlasticity,
     "elastic": lambda strength: ElasticConsolidation(strength, form="implicit"),
     "projection": lambda strength: OrthogonalProjection(strength, inputs="mean"),

@@ -116,10 +116,9 @@ class SequenceSearch:
     def _open(self, optuna: Any, run: Run) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         address = self.storage or f"sqlite:///{run.path / 'study.db'}"
-        study: optuna.Study = optuna.create_study(
+        return optuna.create_study(  # type: ignore[no-any-return]
             storage=address, study_name=self.study, directions=["maximize", "minimize"], load_if_exists=True
         )
-        return study
 
     def _next(self, optuna: Any, study: optuna.Study, owner: str, seed: int) -> list[optuna.Trial]:
         """The trials to evaluate next: those that a dead worker left first, then new ones up to the batch."""
@@ -185,9 +184,9 @@ class SequenceSearch:
             with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError, ValueError):
                 study.tell(trial.number, [result["gain"], result["parameters"]])
         front = {trial.number for trial in study.best_trials}
-        for trial in study.get_trials(deepcopy=False):
-            if trial.number not in front and trial.state == optuna.trial.TrialState.COMPLETE:
-                network_file(run.path, trial.number).unlink(missing_ok=True)
+        for known in study.get_trials(deepcopy=False):
+            if known.number not in front and known.state == optuna.trial.TrialState.COMPLETE:
+                network_file(run.path, known.number).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -287,9 +286,12 @@ def import_optuna() -> Any:
 
 def _is_dead(trial: Any, owner: str) -> bool:
     """Whether a running trial was left: by this run itself, which is locked and evaluates none now, or in silence."""
-    if "owner" not in trial.user_attrs:
-        return time.time() - trial.datetime_start.timestamp() > STALE_SECONDS
-    return trial.user_attrs["owner"] == owner or time.time() - trial.user_attrs.get("beat", 0.0) > STALE_SECONDS
+    attributes: dict[str, Any] = trial.user_attrs
+    if "owner" not in attributes:
+        silent = time.time() - float(trial.datetime_start.timestamp())
+    else:
+        silent = time.time() - float(attributes.get("beat", 0.0))
+    return bool(attributes.get("owner") == owner) or silent > STALE_SECONDS
 
 
 @contextlib.contextmanager

@@ -129,7 +129,7 @@ class Ranks:
     """
 
     def __init__(self, matrix: Tensor) -> None:
-        rows, columns = torch.triu_indices(*matrix.shape, offset=1)
+        rows, columns = torch.triu_indices(len(matrix), len(matrix), offset=1)
         self._values = matrix[rows, columns]  # [pairs]
         self._known = torch.isfinite(self._values)
         self._whole = bool(self._known.all())
