@@ -85,10 +85,9 @@ def find_twins(bench: Bench, *, number: int, measure: str, which: int, count: in
         degrees = float(generator.choice([-15.0, 15.0]))
         shift = float(generator.uniform(-0.5, 0.5))
         info: TaskInfo = replace(original.info, name=f"twin {place}")
-        splits = [
-            _changed(split, kind, degrees, shift) for split in (original.dataset.train, original.dataset.validation)
-        ]
-        decision = method.decide(TaskData(info, *splits))
+        train = _changed(original.dataset.train, kind, degrees, shift)
+        validation = _changed(original.dataset.validation, kind, degrees, shift)
+        decision = method.decide(TaskData(info, train, validation))
         entries.append({"kind": kind, "found": decision.bound_to == original.name, "bound_to": decision.bound_to})
     return {"twins": entries}
 
