@@ -7,7 +7,7 @@ the same seed gives the same numbers inline, in worker processes and on a cluste
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -54,3 +54,21 @@ def seeded_globally(seed: int, *role: str | int) -> Iterator[None]:
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(derive_seed(seed, *role))
         yield
+
+
+def generator_states(tensors: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The states of torch's global generators, on the CPU and on every GPU that one of the tensors is on."""
+    import torch
+
+    states = {"cpu": torch.get_rng_state()}
+    for device in {tensor.device for tensor in tensors if tensor.device.type == "cuda"}:
+        states[str(device)] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def restore_generators(states: dict[str, torch.Tensor]) -> None:
+    """Put torch's global generators back to what :func:`generator_states` gave."""
+    import torch
+
+    for device, state in states.items():
+        torch.set_rng_state(state) if device == "cpu" else torch.cuda.set_rng_state(state, device)

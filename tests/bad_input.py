@@ -353,7 +353,7 @@ for command in ("resume", "report"):
     def _(folder: Path, command: str = command) -> list[str]:
         return [command, str(make_run(folder, format=None))]
 
-    @row(f"{command}: another kind of run", "must be one of: rank; but")
+    @row(f"{command}: another kind of run", "must be one of: rank")
     def _(folder: Path, command: str = command) -> list[str]:
         return [command, str(make_run(folder, kind="knit"))]
 

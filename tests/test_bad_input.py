@@ -10,7 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import bad_data
+import bad_growth
 import bad_input
+import bad_streams
 import pytest
 
 from ramet.cli import main
@@ -27,7 +29,7 @@ def expressible() -> list[bad_input.BadInput]:
     return rows
 
 
-ROWS = [*bad_input.ROWS, *expressible()]
+ROWS = [*bad_input.ROWS, *bad_growth.ROWS, *bad_streams.ROWS, *expressible()]
 
 
 def listing(folder: Path) -> dict[str, str]:

@@ -264,6 +264,8 @@ def test_a_damaged_network_is_refused(tmp_path):
     JointNetwork(method).save(path)
     whole = path.read_bytes()
     assert JointNetwork.load(path).names == []
+    JointNetwork(method).save(path)
+    assert path.read_bytes() == whole
     damages = {
         "cut": whole[:-5],
         "bit": whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:],

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ramet.cli.options import WHOLE, Common, print_json
+
+if TYPE_CHECKING:
+    from ramet.execution import Executor
 
 
 def learn(
@@ -105,10 +108,24 @@ def learn(
         tensorboard=common.tensorboard,
         seconds_between_checkpoints=checkpoint_every,
     )
-    show_learn(result, out, as_json=common.json)
+    show_learn(result, out, common.json)
 
 
-def show_learn(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
+def resume_learn(directory: Path, executor: Executor, *, tensorboard: bool, checkpoint_every: float) -> dict[str, Any]:
+    """Go on with a stream."""
+    from ramet.continual.job import resume
+
+    return resume(directory, executor, tensorboard=tensorboard, seconds_between_checkpoints=checkpoint_every)
+
+
+def report_learn(directory: Path) -> None:
+    """Write the report of a stream anew."""
+    from ramet.reports.learn import write_learn_report
+
+    write_learn_report(directory)
+
+
+def show_learn(result: dict[str, Any], out: Path, as_json: bool) -> None:
     """The result on standard output: a table and the explanations, or JSON."""
     if as_json:
         print_json(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from cyclopts import App, CycloptsError
 
 import ramet
 from ramet.cli.data import data_app
+from ramet.cli.grow import grow
 from ramet.cli.learn import learn
 from ramet.cli.rank import rank
 from ramet.cli.reproduce import reproduce
@@ -24,6 +26,7 @@ app = App(
     help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. `ramet COMMAND --help` says more.",
 )
 app.command(rank)
+app.command(grow)
 app.command(learn)
 app.command(reproduce)
 app.command(resume)
@@ -42,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(" ".join(str(error).split()), code=error.exit_code)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        _fail(f"the system refused: {error.strerror or error}{where}.", code=1)
+        is_input = error.errno == errno.ENAMETOOLONG  # no path of ramet's own making is that long
+        _fail(f"the system refused: {error.strerror or error}{where}.", code=2 if is_input else 1)
     except KeyboardInterrupt:
         _fail("interrupted; `ramet resume DIR` goes on from here.", code=130)
 

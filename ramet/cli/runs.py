@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from ramet.cli.kinds import kind_of
 from ramet.cli.options import Common
-from ramet.cli.rank import show_rank
 from ramet.errors import ConfigError
 
 
@@ -25,20 +25,12 @@ def resume(
         checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command; seed, out and device are the run's own and are not taken from here.
     """
-    from ramet.runs import read_config
-
-    kind = read_config(directory)["kind"]
-    if kind != "rank":
-        raise ConfigError(f"a run to resume must be one of: rank; but {directory} is of kind {kind!r}.")
-    from ramet.ranking.job import resume as resume_rank
-
-    result = resume_rank(
-        directory,
-        common.executor(),
-        tensorboard=common.tensorboard,
-        seconds_between_checkpoints=checkpoint_every,
+    kind = kind_of(directory, "resume")
+    assert kind.resume is not None
+    result = kind.resume(
+        directory, common.executor(), tensorboard=common.tensorboard, checkpoint_every=checkpoint_every
     )
-    show_rank(result, directory, as_json=common.json)
+    kind.show(result, directory, common.json)
 
 
 def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = False) -> None:
@@ -48,15 +40,12 @@ def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = F
         directory: the run directory.
         json: print the result as one JSON object on standard output.
     """
-    from ramet.reports.rank import write_rank_report
-    from ramet.runs import read_config, read_records
+    from ramet.runs import read_records
 
-    kind = read_config(directory)["kind"]
-    if kind not in ("rank", "rank-from-python"):
-        raise ConfigError(f"a run to report must be one of: rank; but {directory} is of kind {kind!r}.")
+    kind = kind_of(directory, "report")
     result: dict[str, Any] | None = next((r for r in read_records(directory) if r["key"] == "result"), None)
     if result is None:
         raise ConfigError(f"a run must be finished before its report, but {directory} is not; `ramet resume` goes on.")
     if not json:
-        write_rank_report(directory)
-    show_rank({key: value for key, value in result.items() if key != "key"}, directory, as_json=json)
+        kind.report(directory)
+    kind.show({key: value for key, value in result.items() if key != "key"}, directory, json)

@@ -172,10 +172,11 @@ class Firefly(Method):
         return accuracy(draft.network, task.validation.x, task.validation.y)
 
     def _sentence(self, name: str, notes: dict[str, Any]) -> str:
+        times = "1 growth" if notes["growths"] == 1 else f"{notes['growths']} growths"
         end = "solved" if notes["solved"] else "its budget ended"
         return (
             f"{name} reuses {notes['reused']} neurons, unlocks {notes['unlocked']} and adds {notes['new']} in "
-            f"{notes['growths']} growths; {end} at {notes['validation']:.1%} on validation data."
+            f"{times}; {end} at {notes['validation']:.1%} on validation data."
         )
 
     def network(self, name: str) -> nn.Module:

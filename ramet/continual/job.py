@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ramet.continual.analysis import analyse
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import DEFAULT_SETTINGS, learn
@@ -17,6 +15,7 @@ from ramet.continual.methods import make_method
 from ramet.continual.skeletons import Skeleton, make_skeleton
 from ramet.continual.stream_makers import make_stream
 from ramet.continual.streams import Stream, check_scenario
+from ramet.data import on_device
 from ramet.errors import ConfigError
 from ramet.execution import Executor, Task
 from ramet.reports.learn import write_learn_report
@@ -84,13 +83,13 @@ class LearnJob:
         for spec in self.all_methods:
             if make_method(spec).needs_earlier and self.scenario != "all":
                 raise ConfigError(f"the method {spec} needs the scenario all, but got {self.scenario!r}.")
-        _check_device(self.device)
         streams = []
         for seed in range(self.seed, self.seed + self.seeds):
             try:
                 streams.append(make_stream(self.stream, seed=seed, **self.stream_options))
             except TypeError as error:  # only a config.json that was edited by hand has options that are unknown
                 raise ConfigError(f"stream_options must be options of a stream, but: {error}.") from None
+        on_device(streams[0][0].dataset, self.device)  # refuses a device that is not there
         channels, height, width = streams[0].input_shape
         skeleton = make_skeleton(
             self.network, in_channels=channels, image_size=(height, width), batch_norm=self.batch_norm
@@ -238,11 +237,3 @@ def _keep_setting(room: Classroom, run: Run) -> None:
 def _file_name(spec: str) -> str:
     """A method with its options as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9=.]+", "-", spec)
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.zeros(1, device=device).cpu()  # to and fro, because the device called meta takes values and gives none
-    except (RuntimeError, AssertionError) as error:
-        first_line = str(error).splitlines()[0]
-        raise ConfigError(f"device must be one that torch can use here, but {device!r} is not: {first_line}") from None

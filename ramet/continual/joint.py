@@ -118,8 +118,9 @@ class JointNetwork:
         tensors, packed = self.snapshot()
         own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
         text = encode(packed, where="joint network")
-        metadata = {"ramet": text, "sha256": _digest(text, own)}
-        write_atomically(Path(path), safetensors.torch.save(own, metadata=metadata))
+        # One entry, because safetensors writes several in any order, and one network should be one file.
+        header = {"ramet": encode({"sha256": _digest(text, own), "network": text})}
+        write_atomically(Path(path), safetensors.torch.save(own, metadata=header))
 
     @classmethod
     def load(cls, path: str | Path, methods: Mapping[str, type[Method]] | None = None) -> JointNetwork:
@@ -141,10 +142,10 @@ class JointNetwork:
         except OSError as error:
             raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
         try:
-            metadata = _metadata(data)
+            header = decode(_metadata(data)["ramet"])
             tensors = safetensors.torch.load(data)
-            text = metadata["ramet"]
-            is_whole = _digest(text, tensors) == metadata["sha256"]
+            text = header["network"]
+            is_whole = _digest(text, tensors) == header["sha256"]
         except (safetensors.SafetensorError, ValueError, KeyError, TypeError, struct.error):
             raise ConfigError(f"a joint network must be whole, but {path} is damaged or something else.") from None
         if not is_whole:

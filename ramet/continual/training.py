@@ -16,7 +16,7 @@ from ramet.errors import RunError
 from ramet.guards import Guard
 from ramet.params import Params
 from ramet.runs import Checkpoints, pack_state, unpack_state
-from ramet.seeding import seeded_globally
+from ramet.seeding import generator_states, restore_generators, seeded_globally
 from ramet.training import Batches, Settings
 
 
@@ -158,7 +158,11 @@ def _sgd(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Optimi
 
 
 def _save(checkpoints: Checkpoints, step: int, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    state = {"module": dict(module.state_dict()), "optimizer": optimizer.state_dict(), "draws": torch.get_rng_state()}
+    state = {
+        "module": dict(module.state_dict()),
+        "optimizer": optimizer.state_dict(),
+        "draws": generator_states(module.parameters()),
+    }
     checkpoints.save(step, *pack_state(state))
 
 
@@ -170,5 +174,5 @@ def _resume(checkpoints: Checkpoints | None, module: nn.Module, optimizer: torch
     state = unpack_state(checkpoint.tensors, checkpoint.state)
     module.load_state_dict(state["module"])
     optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["draws"])
+    restore_generators(state["draws"])
     return checkpoint.step

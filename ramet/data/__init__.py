@@ -1,6 +1,7 @@
 """Image data as tensors in memory: named sets, the user's own, splits by the seed, downloads with checksums."""
 
 from ramet.data.dataset import DataSet, Split
+from ramet.data.devices import on_device
 from ramet.data.fetching import fetch
 from ramet.data.loading import load
 from ramet.data.named import Description, data_folder, describe
@@ -17,4 +18,5 @@ __all__ = [
     "describe",
     "fetch",
     "load",
+    "on_device",
 ]

@@ -7,12 +7,15 @@ from ramet.growth.history import History, Step
 from ramet.growth.layers import Deepening, Site, deepen, find_sites
 from ramet.growth.loop import grow
 from ramet.growth.methods import METHODS, make_method
+from ramet.growth.networks import NETWORKS
+from ramet.growth.saving import load_network, save_network
 from ramet.growth.seam import find_coupling
 from ramet.growth.surgery import widen
 from ramet.growth.widening import Widening
 
 __all__ = [
     "METHODS",
+    "NETWORKS",
     "Budget",
     "Candidate",
     "Coupling",
@@ -32,6 +35,8 @@ __all__ = [
     "find_coupling",
     "find_sites",
     "grow",
+    "load_network",
     "make_method",
+    "save_network",
     "widen",
 ]

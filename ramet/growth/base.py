@@ -130,7 +130,7 @@ class Scene:
         seed = int(torch.randint(2**62, (), generator=self.generator("batches", *role)))
         order = Batches(len(self.x), min(self.batch_size, len(self.x)), seed)
         for step in range(num_steps):
-            indices = order[step]
+            indices = order[step].to(self.x.device)
             yield self.x[indices], self.y[indices]
 
     def choose(self, candidates: Sequence[Candidate], scores: Tensor) -> list[int]:

@@ -12,6 +12,7 @@ Section 2 of Wu, Liu, Stone and Liu, *Firefly neural architecture descent* (Neur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -27,13 +28,17 @@ class Firefly(Growth):
 
     Args:
         split: whether existing units may be split.
-        num_new: brand-new candidates for each group, ``m'``; 50 in B.2 for VGG-19.
+        num_new: brand-new candidates for each group, ``m'``; 50 in B.2 for VGG-19, while figure 3b's gain levels off
+            near 5.
         layer_width: neurons of a candidate layer at each site; 20 in B.2. Layers are made only if the budget has any.
         epsilon: the bound of the step sizes. The paper gives no value.
-        num_steps: mini-batches of step one; ``None`` is one epoch, as in B.2.
+        num_steps: mini-batches of step one; ``None`` leaves it to ``num_epochs``.
+        num_epochs: passes over the training data in step one; 1 in B.2. An eighth, and scores from a thirty-second part
+            of the data, let a growth step of a VGG-like network cost about one epoch of its training
+            (docs/decisions/018).
         learning_rate: of step one's RMSprop, 1e-3 in the released code.
         num_points: points of the integral, 3 in the paper.
-        num_score_batches: mini-batches that a score is averaged over.
+        num_score_batches: mini-batches that a score is averaged over; ``None`` is one for every 32 of an epoch.
         separate: integrate each candidate alone, the others at their trained step size, as Eq. 5 is written. That
             takes ``num_points`` passes for each candidate.
         only: the groups that may grow; all by default.
@@ -53,29 +58,34 @@ class Firefly(Growth):
         self,
         *,
         split: bool = True,
-        num_new: int = 50,
+        num_new: int = 16,
         layer_width: int = 20,
         epsilon: float = 0.1,
         num_steps: int | None = None,
+        num_epochs: float = 0.125,
         learning_rate: float = 1e-3,
         num_points: int = 3,
-        num_score_batches: int = 4,
+        num_score_batches: int | None = None,
         separate: bool = False,
         only: Iterable[str] | None = None,
         new_scale: float = 0.1,
     ) -> None:
         if not split and num_new < 1 and layer_width < 1:
             raise ConfigError("firefly needs candidates: splits, new neurons or layers, but got none of them.")
-        if min(num_new, layer_width) < 0 or min(num_points, num_score_batches) < 1 or (num_steps or 0) < 0:
+        score_batches = 1 if num_score_batches is None else num_score_batches
+        if min(num_new, layer_width) < 0 or min(num_points, score_batches) < 1 or (num_steps or 0) < 0:
             raise ConfigError(
                 "firefly's counts must not be negative and its points and batches at least 1, but got "
                 f"num_new={num_new}, layer_width={layer_width}, num_steps={num_steps}, num_points={num_points}, "
                 f"num_score_batches={num_score_batches}."
             )
+        if not 0 <= num_epochs < float("inf"):
+            raise ConfigError(f"firefly's num_epochs must not be negative, but got {num_epochs}.")
         if not (0 < epsilon < float("inf") and 0 < learning_rate < float("inf")):
             raise ConfigError(f"epsilon and learning_rate must be positive, but got {epsilon} and {learning_rate}.")
         self.split, self.num_new, self.layer_width = split, num_new, layer_width
         self.epsilon, self.num_steps, self.learning_rate = epsilon, num_steps, learning_rate
+        self.num_epochs = num_epochs
         self.num_points, self.num_score_batches, self.separate = num_points, num_score_batches, separate
         self.only = None if only is None else tuple(only)
         self.new_scale = new_scale
@@ -87,15 +97,18 @@ class Firefly(Growth):
             scene, split=self.split, num_new=self.num_new, layer_width=width, only=self.only, new_scale=self.new_scale
         )
         # A symmetric split has no first derivative at zero, so the step sizes start away from it.
-        epsilon = torch.full((len(over.candidates),), self.epsilon / 2, dtype=over.dtype).requires_grad_()
-        num_steps = scene.steps_per_epoch if self.num_steps is None else self.num_steps
+        epsilon = over.step_sizes(self.epsilon / 2).requires_grad_()
+        num_steps = self.num_steps
+        if num_steps is None:
+            num_steps = math.ceil(self.num_epochs * scene.steps_per_epoch)
         train_candidates(scene, over, epsilon, self.epsilon, num_steps, self.learning_rate)
         return Proposal(over.candidates, notes={"over": over, "epsilon": epsilon.detach()})
 
     def score(self, scene: Scene, proposal: Proposal) -> Tensor:
         """The magnitude of the integrated gradient."""
         over, epsilon = proposal.notes["over"], proposal.notes["epsilon"]
-        batches = list(scene.batches(self.num_score_batches, "score"))
+        num_batches = self.num_score_batches or max(1, scene.steps_per_epoch // 32)
+        batches = list(scene.batches(num_batches, "score"))
         integrate = integrated_separately if self.separate else integrated_gradients
         signed = integrate(scene, over, epsilon, batches, self.num_points)
         proposal.notes["signed"] = signed

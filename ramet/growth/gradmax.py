@@ -95,12 +95,12 @@ class GradMax(Growth):
     def apply(self, scene: Scene, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """The chosen units."""
         over: Overgrown = proposal.notes["over"]
-        return over.edit(chosen, torch.ones(len(over.candidates), dtype=over.dtype))
+        return over.edit(chosen, over.step_sizes(1.0))
 
 
 def _is_silent(over: Overgrown, part: Part, x: Tensor) -> bool:
     """Whether new units with incoming weights of zero change nothing."""
-    alone = torch.zeros(len(over.candidates), dtype=over.dtype)
+    alone = over.step_sizes(0.0)
     nothing = alone.clone()
     alone[part.first : part.first + part.count] = 1.0
     with torch.no_grad():
@@ -138,7 +138,7 @@ def _products(
     scene: Scene, over: Overgrown, batches: Sequence[tuple[Tensor, Tensor]]
 ) -> tuple[list[Tensor], list[Tensor]]:
     """For each part the rows of u M, the gradients of incoming weights, and of those times M transposed."""
-    ones = torch.ones(len(over.candidates), dtype=over.dtype)
+    ones = over.step_sizes(1.0)
     incoming = [d.value for part in over.parts for d in part.incoming.values()]
     outgoing = [d.value for part in over.parts for d in part.outgoing.values()]
     totals = [torch.zeros_like(value) for value in incoming]

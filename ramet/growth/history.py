@@ -47,7 +47,8 @@ class Step:
         score: on the validation data, higher is better: the accuracy, or minus the loss.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth, and ``loss_after`` just after it: what it did by itself.
-        seconds: of the growth, without training.
+        seconds: of the growth, without training; ``train_seconds`` of the training. Two runs that agree in all else
+            differ in them, so they do not count when steps are compared.
     """
 
     number: int
@@ -60,7 +61,8 @@ class Step:
     loss: float | None = None
     loss_before: float | None = None
     loss_after: float | None = None
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
+    train_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass
@@ -117,7 +119,9 @@ def silent(edit: Edit) -> Edit:
     return Edit(widenings, [Deepening(layer.site, layer.width) for layer in edit.layers])
 
 
-def replay(network: nn.Module, inputs: Inputs, steps: Sequence[Step], optimizer: torch.optim.Optimizer) -> None:
+def replay(
+    network: nn.Module, inputs: Inputs, steps: Sequence[Step], optimizer: torch.optim.Optimizer | None = None
+) -> None:
     """Give a fresh network the shapes that the steps of a history led to, so that its tensors can be loaded."""
     for step in steps:
         if not step.widened and not step.layers:

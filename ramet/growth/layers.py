@@ -93,7 +93,7 @@ def find_sites(network: nn.Module, coupling: Coupling) -> tuple[list[Site], list
             return
         name, maker = chain[-1], modules[chain[0]]
         call = next(made for made in coupling.calls if made.module == name)
-        residual = [path for path in _parents(name) if _is_layer(modules[path])]
+        residual = [path for path in _parents(name) if is_new_layer(modules[path])]
         if residual:
             return  # inside a layer that was added before: its wrapper is a site already
         if call.result in coupling.results:
@@ -131,15 +131,21 @@ def _parents(name: str) -> list[str]:
     return [".".join(parts[:i]) for i in range(1, len(parts))]
 
 
-def _is_layer(module: nn.Module) -> bool:
+def is_new_layer(module: nn.Module) -> bool:
+    """Whether a module is a layer that a deepening has added."""
     return isinstance(module, torch.fx.GraphModule) and type(module).__name__ == "NewLayer"
+
+
+def is_wrapper(module: nn.Module) -> bool:
+    """Whether a module is the sequence that a deepening put around another, with the layers behind it."""
+    return isinstance(module, nn.Sequential) and len(module) > 1 and all(map(is_new_layer, list(module)[1:]))
 
 
 def _wrapper(name: str, modules: dict[str, nn.Module]) -> str:
     """The sequence that an earlier deepening put around a module, or the module itself."""
     parent, _, leaf = name.rpartition(".")
     around = modules.get(parent)
-    if leaf == "0" and isinstance(around, nn.Sequential) and len(around) > 1 and all(map(_is_layer, list(around)[1:])):
+    if leaf == "0" and around is not None and is_wrapper(around):
         return parent
     return name
 
@@ -243,7 +249,7 @@ def _insert(network: nn.Module, name: str, layer: nn.Module) -> str:
     parent = network.get_submodule(parent_name)
     old = parent._modules[leaf]
     assert old is not None
-    if isinstance(old, nn.Sequential) and len(old) > 1 and all(map(_is_layer, list(old)[1:])):
+    if isinstance(old, nn.Sequential) and is_wrapper(old):
         old.append(layer)
     else:
         parent._modules[leaf] = nn.Sequential(old, layer)

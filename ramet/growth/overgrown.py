@@ -46,7 +46,7 @@ class Direction:
     def __init__(self, value: Tensor, dim: int, layout: Layout, axis: Axis, num_units: int) -> None:
         self.value, self.dim, self.axis, self.num_units = value.requires_grad_(), dim, axis, num_units
         self.layout = tuple(term for term in layout if axis in term)
-        self.units = units_of_entries(layout, axis, num_units)  # [entries]
+        self.units = units_of_entries(layout, axis, num_units).to(value.device)  # [entries]
 
     def per_entry(self, per_unit: Tensor) -> Tensor:
         """Numbers of units, shaped to multiply the tensor."""
@@ -74,10 +74,11 @@ class Direction:
         """The entries of some units in their order, times a number for each."""
         chosen = (torch.tensor(units), torch.ones(len(units), dtype=torch.float64))
         index, _ = expand_layout(self.layout, {self.axis: chosen}, only=(self.axis, self.num_units))
-        taken = self.value.detach().index_select(self.dim, index)
+        taken = self.value.detach().index_select(self.dim, index.to(self.value.device))
         if factor is None:
             return taken
-        return taken * _along(factor[units_of_entries(self.layout, self.axis, len(units))], taken, self.dim)
+        entries = units_of_entries(self.layout, self.axis, len(units)).to(factor.device)
+        return taken * _along(factor[entries], taken, self.dim)
 
 
 def _along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
@@ -228,6 +229,15 @@ class Overgrown:
     def dtype(self) -> torch.dtype:
         """The network's floating-point type."""
         return next((t.dtype for t in self._tensors.values() if t.is_floating_point()), torch.float32)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network's tensors are."""
+        return next((t.device for t in self._tensors.values()), torch.device("cpu"))
+
+    def step_sizes(self, value: float) -> Tensor:
+        """A step size for every candidate, all alike, shape [candidates]."""
+        return torch.full((len(self.candidates),), value, dtype=self.dtype, device=self.device)
 
     def directions(self) -> list[Tensor]:
         """Every direction's tensor: the leaves that step one trains beside the step sizes."""

@@ -73,7 +73,7 @@ class RandomChoice(Growth):
         return edit
 
     def _edit(self, over: Overgrown, chosen: Sequence[int]) -> Edit:
-        return over.edit(chosen, torch.full((len(over.candidates),), self.epsilon, dtype=over.dtype))
+        return over.edit(chosen, over.step_sizes(self.epsilon))
 
 
 def score_by_training(scene: Scene, proposal: Proposal, num_steps: int) -> Tensor:

@@ -76,7 +76,7 @@ class Splitting(Growth):
     def apply(self, scene: Scene, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """Steps along the eigenvectors."""
         over: Overgrown = proposal.notes["over"]
-        return over.edit(chosen, torch.full((len(over.candidates),), self.epsilon, dtype=over.dtype))
+        return over.edit(chosen, over.step_sizes(self.epsilon))
 
 
 Blocks = list[Tensor]
@@ -106,7 +106,7 @@ def _write(over: Overgrown, vectors: Blocks) -> None:
 
 def random_blocks(over: Overgrown, generator: torch.Generator) -> Blocks:
     """A random vector for each neuron."""
-    return [torch.randn(_shape(part), generator=generator).to(over.dtype) for part in over.parts]
+    return [torch.randn(_shape(part), generator=generator).to(over.device, over.dtype) for part in over.parts]
 
 
 def hessian_product(scene: Scene, over: Overgrown, batches: Sequence[tuple[Tensor, Tensor]], vectors: Blocks) -> Blocks:
@@ -115,7 +115,7 @@ def hessian_product(scene: Scene, over: Overgrown, batches: Sequence[tuple[Tenso
     with torch.no_grad():
         for leaf in leaves:
             leaf.zero_()  # the matrices are those at a step of zero
-    ones = torch.ones(len(over.candidates), dtype=over.dtype)
+    ones = over.step_sizes(1.0)
     flat = [tensor for part, rows in zip(over.parts, vectors, strict=True) for tensor in _spread(part, rows)]
     totals = [torch.zeros_like(leaf) for leaf in leaves]
     for x, y in batches:

@@ -69,8 +69,9 @@ Widenings = Mapping[str, Widening]
 
 def copies(group: Group, widening: Widening) -> Tensor:
     """How many copies of itself each unit of the wider group has, shape [old + copies + new]; 1 for new units."""
-    counts = 1 + torch.bincount(widening.sources, minlength=group.size)
-    return torch.cat([counts, counts[widening.sources], torch.ones(widening.num_new, dtype=torch.long)])
+    sources = widening.sources.cpu()
+    counts = 1 + torch.bincount(sources, minlength=group.size)
+    return torch.cat([counts, counts[sources], torch.ones(widening.num_new, dtype=torch.long)])
 
 
 def _identity(size: int) -> Expansion:
@@ -116,12 +117,13 @@ def expand_layout(
 def spread(tensor: Tensor, expansions: Mapping[int, Expansion]) -> Tensor:
     """The tensor with dimensions expanded; entries with index -1 are zero."""
     for dim, (index, factor) in expansions.items():
-        scale = torch.where(index < 0, torch.zeros_like(factor), factor).to(tensor)
+        # Indices and factors are worked out on the CPU, wherever the weights are, and sent where they are needed.
+        scale = torch.where(index < 0, torch.zeros_like(factor), factor)
         shape = [1] * tensor.dim()
         shape[dim] = -1
         tensor = tensor.index_select(dim, index.clamp(min=0).to(tensor.device))
         if not bool((scale == 1).all()):
-            tensor = tensor * scale.view(shape)
+            tensor = tensor * scale.to(tensor).view(shape)
     return tensor
 
 
@@ -147,7 +149,7 @@ class Plan:
             group = self.groups[name]
             widening.check(group)
             new = torch.full((widening.num_new,), -1)
-            self.index[group.axis] = torch.cat([torch.arange(group.size), widening.sources, new])
+            self.index[group.axis] = torch.cat([torch.arange(group.size), widening.sources.cpu(), new])
             self.counts[group.axis] = copies(group, widening)
             for slot in group.slots:
                 self.roles[slot.tensor, slot.dim] = slot.role

@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ramet.data import DataSet, Split, load
+from ramet.data import DataSet, load, on_device
 from ramet.errors import ConfigError, RametError
 from ramet.execution import Executor, make_executor
 from ramet.ranking.bench import Bench
@@ -178,22 +176,6 @@ def _keep_setting(bench: Bench, run: Run) -> None:
         if "setting" in run.records and run.records["setting"][name] != value:
             raise ConfigError(f"a run goes on with what it began with, but the {name} of {run.path} changed since.")
     run.records.append("setting", **setting)
-
-
-def on_device(data: DataSet, device: str) -> DataSet:
-    """The data set with its tensors on a device."""
-
-    def moved(split: Split) -> Split:
-        return Split(split.x.to(device), split.y.to(device))
-
-    try:
-        torch.zeros(1, device=device).cpu()  # to and fro, because the device called meta takes values and gives none
-    except (RuntimeError, AssertionError) as error:
-        first_line = str(error).splitlines()[0]
-        raise ConfigError(f"device must be one that torch can use here, but {device!r} is not: {first_line}") from None
-    if device == "cpu":
-        return data
-    return replace(data, train=moved(data.train), validation=moved(data.validation), test=moved(data.test))
 
 
 def _made(name: str, options: dict[str, Any]) -> Space:

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import RunError
 from ramet.runs import Checkpoints, pack_state, unpack_state
-from ramet.seeding import seeded_globally
+from ramet.seeding import generator_states, restore_generators, seeded_globally
 from ramet.training.batches import Batches
 from ramet.training.settings import Settings
 
@@ -151,7 +151,7 @@ def _save(
         "network": dict(network.state_dict()),
         "optimizer": optimizer.state_dict(),
         "guard": None if guard is None else guard.state_dict(),
-        "generators": _generators(network),
+        "generators": generator_states(network.parameters()),
         "log": log,
     }
     checkpoints.save(step, *pack_state(state))
@@ -173,16 +173,7 @@ def _resume(
     optimizer.load_state_dict(state["optimizer"])
     if guard is not None:
         guard.load_state_dict(state["guard"])
-    for device, generator_state in state.get("generators", {}).items():
-        torch.cuda.set_rng_state(generator_state, device) if device != "cpu" else torch.set_rng_state(generator_state)
+    restore_generators(state.get("generators", {}))
     log.clear()
     log.update(state["log"])
     return checkpoint.step
-
-
-def _generators(network: nn.Module) -> dict[str, Tensor]:
-    """The states of torch's global generators, which dropout and other random layers of a network draw from."""
-    states = {"cpu": torch.get_rng_state()}
-    for device in {param.device for param in network.parameters() if param.device.type == "cuda"}:
-        states[str(device)] = torch.cuda.get_rng_state(device)
-    return states

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ramet.data import load
+from ramet.data import load, on_device
 from ramet.papers.desk import Desk
 from ramet.ranking.bench import Bench
-from ramet.ranking.job import on_device
 from ramet.spaces import Cells64
 from ramet.training import Settings
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ramet.data import DataSet, Split, describe, load
+from ramet.data import DataSet, Split, describe, load, on_device
 from ramet.papers.desk import Desk
 from ramet.papers.multi_model_forgetting.methods import METHODS
 from ramet.papers.multi_model_forgetting.two_models import Budget
-from ramet.ranking.job import on_device
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ from ramet.reports.charts.chart import Chart
 from ramet.reports.charts.graph import Edge, Node, graph_chart
 from ramet.reports.charts.heatmap import heat_map
 from ramet.reports.charts.intervals import bar_chart, dot_chart
+from ramet.reports.charts.layers import Block, layer_chart
 from ramet.reports.charts.lines import Line, Reference, line_chart
 from ramet.reports.charts.scatter import Points, scatter_chart
 
 __all__ = [
+    "Block",
     "Chart",
     "Edge",
     "Line",
@@ -20,6 +22,7 @@ __all__ = [
     "dot_chart",
     "graph_chart",
     "heat_map",
+    "layer_chart",
     "line_chart",
     "scatter_chart",
 ]

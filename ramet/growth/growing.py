@@ -1,0 +1,343 @@
+"""The state of one growth, from step to step: trained, grown, saved, and taken up again after a kill."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ramet.costs import count_parameters
+from ramet.errors import ConfigError, RunError
+from ramet.execution import pulse
+from ramet.growth.base import Edit, Growth, Loss, Proposal, Scene, carry_out, mean_loss
+from ramet.growth.budget import Budget, Meter, select
+from ramet.growth.coupling import Coupling
+from ramet.growth.history import History, Step, describe, replay, silent
+from ramet.growth.layers import Site, find_sites
+from ramet.growth.methods import METHODS
+from ramet.growth.seam import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
+from ramet.runs import pack_state, unpack_state
+from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
+from ramet.training import Batches, Settings, accuracy, make_optimizer
+
+PROBE_SIZE = 4
+"""Examples that a network is traced and checked with."""
+
+
+class SavesCheckpoints(Protocol):
+    """Where the loop saves itself: :class:`ramet.runs.Checkpoints` is one."""
+
+    def save(self, step: int, tensors: dict[str, Tensor], state: Any) -> None:
+        """Store tensors and JSON values."""
+
+    def load(self) -> Any:
+        """The newest, with ``step``, ``tensors`` and ``state``, or ``None``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """When growth ends, besides the end of the budget.
+
+    Attributes:
+        target: the validation score at which it ends: the accuracy, or minus the loss.
+        patience: it ends when the best score has not risen by ``min_gain`` for so many steps.
+        min_gain: what counts as a rise.
+        max_steps: the largest number of growth steps.
+
+    Raises:
+        ConfigError: for a number out of its range.
+    """
+
+    target: float | None = None
+    patience: int | None = None
+    min_gain: float = 0.0
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.patience is not None and self.patience < 1:
+            raise ConfigError(f"patience must be at least 1, but got {self.patience}.")
+        if self.max_steps is not None and self.max_steps < 0:
+            raise ConfigError(f"max_steps must not be negative, but got {self.max_steps}.")
+        if not 0 <= self.min_gain < float("inf"):
+            raise ConfigError(f"min_gain must not be negative, but got {self.min_gain}.")
+        if self.target is not None and self.target != self.target:
+            raise ConfigError(f"target must be a number, but got {self.target}.")
+
+    def reason(self, history: History, budget: Budget) -> str:
+        """Why growth ends after the last step of a history, or nothing."""
+        steps = history.steps
+        scores = [step.score for step in steps if step.score is not None]
+        if self.target is not None and scores[-1] >= self.target:
+            return "the target is reached"
+        if steps[-1].budget_size >= budget.total:
+            return "the budget is reached"
+        if self.patience is not None and len(scores) > self.patience:
+            before, recent = max(scores[: -self.patience]), max(scores[-self.patience :])
+            if recent < before + self.min_gain or (self.min_gain == 0 and recent <= before):
+                return "growth no longer pays"
+        if self.max_steps is not None and len(steps) > self.max_steps:
+            return "the number of steps is reached"
+        return ""
+
+
+@dataclass
+class Inside:
+    """Where a training between two growths is, so that it can go on in its middle.
+
+    Attributes:
+        number: the mini-batches that are done.
+        total: the part of the last epoch's mean loss that they gave.
+        seconds: that they took.
+        generators: the states of torch's global generators, which dropout draws from.
+    """
+
+    number: int = 0
+    total: float = 0.0
+    seconds: float = 0.0
+    generators: dict[str, Tensor] | None = None
+
+
+class Growing:
+    """The state of one growth: a network between two steps, its optimizer and its history.
+
+    Args:
+        network: it grows in place.
+        data: inputs and targets to train and to validate with.
+        budget: how large it may get.
+        method: how it grows.
+        settings: of each training.
+        loss: of outputs and targets; by the targets' type if none.
+        seed: of everything random.
+        optimizer: makes the optimizer that trains; SGD by the settings if none.
+        averages: copies of the network that grow along.
+        checkpoints: where it saves itself and resumes from.
+        seconds_between_checkpoints: how much of a training a kill may cost.
+    """
+
+    def __init__(
+        self,
+        *,
+        network: nn.Module,
+        data: tuple[Tensor, Tensor, Tensor, Tensor],
+        budget: Budget,
+        method: Growth,
+        settings: Settings,
+        seed: int,
+        loss: Loss | None = None,
+        optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
+        averages: list[nn.Module] | None = None,
+        checkpoints: SavesCheckpoints | None = None,
+        seconds_between_checkpoints: float = 30.0,
+    ) -> None:
+        self.network, self.budget, self.method, self.settings = network, budget, method, settings
+        self.x, self.y, self.validation_x, self.validation_y = data
+        self.classifies = loss is None and not self.y.is_floating_point()
+        default: Loss = nn.functional.cross_entropy if self.classifies else nn.functional.mse_loss
+        self.loss: Loss = default if loss is None else loss
+        self.seed, self.averages, self.checkpoints = seed, averages or [], checkpoints
+        self.seconds_between_checkpoints = seconds_between_checkpoints
+        self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
+        self.optimizer = self.make_optimizer(network)
+        self.probe = self.x[:PROBE_SIZE]
+        self.trained = 0
+        self.inside = Inside()
+        batches = self._batches(0)
+        self.num_updates = settings.epochs * batches.steps_per_epoch
+        name = next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
+        self.history = History(name, asdict(budget))
+
+    def start(self) -> None:
+        """Resume, or check that there is something to do."""
+        if self._resume():
+            return
+        coupling, sites = self._look()
+        self.history.refusals = coupling.refusals
+        if not coupling.groups and not (sites and self.budget.layers):
+            reasons = "; ".join(f"{r.name}: {r.reason}" for r in coupling.refusals)
+            raise ConfigError(f"a network must have something that can grow, but got none ({reasons}).")
+        size = self._meter(coupling, sites).size
+        if self.budget.total <= size:
+            raise ConfigError(
+                f"a budget must be above the network's {size:g} {self.budget.unit}, but got {self.budget.total:g}."
+            )
+        self.history.steps.append(Step(0))
+
+    def _look(self) -> tuple[Coupling, list[Site]]:
+        coupling = find_coupling(self.network, self.probe)
+        return coupling, find_sites(self.network, coupling)[0]
+
+    def _meter(self, coupling: Coupling, sites: list[Site], unit: str | None = None) -> Meter:
+        unit = unit or self.budget.unit
+        measured = self._latency() if unit == "latency" else 0.0
+        return Meter(self.network, coupling, sites, unit, measured)
+
+    def _latency(self, num_runs: int = 20) -> float:
+        seconds = []
+        for _ in range(num_runs + 3):
+            start = time.perf_counter()
+            outputs(self.network, self.x[:1])
+            seconds.append(time.perf_counter() - start)
+        return statistics.median(seconds[3:])
+
+    def advance(self, ends: Ends) -> Step | None:
+        """Go on to the next step that is grown and trained; ``None`` when growth has ended."""
+        if self.trained == len(self.history.steps) and not self.history.stopped:
+            self.history.stopped = ends.reason(self.history, self.budget) or self.grow()
+            self.save()
+        return None if self.history.stopped else self.train()
+
+    def _batches(self, phase: int) -> Batches:
+        size = min(self.settings.batch_size, len(self.x))
+        return Batches(len(self.x), size, derive_seed(self.seed, "train", phase))
+
+    def train(self) -> Step:
+        """Train the network with its present structure (step 1 of Algorithm 1), from where it was left."""
+        phase = len(self.history.steps) - 1
+        batches = self._batches(phase)
+        inside, started = self.inside, time.monotonic()
+        saved_at, spent = started, inside.seconds
+        self.network.train()
+        with seeded_globally(self.seed, "dropout", phase):
+            restore_generators(inside.generators or {})
+            for number in range(inside.number, self.num_updates):
+                for group in self.optimizer.param_groups:
+                    group["lr"] = self.settings.learning_rate_at(number, self.num_updates)
+                indices = batches[number].to(self.x.device)
+                loss = self.loss(self.network(self.x[indices]), self.y[indices])
+                if not torch.isfinite(loss):
+                    raise RunError(
+                        f"the loss must stay finite, but is {loss.item()} in phase {phase}; "
+                        "a lower learning rate may help."
+                    )
+                self.optimizer.zero_grad(set_to_none=True)
+                loss.backward()  # type: ignore[no-untyped-call]
+                if self.settings.clip_norm is not None:
+                    nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip_norm)
+                self.optimizer.step()
+                if number >= self.num_updates - batches.steps_per_epoch:
+                    inside.total += loss.item() / batches.steps_per_epoch
+                pulse((number + 1) / self.num_updates)
+                if self.checkpoints is not None and time.monotonic() - saved_at > self.seconds_between_checkpoints:
+                    saved_at = time.monotonic()
+                    inside.number, inside.seconds = number + 1, spent + saved_at - started
+                    inside.generators = generator_states(self.network.parameters())
+                    self.save()
+        step = self._measure(inside.total, spent + time.monotonic() - started)
+        self.trained, self.inside = len(self.history.steps), Inside()
+        assert step.score is not None
+        if not self.method.observe(step.score):
+            self.history.stopped = "the method has nothing more to add"
+        self.save()
+        return step
+
+    def _measure(self, loss: float, seconds: float) -> Step:
+        """Note what the trained network is: its sizes, its loss and its score."""
+        step = self.history.steps[-1]
+        coupling, sites = self._look()
+        step.sizes = {unit: self._meter(coupling, sites, unit).size for unit in ("neurons", "flops")}
+        step.sizes["params"] = count_parameters(self.network)
+        step.budget_size = self._meter(coupling, sites).size
+        step.loss, step.train_seconds = loss, seconds
+        if self.classifies:
+            step.score = accuracy(self.network, self.validation_x, self.validation_y)
+        else:
+            step.score = -mean_loss(self.network, self.loss, self.validation_x, self.validation_y)
+        return step
+
+    def grow(self) -> str:
+        """One growth step; returns why growth ends, if nothing could be added."""
+        start = time.perf_counter()
+        number = len(self.history.steps)
+        coupling, sites = self._look()
+        meter = self._meter(coupling, sites)
+        scene = Scene(
+            network=self.network,
+            coupling=coupling,
+            sites=sites,
+            loss=self.loss,
+            x=self.x,
+            y=self.y,
+            validation_x=self.validation_x,
+            validation_y=self.validation_y,
+            batch_size=self.settings.batch_size,
+            seed=derive_seed(self.seed, "growth step", number),
+            allowance=self.budget.allowance(meter.size),
+            max_layers=self.budget.layers,
+            meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured),
+            make_optimizer=self.make_optimizer,
+        )
+        proposal = self.method.propose(scene)
+        if not proposal.candidates:
+            return "there are no candidates left"
+        scores = self.method.score(scene, proposal).cpu()  # choosing is arithmetic over thousands of single numbers
+        chosen = [int(scores.argmax())] if proposal.exclusive else self._choose(scene, proposal, scores, meter.size)
+        if not chosen or (proposal.exclusive and not bool(torch.isfinite(scores[chosen[0]]))):
+            return "no candidate is worth its size" if bool((scores == -torch.inf).all()) else "the budget is reached"
+        edit = self.method.apply(scene, proposal, chosen)
+        if not edit.num_units:
+            return "the budget is reached"
+        self._check(scene, edit)
+        step = describe(scene, edit, proposal.candidates, scores, chosen)
+        step.number = number
+        sample = slice(0, 1000)
+        step.loss_before = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
+        carry_out(
+            self.network, coupling, sites, edit, seed=scene.seed, optimizer=self.optimizer, averages=self.averages
+        )
+        step.loss_after = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
+        step.seconds = time.perf_counter() - start
+        self.history.steps.append(step)
+        return ""
+
+    def _choose(self, scene: Scene, proposal: Proposal, scores: Tensor, size: float) -> list[int]:
+        """What fits the step; the single best unit if the step is smaller than one and the whole budget is not."""
+        chosen = scene.choose(proposal.candidates, scores)
+        if chosen:
+            return chosen
+        places = [(candidate.kind, candidate.where) for candidate in proposal.candidates]
+        return select(scene.meter(), places, scores, self.budget.total - size, 0)[:1]
+
+    def _check(self, scene: Scene, edit: Edit) -> None:
+        """Try the edit's shapes on a copy, without effect: the outputs must not change."""
+        grown = scene.grown(silent(edit))
+        change = largest_change(outputs(self.network, self.probe), outputs(grown, self.probe))
+        if change > SINGLE_TOLERANCE:
+            raise RunError(
+                f"a growth must keep the outputs, but it would change them by {change:.1e}; nothing was done."
+            )
+
+    def save(self) -> None:
+        """Store the state between two steps, or in the middle of a training."""
+        if self.checkpoints is None:
+            return
+        state = {
+            "network": dict(self.network.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "history": self.history.to_json(),
+            "method": self.method.state_dict(),
+            "trained": self.trained,
+            "inside": {**vars(self.inside), "generators": self.inside.generators or {}},
+        }
+        boundary = (
+            2 * len(self.history.steps) + (self.trained == len(self.history.steps)) + 2 * bool(self.history.stopped)
+        )
+        # Each boundary has as many numbers behind it as the training has mini-batches, so that later is always higher.
+        self.checkpoints.save(boundary * (self.num_updates + 1) + self.inside.number, *pack_state(state))
+
+    def _resume(self) -> bool:
+        checkpoint = None if self.checkpoints is None else self.checkpoints.load()
+        if checkpoint is None:
+            return False
+        state = unpack_state(checkpoint.tensors, checkpoint.state)
+        self.history = History.from_json(state["history"])
+        replay(self.network, self.probe, self.history.steps, self.optimizer)
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.method.load_state_dict(state["method"])
+        self.trained, self.inside = state["trained"], Inside(**state["inside"])
+        return True

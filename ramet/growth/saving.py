@@ -1,0 +1,118 @@
+"""A grown network on the disk: for anybody with torch, and for those who want to go on growing it.
+
+A folder with three files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
+``torch.export.load("network.pt2").module()`` needs neither ramet nor the code that made the network.
+``weights.safetensors`` has its tensors by the names of ``state_dict()``. ``network.json`` says how the network was made
+and what grew in which step, so that :func:`load_network` can build the module itself again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from ramet.errors import ConfigError
+from ramet.growth.history import GroupGrowth, Step, replay
+from ramet.growth.making import make_network
+from ramet.runs.atomic import write_atomically, writing
+from ramet.seeding import torch_generator
+
+FORMAT = 1
+"""The version of ``network.json``."""
+
+
+def save_network(
+    network: nn.Module, folder: Path, *, steps: Sequence[Step], origin: Mapping[str, Any], example: Tensor
+) -> str:
+    """Write a grown network into a folder.
+
+    Args:
+        network: the network; it is left as it was.
+        folder: it is made if it is not there.
+        steps: of its history.
+        origin: the arguments of :func:`~ramet.growth.making.make_network` that made the network before it grew.
+        example: a small batch of inputs.
+
+    Returns:
+        Why there is no ``network.pt2``, or nothing: not every module can be exported.
+
+    Raises:
+        RunError: the disk refuses.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
+    write_atomically(folder / "weights.safetensors", safetensors.torch.save(tensors))
+    grown = [
+        {
+            "number": step.number,
+            "widened": {n: {"units": g.units, "split": g.split, "new": g.new} for n, g in step.widened.items()},
+            "layers": step.layers,
+        }
+        for step in steps
+        if step.widened or step.layers
+    ]
+    description = {"format": FORMAT, "origin": dict(origin), "steps": grown}
+    write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
+    try:
+        exported = export(network, example)
+    except Exception as error:  # torch.export raises whatever a module of the user's own raises under it
+        return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    write_atomically(folder / "network.pt2", exported)
+    return ""
+
+
+def export(network: nn.Module, example: Tensor) -> bytes:
+    """A network in evaluation mode as ``torch.export`` saves it, for batches of any size where it can have that."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    buffer = io.BytesIO()
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of parts of itself
+            program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+            torch.export.save(program, buffer)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    return buffer.getvalue()
+
+
+def load_network(folder: str | Path) -> nn.Module:
+    """A grown network as the module that it is, of the classes that it was made of, ready to go on with.
+
+    Args:
+        folder: what :func:`save_network` wrote, for example ``runs/NAME/networks/firefly``.
+
+    Raises:
+        ConfigError: the folder holds no network of this format, or what made the network makes another one now.
+    """
+    folder = Path(folder)
+    try:
+        description = json.loads((folder / "network.json").read_text())
+        version, origin, grown = description["format"], description["origin"], description["steps"]
+        tensors = safetensors.torch.load_file(folder / "weights.safetensors")
+        steps = [Step(s["number"], {n: GroupGrowth(**g) for n, g in s["widened"].items()}, s["layers"]) for s in grown]
+    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
+    if version != FORMAT:
+        raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
+    network = make_network(**origin)
+    shape = (4, origin["in_channels"], *origin["image_size"])
+    probe = torch.randn(shape, generator=torch_generator(0, "probe"))
+    try:
+        replay(network, probe, steps)
+        network.load_state_dict(tensors)
+    except (KeyError, RuntimeError) as error:
+        first_line = str(error).splitlines()[0]
+        raise ConfigError(f"{origin['network']} must make the network that grew, but does not: {first_line}") from None
+    return network.eval()

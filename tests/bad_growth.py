@@ -1,0 +1,117 @@
+"""Rows of bad input to `ramet grow`, for the table of ``bad_input.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bad_input import BadInput
+
+from ramet.runs import Run
+
+ROWS: list[BadInput] = []
+
+
+def grow(phrase: str, *arguments: str) -> None:
+    """A row of arguments of ``ramet grow``, named by them."""
+    row = ["grow", *arguments]
+    ROWS.append(BadInput(" ".join(row), lambda folder: row, phrase))
+
+
+# Names and numbers
+
+grow("a network is mlp, vgg, mobilenet or FILE.py:function, but got 'resnet'", "--network", "resnet")
+grow("there is no", "--network", "nowhere.py:network")
+grow("a growth method is one of firefly, splitting", "--method", "glowworm")
+grow("a growth method is one of firefly, splitting", "--method", "firefly,")
+grow("methods must be named once each", "--method", "firefly,firefly")
+for text in ("200k", "params", "params=", "params=many", "weights=9", "params=9,neurons=9"):
+    grow("a budget", "--budget", text)
+grow("a budget and its step must be positive", "--budget", "params=0")
+grow("patience must be at least 1, but got 0", "--patience", "0")
+grow("max_steps must not be negative, but got -1", "--max-steps", "-1")
+grow("min_gain must not be negative, but got -0.1", "--patience", "2", "--min-gain=-0.1")
+for text in ("0", "1.1", "nan"):
+    grow("target must be a share of the images", "--target", text)
+grow("epochs must be at least 1, but got 0", "--epochs", "0")
+grow("width must be a whole number of at least 1", "--width", "0")
+grow("depth must be a whole number of at least 1", "--depth", "0")
+grow("seconds_between_checkpoints must not be negative", "--checkpoint-every", "-1")
+grow("device must be one that torch can use here", "--device", "toaster")
+for text in ("num_new=3", "firefly.num_new", "firefly.num_new=many", "firefly.=3", 'firefly.only="0"'):
+    grow("an option reads METHOD.NAME=NUMBER", "--set", text)
+grow("options of firefly are", "--set", "firefly.speed=3")
+grow("firefly's counts must not be negative", "--set", "firefly.num_new=-1")
+
+# Options that contradict each other or the network
+
+grow("options are for the methods firefly, but got net2net", "--set", "net2net.noise=0")
+grow("min_gain says what patience waits for", "--min-gain", "0.1")
+grow("is set twice", "--set", "firefly.num_new=3", "--set", "firefly.num_new=4")
+grow("a budget must be above the network's 330 params, but got 300", "--network", "mlp", "--budget", "params=300")
+
+# Networks of the user's own
+
+HEAD = "import torch\nfrom torch import nn\n"
+CALLED = (
+    HEAD
+    + "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(64, 10)\n"
+)
+
+
+def code_row(name: str, phrase: str, code: str, *arguments: str) -> None:
+    def make(folder: Path) -> list[str]:
+        path = folder / f"bad_growth_{abs(hash(name))}.py"
+        path.write_text(code)
+        return ["grow", "--network", f"{path}:network", *arguments]
+
+    ROWS.append(BadInput(f"grow code: {name}", make, phrase))
+
+
+def made(expression: str) -> str:
+    return f"{HEAD}def network(num_classes):\n    return {expression}\n"
+
+
+code_row("is a number", "must be a function that gives a module, but is int", "network = 7")
+code_row("raises when called", "must run, but raises ZeroDivisionError", "def network(): 1 / 0")
+code_row("gives no module", "must give an nn.Module, but gave int", "def network(): return 7")
+code_row("takes no width", "options of the network", made("nn.Flatten()"), "--width", "3")
+code_row("other images", "a network must run on images of shape [1, 8, 8]", made("nn.Conv2d(3, num_classes, 8)"))
+code_row(
+    "too few logits",
+    "a network must give outputs of shape [4, 10]",
+    made("nn.Sequential(nn.Flatten(), nn.Linear(64, 9))"),
+)
+code_row(
+    "nothing to train",
+    "must have parameters that are trained",
+    made("nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(10))"),
+)
+code_row(
+    "nothing to grow",
+    "a network must have something that can grow, but got none",
+    made("nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))"),
+)
+code_row(
+    "all frozen but the output",
+    "frozen",
+    made("nn.Sequential(nn.Flatten(), nn.Linear(64, 4).requires_grad_(False), nn.ReLU(), nn.Linear(4, num_classes))"),
+)
+code_row(
+    "cannot be differentiated",
+    "must be differentiable",
+    CALLED + "    def forward(self, x):\n        return self.a(x.flatten(1)).detach()\ndef network(): return Net()\n",
+)
+code_row(
+    "nothing that can be followed",
+    "a network must have something that can grow, but got none",
+    CALLED + "    def forward(self, x):\n        y = self.a(x.flatten(1))\n"
+    "        return y + torch.tensor(y.detach().numpy())\ndef network(): return Net()\n",
+)
+
+
+def _resumed(folder: Path) -> list[str]:
+    Run.create(folder / "run", "grow", {"network": "mlp"}).close()
+    return ["resume", str(folder / "run")]
+
+
+ROWS.append(BadInput("resume: a growth without its settings", _resumed, "config.json must describe a growth"))

@@ -1,0 +1,29 @@
+"""What the tests of `ramet grow` share: a network of the user's own, and arguments that take seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Dropout and batch norm, because a resumed training has to go on with the same draws and statistics.
+CODE = """
+from torch import nn
+
+def network(in_channels, num_classes, width=3):
+    return nn.Sequential(
+        nn.Conv2d(in_channels, width, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.Dropout(0.2),
+        nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * width, 4), nn.ReLU(), nn.Linear(4, num_classes),
+    )
+"""
+
+
+def arguments(folder: Path, name: str, method: str, *more: str) -> list[str]:
+    """A growth of a tiny network on a few digits; the run is ``folder/name``."""
+    code = folder / "network_to_grow.py"
+    if not code.exists():
+        code.write_text(CODE)
+    options = ["--set", "firefly.num_new=2", "--set", "firefly.layer_width=3"] if "firefly" in method else []
+    return [
+        "grow", "--network", f"{code}:network", "--train-size", "100", "--eval-size", "40", "--batch-size", "20",
+        "--epochs", "2", "--budget", "params=400,step=40%,layers=1", "--max-steps", "2", "--checkpoint-every", "0",
+        "--method", method, *options, "--out", str(folder / name), *more,
+    ]  # fmt: skip

@@ -1,0 +1,86 @@
+"""`ramet grow` from the command line: the table, the JSON, the curve on a terminal, layers that are left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from grow_files import arguments
+
+from ramet.cli import main
+from ramet.cli.grow import parse_options, show_step, step_line
+from ramet.errors import ConfigError
+
+TIED = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 3), nn.Linear(3, 3)
+        self.frozen, self.free = nn.Linear(3, 4).requires_grad_(False), nn.Linear(4, 4)
+        self.turn, self.back, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, num_classes)
+        self.back.weight = self.turn.weight
+
+    def forward(self, x):
+        x = self.frozen(self.second(self.first(x.flatten(1)).relu()).relu()).relu()
+        return self.last(self.back(self.turn(self.free(x).relu()).relu()).relu())
+
+def network(num_classes):
+    return Net(num_classes)
+"""
+
+STEP = {
+    "number": 2, "score": 0.9312, "sizes": {"params": 1234}, "layers": {"3": 4},
+    "widened": {"0": {"split": [1], "new": 2}, "5": {"split": [], "new": 1}, "7": {"split": [], "new": 1}},
+}  # fmt: skip
+
+
+def test_frozen_and_tied_layers_are_named_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tied_network.py").write_text(TIED)
+    network = ["--network", f"{tmp_path / 'tied_network.py'}:network", "--budget", "neurons=9,step=1"]
+    main(["grow", *network, "--train-size", "60", "--eval-size", "30", "--epochs", "1", "--max-steps", "1", "--method",
+          "random", "--out", str(tmp_path / "run")])  # fmt: skip
+    text = capsys.readouterr().out
+    assert "- left alone: frozen: " in text and "frozen" in text
+    assert "- left alone: free: " in text, "its channels run through a weight that is used twice"
+    assert f"Report: {tmp_path / 'run' / 'report.html'}" in text
+    assert "the number of steps is reached" in text
+
+
+def test_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(arguments(tmp_path, "run", "net2net", "--json"))
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert out.count("\n") == 1 and err == ""
+    assert result["methods"]["net2net"]["test"] >= 0 and result["budget"]["total"] == 400
+
+
+def test_a_loss_that_is_not_finite_is_a_failure_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments(tmp_path, "run", "net2net", "--learning-rate", "1e30"))
+    assert caught.value.code == 1
+    err = capsys.readouterr().err
+    assert "the loss must stay finite" in err and err.count("\n") == 1
+
+
+def test_a_step_is_a_line_of_the_curve(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    line = step_line("firefly", STEP)
+    assert line.split("  ")[0] == "firefly" and "1,234 parameters" in line and "93.1 %" in line
+    assert line.count("█") == 19
+    assert line.endswith("0 +3 (1 split, 2 new), 5 +1 (1 new), 7 +1 (1 new) and 1 more")
+    show_step("firefly", STEP)
+    assert capsys.readouterr().err == "", "standard error is no terminal here"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    show_step("firefly", STEP)
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_options_of_methods() -> None:
+    assert parse_options(["nash.num_tries=2", "firefly.separate=true"]) == {
+        "nash": {"num_tries": 2},
+        "firefly": {"separate": True},
+    }
+    with pytest.raises(ConfigError, match=r"METHOD\.NAME=NUMBER"):
+        parse_options(["firefly.num_new=[1]"])
