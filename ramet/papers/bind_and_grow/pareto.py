@@ -83,11 +83,12 @@ def _claim(preset: Preset, found: list[SearchResult], fixed: list[Json]) -> Clai
     return Claim(
         id="B3",
         claim="The search over grow sequences recovers a Pareto front that dominates one coefficient for all tasks.",
-        paper="20 trials, a front from -1.4 on",
+        paper="20 trials; balanced at 0.55 with fewer than 10 M parameters",
         ours=ours,
         spread=spread,
         seeds=preset.seeds,
-        holds=all(dominated),
+        # A search picks the luckiest of its trials on validation data: what it found must hold on test data too.
+        holds=bool(all(dominated) and np.mean(tests) >= 0),
         command=f"ramet reproduce bind-and-grow/pareto --preset {preset.name}",
         note=f"{preset.trials} trials, a coefficient for each task, searched and judged on validation data. "
         f"{preset.setting(preset.split)}",
