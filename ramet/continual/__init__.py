@@ -1,6 +1,7 @@
 """Task after task in one network, with little growth and nothing forgotten; see docs/learn.md."""
 
 from ramet.continual.base import Method
+from ramet.continual.bind_and_grow import BindAndGrow
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import DEFAULT_SETTINGS, Learned, accuracy_matrix, learn
 from ramet.continual.measures import (
@@ -14,6 +15,10 @@ from ramet.continual.measures import (
     summary,
 )
 from ramet.continual.methods import METHODS, make_method
+from ramet.continual.random_growth import RandomGrowth
+from ramet.continual.sequence_search import SearchResult, SequenceSearch
+from ramet.continual.sequences import GrowSequence, SequenceSpace
+from ramet.continual.similarity import dissimilarity_matrix, linear_cka, rank_similarity
 from ramet.continual.skeletons import Layer, Skeleton, make_skeleton
 from ramet.continual.stream_makers import DOMAINS, make_stream
 from ramet.continual.streams import GoneDataError, Scenario, Stream, Task, TaskData, TaskInfo, fit_together
@@ -23,14 +28,20 @@ __all__ = [
     "DEFAULT_SETTINGS",
     "DOMAINS",
     "METHODS",
+    "BindAndGrow",
     "GoneDataError",
+    "GrowSequence",
     "Held",
     "JointNetwork",
     "Layer",
     "Learned",
     "Method",
+    "RandomGrowth",
     "Saves",
     "Scenario",
+    "SearchResult",
+    "SequenceSearch",
+    "SequenceSpace",
     "Skeleton",
     "Stream",
     "Task",
@@ -40,15 +51,18 @@ __all__ = [
     "average_accuracy",
     "average_gain",
     "backward_transfer",
+    "dissimilarity_matrix",
     "fit_together",
     "forgetting",
     "forward_transfer",
     "intransigence",
     "learn",
+    "linear_cka",
     "make_method",
     "make_skeleton",
     "make_stream",
     "paper_gain",
+    "rank_similarity",
     "summary",
     "train",
 ]

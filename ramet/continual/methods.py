@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ramet.continual.base import Method
+from ramet.continual.bind_and_grow import BindAndGrow
 from ramet.continual.distillation import Distillation
 from ramet.continual.elastic import Elastic
 from ramet.continual.firefly import Firefly
@@ -15,6 +16,7 @@ from ramet.continual.joint_training import Joint
 from ramet.continual.naive import Naive
 from ramet.continual.packnet import PackNet
 from ramet.continual.progressive import Progressive
+from ramet.continual.random_growth import RandomGrowth
 from ramet.continual.replay import Replay
 from ramet.errors import ConfigError
 
@@ -28,6 +30,8 @@ _BUILT_IN: tuple[type[Method], ...] = (
     PackNet,
     Progressive,
     Firefly,
+    BindAndGrow,
+    RandomGrowth,
 )
 METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ramet.papers import bind_and_grow as binding
 from ramet.papers import deeper_insights as deeper
 from ramet.papers import disturbance_immune as immune
 from ramet.papers import firefly
@@ -55,4 +56,9 @@ TARGETS: Mapping[str, Target] = {
     "firefly/figure-6": Target("wider MobileNet-like networks; claim F4", firefly.figure_6),
     "firefly/table-1": Target("cells found by growth, against DARTS; claim F6", firefly.table_1),
     "firefly/table-3": Target("growing deeper, against AutoGrow and NASH; claim F5", firefly.table_3),
+    "bind-and-grow/figure-2": Target("growth by similarity against random growth; claim B1", binding.figure_2),
+    "bind-and-grow/figure-6": Target("delta against size and accuracy; claim B2", binding.figure_6),
+    "bind-and-grow/pareto": Target("the Pareto front of grow sequences; claim B3", binding.pareto),
+    "bind-and-grow/comparison": Target("methods on permuted and split images", binding.comparison),
+    "bind-and-grow/twins": Target("a task's copy among strangers: is it found?", binding.twins),
 }

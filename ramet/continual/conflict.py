@@ -1,0 +1,127 @@
+"""The conflict model: how differently two tasks' networks see the same images, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ramet.continual.alignment import align, compatible
+from ramet.continual.graph import LayerGraph, layer_features
+from ramet.continual.similarity import Measure, Ranks, centred_gram, dissimilarity_matrix, gram_alignment
+from ramet.continual.skeletons import Skeleton
+
+UNRELATED = 1.0
+"""The conflict of a layer with nothing: no correlation at all."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    r"""The conflict of a new task with one that was learned.
+
+    Attributes:
+        task: the one that was learned.
+        layers: :math:`C_{t,b}(l)` for each layer of the new task's network: 0 for the same representation, 1 for no
+            relation, up to 2 for the opposite.
+        partners: the layer of the learned task's network that each was compared with; None where there is none that
+            could be shared.
+    """
+
+    task: str
+    layers: tuple[float, ...]
+    partners: tuple[int | None, ...]
+
+    @property
+    def total(self) -> float:
+        r"""The task conflict :math:`\|C_{t,b}\|`, the Euclidean norm over layers."""
+        return math.hypot(*self.layers)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values, for records."""
+        return {"task": self.task, "total": self.total, "layers": list(self.layers), "partners": list(self.partners)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Conflict:
+        """The inverse of ``to_json``."""
+        return cls(values["task"], tuple(values["layers"]), tuple(values["partners"]))
+
+
+def measure_conflicts(
+    layers: Sequence[nn.Module],
+    skeleton: Skeleton,
+    graph: LayerGraph,
+    candidates: Sequence[str],
+    x: Tensor,
+    *,
+    measure: Measure = "rsa",
+) -> list[Conflict]:
+    r"""The conflict of a new task with each of the candidates, on images of the new task alone.
+
+    Both networks see the same images. :math:`C_{t,b}(l) = 1 - \rho`, where :math:`\rho` is Spearman's correlation
+    between the dissimilarity matrices of the two layers, or their linear CKA. Nothing of a candidate's data is needed.
+
+    Departs from the released code, which takes the similarity itself as the conflict, and so binds to the least similar
+    task; this is the paper's text.
+
+    Args:
+        layers: the network that was trained on the new task alone, without its head, in evaluation mode.
+        skeleton: what these layers are.
+        graph: the paths of the candidates.
+        candidates: tasks of the graph.
+        x: images of the new task that validate, shape [samples, channels, height, width].
+        measure: ``rsa`` or ``cka``.
+
+    Returns:
+        One entry a candidate, in their order.
+    """
+    ours = [Represented(features, measure) for features in layer_features(layers, x)]
+    theirs = {way: Represented(features, measure) for way, features in graph.features(x, candidates)}
+    # Layers that several candidates share are compared once.
+    scores: dict[tuple[int, Any], float] = {}
+
+    def conflict(place: int, way: Any) -> float:
+        if (place, way) not in scores:
+            scores[place, way] = 1 - ours[place].similarity(theirs[way])
+        return scores[place, way]
+
+    found = []
+    for task in candidates:
+        path = graph.path(task)
+        ways = [path.steps[: depth + 1] for depth in range(len(path.steps))]
+        if path.skeleton == skeleton:
+            partners: list[int | None] = list(range(len(ours)))
+        else:
+            similarity = np.array([[1 - conflict(place, way) for way in ways] for place in range(len(ours))])
+            partners = align(similarity, compatible(skeleton, path.skeleton))
+        values = [
+            UNRELATED if partner is None else conflict(place, ways[partner]) for place, partner in enumerate(partners)
+        ]
+        found.append(Conflict(task, tuple(values), tuple(partners)))
+    return found
+
+
+class Represented:
+    """What comparing a layer needs to know of it: a matrix of samples x samples, whatever its width.
+
+    Args:
+        features: shape [samples, ...].
+        measure: ``rsa`` or ``cka``.
+    """
+
+    def __init__(self, features: Tensor, measure: Measure) -> None:
+        if measure == "rsa":
+            self._ranks: Ranks | None = Ranks(dissimilarity_matrix(features))
+            self._gram = torch.empty(0)
+        else:
+            self._ranks, self._gram = None, centred_gram(features)
+
+    def similarity(self, other: Represented) -> float:
+        """1 for the same representation, 0 for no relation."""
+        if self._ranks is not None and other._ranks is not None:
+            return self._ranks.correlation(other._ranks)
+        return gram_alignment(self._gram, other._gram)

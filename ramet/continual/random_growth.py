@@ -1,0 +1,81 @@
+"""Random growth: bound to a random task, with random layers anew; what similarity has to beat."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from torch import nn
+
+from ramet.continual.binding import Decision
+from ramet.continual.graph_method import GraphMethod, Growth
+from ramet.continual.skeletons import Skeleton
+from ramet.continual.streams import TaskData
+from ramet.errors import ConfigError
+from ramet.seeding import numpy_generator
+
+TOLERANCE = 0.01
+"""Sets of layers count as of one size when they differ by this part of a whole network."""
+
+
+@dataclass(kw_only=True, eq=False)
+class RandomGrowth(GraphMethod):
+    """Everything as in bind-and-grow, but for the two choices, which are drawn.
+
+    In the paper the number of new layers is drawn too (section 4). To compare at equal parameters, ``sizes`` gives the
+    parameters that each task's new layers must have: the set is then drawn from those of that size, or the nearest.
+
+    Attributes:
+        sizes: parameters of the new layers, heads left out, by task; empty to draw the number of layers.
+    """
+
+    name: ClassVar[str] = "random-growth"
+    needs_probe: ClassVar[bool] = False
+
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start_weights == "probe":
+            raise ConfigError(
+                "random growth trains no probe, so that start_weights must be copy or fresh, but got probe."
+            )
+
+    def _decide(self, task: TaskData, skeleton: Skeleton, probe: nn.Sequential | None) -> tuple[Decision, list[Growth]]:
+        name = task.info.name
+        generator = numpy_generator(self.seed, "random growth", name)
+        candidates = [other for other, path in self.graph_.paths.items() if path.skeleton == skeleton]
+        if not candidates:
+            raise ConfigError(f"random growth needs tasks of one network, but {name!r} is the only one of its own.")
+        bound = candidates[int(generator.integers(len(candidates)))]
+        counts = layer_sizes(skeleton)
+        if name in self.sizes:
+            own = draw_of_size(counts, self.sizes[name], generator)
+        else:
+            number = int(generator.integers(len(counts) + 1))
+            own = sorted(int(place) for place in generator.choice(len(counts), number, replace=False))
+        growths = [Growth(step, place in own) for place, step in enumerate(self.graph_.path(bound).steps)]
+        return Decision(name, bound, None, tuple(own), reason="random"), growths
+
+
+def layer_sizes(skeleton: Skeleton) -> list[int]:
+    """The parameters of each layer of a skeleton, without the head."""
+    return [
+        sum(param.numel() for param in skeleton.make_layer(place).parameters()) for place in range(len(skeleton.layers))
+    ]
+
+
+def draw_of_size(sizes: Sequence[int], goal: int, generator: np.random.Generator) -> list[int]:
+    """A set of layers, drawn from all whose parameters are as near to the goal as the nearest, up to a tolerance.
+
+    >>> draw_of_size([10, 10, 30], 30, np.random.default_rng(0))
+    [2]
+    """
+    places = range(len(sizes))
+    sets = [chosen for number in range(len(sizes) + 1) for chosen in itertools.combinations(places, number)]
+    misses = np.array([abs(sum(sizes[place] for place in chosen) - goal) for chosen in sets])
+    near = np.flatnonzero(misses <= misses.min() + TOLERANCE * sum(sizes))
+    return list(sets[int(near[generator.integers(len(near))])])

@@ -1,0 +1,216 @@
+"""Grow sequences: which task comes when, where it is bound and how much it grows; what one of them gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import safetensors.torch
+from torch import nn
+
+from ramet.continual.bind_and_grow import BindAndGrow
+from ramet.continual.loop import learn
+from ramet.continual.measures import average_gain, paper_gain
+from ramet.continual.skeletons import Skeleton
+from ramet.continual.streams import Stream
+from ramet.errors import ConfigError
+from ramet.runs.atomic import write_atomically
+from ramet.training import Settings, accuracy
+
+COMPUTED = "(least conflict)"
+"""The binding that is not given but follows from the conflicts."""
+
+
+class Suggests(Protocol):
+    """What a space asks of an Optuna trial."""
+
+    def suggest_float(self, name: str, low: float, high: float, *, step: float | None = None) -> float:
+        """A number of a range."""
+
+    def suggest_categorical(self, name: str, choices: Sequence[str]) -> str:
+        """One of several."""
+
+
+@dataclass(frozen=True)
+class GrowSequence:
+    r"""A grow sequence :math:`\pi = [(t, b_t, \delta_t)]`.
+
+    Attributes:
+        order: the tasks in the order in which they are learned.
+        deltas: the grow coefficient of each.
+        bindings: the task that each is bound to, where that is given.
+    """
+
+    order: tuple[str, ...]
+    deltas: Mapping[str, float]
+    bindings: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values, for records."""
+        return {"order": list(self.order), "deltas": dict(self.deltas), "bindings": dict(self.bindings)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> GrowSequence:
+        """The inverse of ``to_json``."""
+        return cls(tuple(values["order"]), values["deltas"], values["bindings"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceSpace:
+    """The grow sequences that are searched; the defaults are the paper's low-budget setting.
+
+    Attributes:
+        delta: ``shared``, one coefficient for all tasks, or ``per-task``.
+        step: the coefficients lie on a grid of this step.
+        binding: ``computed``, to the least conflict, or ``free``, also to any earlier task.
+        order: ``fixed``, as the stream has it, or ``free``.
+
+    Raises:
+        ConfigError: a value is none of these.
+    """
+
+    delta: Literal["shared", "per-task"] = "shared"
+    step: float = 0.05
+    binding: Literal["computed", "free"] = "computed"
+    order: Literal["fixed", "free"] = "fixed"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("delta", self.delta, ("shared", "per-task")),
+            ("binding", self.binding, ("computed", "free")),
+            ("order", self.order, ("fixed", "free")),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
+        if not 0 < self.step <= 1:
+            raise ConfigError(f"the step of delta must be above 0 and at most 1, but got {self.step}.")
+
+    def suggest(self, trial: Suggests, tasks: Sequence[str]) -> GrowSequence:
+        """The sequence of a trial. An order is a number for each task, sorted: every sampler can handle numbers."""
+        order = list(tasks)
+        if self.order == "free":
+            keys = {task: trial.suggest_float(f"order/{task}", 0.0, 1.0) for task in tasks}
+            order.sort(key=lambda task: (keys[task], tasks.index(task)))
+        growing = tasks if self.order == "free" else tasks[1:]  # the first task founds the network
+        if self.delta == "shared":
+            shared = self._delta(trial, "delta")
+            deltas = {task: shared for task in growing}
+        else:
+            deltas = {task: self._delta(trial, f"delta/{task}") for task in growing}
+        bindings = {}
+        if self.binding == "free":
+            for task in growing:
+                others = [other for other in tasks if other != task]
+                if self.order == "fixed":
+                    others = others[: tasks.index(task)]
+                chosen = trial.suggest_categorical(f"bind/{task}", [COMPUTED, *others])
+                # With a free order a task may be asked to bind to one that comes later: its binding is then computed.
+                if chosen != COMPUTED and order.index(chosen) < order.index(task):
+                    bindings[task] = chosen
+        return GrowSequence(tuple(order), deltas, bindings)
+
+    def _delta(self, trial: Suggests, name: str) -> float:
+        return round(trial.suggest_float(name, 0.0, 1.0, step=self.step), 6)
+
+
+@dataclass(frozen=True)
+class SequenceBench:
+    """What all sequences have in common: sent to each worker once.
+
+    Args:
+        stream: the tasks.
+        skeleton: their network.
+        settings: the numbers of each training.
+        seed: what all trainings' randomness follows from.
+        options: options of ``BindAndGrow``, but for delta and bindings.
+        folder: where the networks that were trained alone are, and where trials save themselves.
+        alone: the accuracies of the tasks trained alone, by split and task; empty until they are known.
+    """
+
+    stream: Stream
+    skeleton: Skeleton
+    settings: Settings
+    seed: int
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    alone: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def method(
+        self, deltas: Mapping[str, float] | None = None, bindings: Mapping[str, str] | None = None
+    ) -> BindAndGrow:
+        """A fresh method."""
+        given = {"": 1.0, **(deltas or {})}
+        return BindAndGrow(delta=given, bindings=dict(bindings or {}), **self.options)
+
+
+def train_alone(bench: SequenceBench, *, task: str) -> dict[str, float]:
+    """Train a task alone, keep its network, and give its accuracies: the reference and the probe of all trials."""
+    method = bench.method()
+    method.start(bench.skeleton, bench.settings, bench.seed)
+    entry = bench.stream[bench.stream.names.index(task)]
+    method.learn(entry.data())
+    network = method.network(task)
+    bench.folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(_probe_file(bench, task), safetensors.torch.save(network.state_dict()))
+    data = entry.dataset
+    return {role: accuracy(network, split.x, split.y) for role, split in _splits(data).items()}
+
+
+def run_sequence(
+    bench: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: str | None = None, save: str | None = None
+) -> dict[str, Any]:
+    """Learn the tasks as a sequence says.
+
+    Args:
+        bench: what all sequences have in common; its ``alone`` must be known.
+        sequence: the JSON of a ``GrowSequence``.
+        checkpoints: where the learning saves itself; called again, it goes on from there.
+        save: the file that the joint network is written to.
+
+    Returns:
+        ``gain`` (on validation data, more is better), ``parameters``, and the same on test data for reports.
+    """
+    asked = GrowSequence.from_json(sequence)
+    tasks = {task.name: task for task in bench.stream}
+    stream = Stream(bench.stream.name, [tasks[name] for name in asked.order])
+    method = bench.method(asked.deltas, asked.bindings)
+    method.known_probes = {name: _known_probe(bench, name, tasks[name].dataset.num_classes) for name in asked.order}
+    learned = learn(
+        stream,
+        method=method,
+        network=bench.skeleton,
+        settings=bench.settings,
+        seed=bench.seed,
+        folder=checkpoints,
+    )
+    if save is not None:
+        Path(save).parent.mkdir(parents=True, exist_ok=True)
+        learned.network.save(save)
+    alone = {role: [bench.alone[role][name] for name in asked.order] for role in ("validation", "test")}
+    matrices = {role: learned.matrix(role) for role in alone}
+    return {
+        "gain": average_gain(matrices["validation"], alone["validation"]),
+        "parameters": learned.rows[-1]["parameters"],
+        "test_gain": average_gain(matrices["test"], alone["test"]),
+        "test_accuracy": sum(matrices["test"][-1]) / len(stream),
+        "paper_gain": paper_gain(matrices["validation"], alone["validation"]),
+        "bound_to": {d.task: d.bound_to for d in method.decisions if d is not None},
+        "added": {row["task"]: row["notes"]["added_parameters"] for row in learned.rows},
+        "expanded": {d.task: list(d.expanded) for d in method.decisions if d is not None},
+    }
+
+
+def _known_probe(bench: SequenceBench, task: str, num_classes: int) -> nn.Sequential:
+    network = bench.skeleton.make_network(num_classes, 0)
+    network.load_state_dict(safetensors.torch.load_file(_probe_file(bench, task)))
+    return network.eval()
+
+
+def _probe_file(bench: SequenceBench, task: str) -> Path:
+    return bench.folder / f"alone-{bench.stream.names.index(task)}.safetensors"
+
+
+def _splits(data: Any) -> dict[str, Any]:
+    return {"validation": data.validation, "test": data.test}

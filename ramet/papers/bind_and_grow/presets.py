@@ -1,0 +1,132 @@
+"""The settings of the reproductions of *Learn to bind and grow neural structures*."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ramet.continual import Skeleton, Stream, make_skeleton, make_stream
+from ramet.papers.desk import Desk
+from ramet.seeding import derive_seed
+from ramet.training import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bed:
+    """A stream and the network that learns it.
+
+    Args:
+        source: the name of the stream.
+        network: the name of the skeleton.
+        stream: options of ``make_stream``.
+        method: options of every method on a layer graph.
+    """
+
+    source: str
+    network: str
+    stream: Mapping[str, Any] = field(default_factory=dict)
+    method: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self, desk: Desk, number: int) -> Stream:
+        """The stream of a seed: each has its own classes, permutations and images."""
+        seed = derive_seed(desk.seed, "stream", number) % 2**31
+        return make_stream(self.source, seed=seed, data_dir=desk.data_dir, **self.stream)
+
+    def skeleton(self, stream: Stream) -> Skeleton:
+        """The layers of every task's network."""
+        channels, height, width = stream.input_shape
+        return make_skeleton(self.network, in_channels=channels, image_size=(height, width))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """The numbers of all figures.
+
+    Args:
+        name: ``small`` or ``paper``.
+        split: tasks of different classes, the paper's main stream.
+        relatives: tasks that are related to different degrees.
+        permuted: the same images with their pixels shuffled.
+        strangers: tasks among which a twin must be found.
+        settings: of every training.
+        seeds: seeds that are reported.
+        deltas: the grow coefficients of Figure 6.
+        matched: the coefficients at which random growth is compared with guided growth.
+        draws: random growths a seed and coefficient.
+        trials: grow sequences that are searched.
+        twins: twins a seed.
+        methods: what is compared.
+    """
+
+    name: str
+    split: Bed
+    relatives: Bed
+    permuted: Bed
+    strangers: Bed
+    settings: Settings
+    seeds: int = 3
+    deltas: tuple[float, ...] = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
+    matched: tuple[float, ...] = (0.3, 0.55)
+    draws: int = 2
+    trials: int = 40
+    twins: int = 4
+    methods: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """All that the figures depend on."""
+        return asdict(self)
+
+    def setting(self, bed: Bed) -> str:
+        """The setting in a sentence, for the notes of claims."""
+        numbers = self.settings
+        return (
+            f"{bed.source} {dict(bed.stream)}, network {bed.network}, SGD {numbers.learning_rate:g} with batches of "
+            f"{numbers.batch_size}, {numbers.epochs} epochs a task; each seed has its own tasks."
+        )
+
+
+METHODS = (
+    "individual",
+    "naive",
+    "elastic",
+    "packnet",
+    "progressive",
+    "random-growth",
+    "bind-and-grow:delta=0.55",
+    "bind-and-grow:delta=0.55,old_weights=frozen",
+    "bind-and-grow:delta=0.55,old_weights=guarded",
+)
+
+PAPER = Preset(
+    name="paper",
+    split=Bed(source="split-cifar100:10", network="conv"),
+    relatives=Bed(source="split-cifar100:20:superclass", network="conv"),
+    permuted=Bed(source="permuted-mnist:10", network="mlp:300,300,300", method={"heads": "shared"}),
+    strangers=Bed(source="split-cifar100:10", network="conv"),
+    settings=Settings(
+        epochs=5, batch_size=64, learning_rate=0.01, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0
+    ),
+    deltas=tuple(round(0.05 * step, 2) for step in range(21)),
+    methods=METHODS,
+)
+
+# All layers of these networks have nearly the same size, so that random sets of layers of equal size are many.
+SMALL = Preset(
+    name="small",
+    split=Bed(source="split-cifar100:10", network="mlp:192,192,192", stream={"image_size": 8}),
+    relatives=Bed(source="rotated-digits:8", network="mlp:64,64,64", stream={"train_size": 400}),
+    permuted=Bed(
+        source="permuted-mnist:5",
+        network="mlp:100,100,100",
+        stream={"image_size": 14, "train_size": 1000, "eval_size": 500},
+        method={"heads": "shared"},
+    ),
+    strangers=Bed(source="split-digits:5", network="mlp:100,100"),
+    settings=Settings(
+        epochs=8, batch_size=32, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0
+    ),
+    methods=METHODS,
+)
+
+PRESETS: dict[str, Preset] = {"small": SMALL, "paper": PAPER}

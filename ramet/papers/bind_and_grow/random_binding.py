@@ -1,0 +1,101 @@
+"""Figure 2: growth that follows similarity against random growth, at the same number of parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ramet.execution import Task
+from ramet.papers.bind_and_grow.presets import PRESETS, Bed, Preset
+from ramet.papers.bind_and_grow.trials import Bench, grown, grown_at_random, open_run, run_alone, run_tasks, sizes_of
+from ramet.papers.claims import Claim
+from ramet.papers.desk import Desk, Outcome
+from ramet.ranking.intervals import mean_interval
+from ramet.ranking.metrics import Floats
+from ramet.reports import Column, Table
+from ramet.runs import Run
+from ramet.seeding import numpy_generator
+
+
+def figure_2(desk: Desk, preset_name: str) -> Outcome:
+    """Guided against random growth on two streams; claim B1 is answered on the paper's."""
+    preset = PRESETS[preset_name]
+    generator = numpy_generator(desk.seed, "figure-2")
+    rows: list[list[Any]] = []
+    gains: dict[str, Floats] = {}
+    with open_run(desk, preset, "figure-2") as run:
+        for label, bed in (("split", preset.split), ("relatives", preset.relatives)):
+            guided, random, sizes = _measure(desk, preset, bed, run, label)
+            gains[label] = 100 * (guided - random).mean(axis=1)  # [seeds], points
+            for place, delta in enumerate(preset.matched):
+                rows.append(
+                    [
+                        bed.source,
+                        delta,
+                        int(sizes[:, place].mean()),
+                        mean_interval(100 * guided[:, place], generator=generator),
+                        mean_interval(100 * random[:, place], generator=generator),
+                        mean_interval(100 * (guided - random)[:, place], generator=generator),
+                    ]
+                )
+    columns: list[Column | str] = [
+        "stream",
+        "delta",
+        "parameters of both",
+        "average gain by similarity, points",
+        "by random growth, points",
+        "difference, points",
+    ]
+    table = Table(columns, rows, title=f"Figure 2: test gain over the tasks alone, {preset.seeds} seeds")
+    difference = mean_interval(gains["split"], generator=generator)
+    related = mean_interval(gains["relatives"], generator=generator)
+    claim = Claim(
+        id="B1",
+        claim="Growth guided by similarity beats random growth at equal parameters.",
+        paper="Figure 2, no figure given",
+        ours=f"{difference.value:+.2f} points of average gain",
+        spread=f"95 % interval {difference.interval_text()} over seeds",
+        seeds=preset.seeds,
+        holds=bool(gains["split"].mean() > 0 and float(difference.low or 0.0) > 0),
+        command=f"ramet reproduce bind-and-grow/figure-2 --preset {preset.name}",
+        note=f"{preset.setting(preset.split)} Old layers train at a tenth of the rate, as in the paper. On "
+        f"{preset.relatives.source}, whose tasks are related to different degrees: {related.value:+.2f} points "
+        f"{related.interval_text()}.",
+    )
+    return Outcome("Learn to bind and grow, Figure 2", [table], [claim]).kept(desk.results)
+
+
+def _measure(desk: Desk, preset: Preset, bed: Bed, run: Run, label: str) -> tuple[Floats, Floats, Floats]:
+    """Test gains of guided and of random growth, and the parameters of both; each [seeds, coefficients]."""
+    bench = Bench.of(desk, preset, bed, run.path / "networks" / label)
+    references = run_alone(desk, run, bench, label)
+    cells = [(number, delta) for number in range(preset.seeds) for delta in preset.matched]
+    tasks = [
+        Task(
+            f"{label}/guided/{number}/{delta:g}",
+            grown,
+            {"number": number, "delta": delta, "alone": references[number]},
+        )
+        for number, delta in cells
+    ]
+    guided = run_tasks(desk, run, tasks, bench, "growth by similarity")
+    tasks = [
+        Task(
+            f"{label}/random/{number}/{delta:g}/{draw}",
+            grown_at_random,
+            {
+                "number": number,
+                "draw": draw,
+                "sizes": sizes_of(bench, result["expanded"]),
+                "alone": references[number],
+            },
+        )
+        for (number, delta), result in zip(cells, guided, strict=True)
+        for draw in range(preset.draws)
+    ]
+    random = run_tasks(desk, run, tasks, bench, "random growth")
+    shape = (preset.seeds, len(preset.matched))
+    ours = np.array([result["test_gain"] for result in guided]).reshape(shape)
+    theirs = np.array([result["test_gain"] for result in random]).reshape(*shape, preset.draws).mean(axis=2)
+    return ours, theirs, np.array([result["parameters"] for result in guided], dtype=float).reshape(shape)

@@ -1,0 +1,137 @@
+"""The trainings behind the figures as tasks, and the run that keeps their results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ramet.continual import Skeleton, Stream, average_gain, learn, make_method
+from ramet.continual.random_growth import RandomGrowth, layer_sizes
+from ramet.continual.sequences import GrowSequence, SequenceBench, run_sequence, train_alone
+from ramet.execution import Task
+from ramet.papers.bind_and_grow.presets import Bed, Preset
+from ramet.papers.desk import Desk
+from ramet.runs import Run
+from ramet.seeding import derive_seed
+from ramet.training import Settings
+
+Json = dict[str, Any]
+KIND = "bind-and-grow"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A bed for each seed: sent to each worker once.
+
+    Args:
+        streams: one a seed.
+        skeleton: the layers of every network.
+        settings: of every training.
+        seeds: of weights and batches, one a stream.
+        folder: where networks that were trained alone are kept.
+        options: options of every method on a layer graph.
+    """
+
+    streams: Sequence[Stream]
+    skeleton: Skeleton
+    settings: Settings
+    seeds: Sequence[int]
+    folder: Path
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, desk: Desk, preset: Preset, bed: Bed, folder: Path) -> Bench:
+        """The bench of a bed."""
+        streams = [bed.make(desk, number) for number in range(preset.seeds)]
+        seeds = [derive_seed(desk.seed, "trial", number) for number in range(preset.seeds)]
+        return cls(streams, bed.skeleton(streams[0]), preset.settings, seeds, folder, dict(bed.method))
+
+    def at(self, number: int, alone: Mapping[str, Any] | None = None) -> SequenceBench:
+        """The bench of grow sequences of one seed."""
+        return SequenceBench(
+            self.streams[number],
+            self.skeleton,
+            self.settings,
+            self.seeds[number],
+            self.folder / f"seed-{number}",
+            self.options,
+            alone or {},
+        )
+
+
+def alone(bench: Bench, *, number: int, task: str) -> Json:
+    """A task trained alone."""
+    return dict(train_alone(bench.at(number), task=task))
+
+
+def grown(bench: Bench, *, number: int, delta: float, alone: Json) -> Json:
+    """The whole stream at one grow coefficient."""
+    names = bench.streams[number].names
+    sequence = GrowSequence(tuple(names), {name: delta for name in names})
+    return run_sequence(bench.at(number, alone), sequence=sequence.to_json())
+
+
+def grown_at_random(bench: Bench, *, number: int, draw: int, sizes: dict[str, int], alone: Json) -> Json:
+    """The whole stream by random growth, with as many new parameters for each task as are given."""
+    stream = bench.streams[number]
+    method = RandomGrowth(sizes=sizes, **bench.options)
+    seed = derive_seed(bench.seeds[number], "draw", draw)
+    learned = learn(stream, method=method, network=bench.skeleton, settings=bench.settings, seed=seed)
+    reference = [alone["test"][name] for name in stream.names]
+    return {"test_gain": average_gain(learned.matrix(), reference), "parameters": learned.rows[-1]["parameters"]}
+
+
+def compared(bench: Bench, *, number: int, method: str) -> Json:
+    """The whole stream by one method."""
+    made = make_method(method)
+    if isinstance(made, RandomGrowth) or made.name == "bind-and-grow":
+        made = make_method(method, **bench.options)
+    learned = learn(
+        bench.streams[number],
+        method=made,
+        network=bench.skeleton,
+        settings=bench.settings,
+        seed=bench.seeds[number],
+        scenario="all",
+    )
+    figures = learned.figures()
+    seconds = sum(row["seconds"] for row in learned.rows)
+    kept = ("average_accuracy", "backward_transfer", "parameters", "stored_bytes")
+    return {**{key: figures[key] for key in kept}, "seconds": seconds}
+
+
+def open_run(desk: Desk, preset: Preset, figure: str) -> Run:
+    """The run of a figure, named by what is asked, gone on with if it is there."""
+    config = {"preset": json.loads(json.dumps(preset.to_json())), "seed": desk.seed, "figure": figure}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+    path = desk.runs / f"{KIND}-{preset.name}" / f"{figure}-{digest}"
+    return Run.open(path) if (path / "config.json").exists() else Run.create(path, KIND, config)
+
+
+def run_tasks(desk: Desk, run: Run, tasks: Sequence[Task], bench: object, label: str) -> list[Json]:
+    """The results of tasks in their order; those that the run has recorded are not run again."""
+    missing = [task for task in tasks if task.key not in run.records]
+    for task, result in desk.executor.run(missing, bench, label=label):
+        run.records.append(task.key, **result)
+    return [run.records[task.key] for task in tasks]
+
+
+def run_alone(desk: Desk, run: Run, bench: Bench, label: str) -> list[Json]:
+    """The accuracies of all tasks alone, a seed: ``{split: {task: accuracy}}``."""
+    places = [(number, name) for number, stream in enumerate(bench.streams) for name in stream.names]
+    tasks = [Task(f"{label}/alone/{number}/{name}", alone, {"number": number, "task": name}) for number, name in places]
+    found: list[Json] = [{"validation": {}, "test": {}} for _ in bench.streams]
+    for (number, name), result in zip(places, run_tasks(desk, run, tasks, bench, "each task alone"), strict=True):
+        for role in ("validation", "test"):
+            found[number][role][name] = result[role]
+    return found
+
+
+def sizes_of(bench: Bench, expanded: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The parameters of each task's new layers."""
+    sizes = layer_sizes(bench.skeleton)
+    return {task: sum(sizes[place] for place in places) for task, places in expanded.items()}

@@ -1,0 +1,67 @@
+"""The reproductions of *Learn to bind and grow* at a size for a test."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ramet.execution import Executor, Inline
+from ramet.papers import TARGETS, Desk, read_claims
+from ramet.papers.bind_and_grow import presets
+from ramet.papers.bind_and_grow.presets import Bed
+from ramet.training import Settings
+
+BED = Bed(source="split-digits:2", network="mlp:16,16", stream={"train_size": 80, "eval_size": 60})
+TINY = replace(
+    presets.SMALL,
+    name="tiny",
+    split=BED,
+    relatives=replace(BED, source="rotated-digits:2"),
+    permuted=replace(BED, source="permuted-digits:2", method={"heads": "shared"}),
+    strangers=BED,
+    settings=Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0),
+    seeds=2,
+    deltas=(0.0, 0.5, 1.0),
+    matched=(0.5,),
+    draws=1,
+    trials=3,
+    twins=2,
+    methods=("individual", "naive", "random-growth", "bind-and-grow:delta=0.5"),
+)
+FIGURES = {"figure-2": ["B1"], "figure-6": ["B2"], "pareto": ["B3"], "comparison": [], "twins": []}
+
+
+class Idle(Executor):
+    """Refuses every task: nothing may be left to do."""
+
+    def _stream(self, tasks, context, on_pulse):
+        assert not tasks
+        yield from ()
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_figures_give_tables_and_claims_and_are_not_run_twice(figure, tmp_path, monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    desk = Desk(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
+    target = TARGETS[f"bind-and-grow/{figure}"]
+    outcome = target.run(desk, "small")
+    assert outcome.tables and all(table.to_json() for table in outcome.tables)
+    assert [claim.id for claim in outcome.claims] == FIGURES[figure]
+    assert [claim["id"] for claim in read_claims(desk.results)] == FIGURES[figure]
+    assert target.run(replace(desk, executor=Idle()), "small").to_json() == outcome.to_json()
+
+
+def test_random_growth_has_the_parameters_of_guided_growth(tmp_path, monkeypatch):
+    # All layers have one size here, so that sets of equal size are many, and sizes match exactly.
+    even = replace(BED, network="mlp:64,64")
+    monkeypatch.setitem(presets.PRESETS, "small", replace(TINY, split=even, relatives=even, seeds=1))
+    desk = Desk(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
+    TARGETS["bind-and-grow/figure-2"].run(desk, "small")
+    records = next((tmp_path / "runs").rglob("records.jsonl")).read_text()
+    parameters = {}
+    for line in records.splitlines():
+        entry = json.loads(line)
+        key = entry.get("key", "")
+        if "/guided/" in key or "/random/" in key:
+            parameters.setdefault(key.split("/")[0], set()).add(entry["parameters"])
+    assert parameters and all(len(sizes) == 1 for sizes in parameters.values())

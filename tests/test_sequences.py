@@ -1,0 +1,129 @@
+"""The search for grow sequences: spaces, the front by hand, killed trials, the same result again."""
+
+import itertools
+
+import pytest
+import torch
+
+from ramet.continual import JointNetwork, Stream, make_skeleton
+from ramet.continual.sequence_search import SequenceSearch, dominates, import_optuna, pareto_front, population_for
+from ramet.continual.sequences import COMPUTED, SequenceSpace
+from ramet.errors import ConfigError, MissingExtraError
+from ramet.execution import Inline
+from ramet.runs import Run
+from ramet.training import Settings
+from tiny_tasks import make_task
+
+SETTINGS = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0)
+STREAM = Stream("tiny", [make_task(f"task {i}", i) for i in range(3)])
+SKELETON = make_skeleton("mlp:5,5", in_channels=2, image_size=(6, 6))
+
+
+class Fixed:
+    """A trial whose answers are given."""
+
+    def __init__(self, answers):
+        self.answers, self.asked = answers, {}
+
+    def suggest_float(self, name, low, high, *, step=None):
+        self.asked[name] = (low, high, step)
+        return self.answers[name]
+
+    def suggest_categorical(self, name, choices):
+        self.asked[name] = choices
+        return self.answers[name]
+
+
+def search(folder, trials=4, run=None, **options):
+    run = run or Run.create(folder, "sequences", {})
+    with run:
+        return SequenceSearch(num_trials=trials, **options).run(
+            STREAM, SKELETON, SETTINGS, run, Inline(), options={"num_samples": 12}
+        )
+
+
+def test_spaces_say_what_is_free():
+    tasks = ["a", "b", "c"]
+    trial = Fixed({"delta": 0.3})
+    sequence = SequenceSpace().suggest(trial, tasks)
+    assert sequence.order == ("a", "b", "c") and sequence.deltas == {"b": 0.3, "c": 0.3} and not sequence.bindings
+    assert trial.asked == {"delta": (0.0, 1.0, 0.05)}
+
+    free = SequenceSpace(delta="per-task", binding="free")
+    answers = {"delta/b": 0.1, "delta/c": 0.9, "bind/b": COMPUTED, "bind/c": "b"}
+    trial = Fixed(answers)
+    sequence = free.suggest(trial, tasks)
+    assert trial.asked["bind/c"] == [COMPUTED, "a", "b"] and trial.asked["bind/b"] == [COMPUTED, "a"]
+    assert sequence.deltas == {"b": 0.1, "c": 0.9} and sequence.bindings == {"c": "b"}
+
+
+def test_a_free_order_binds_backwards_only():
+    tasks = ["a", "b", "c"]
+    answers = {f"order/{task}": key for task, key in zip(tasks, (0.9, 0.1, 0.5), strict=True)} | {"delta": 0.5}
+    answers |= {"bind/a": "b", "bind/b": "c", "bind/c": "b"}
+    sequence = SequenceSpace(binding="free", order="free").suggest(Fixed(answers), tasks)
+    assert sequence.order == ("b", "c", "a")
+    assert sequence.bindings == {"a": "b", "c": "b"}  # b comes first, and cannot be bound to c
+
+
+def test_the_front_is_that_of_all_pairs():
+    points = [(float(g), float(p)) for g, p in itertools.product((0.1, 0.2), (10, 20))]
+    assert pareto_front(points) == {2}  # 0.2 with 10
+    assert dominates((0.2, 10.0), (0.1, 20.0)) and not dominates((0.1, 10.0), (0.2, 20.0))
+
+
+def test_the_population_leaves_generations():
+    assert all(trials // population_for(trials) >= 2 for trials in range(8, 400))
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "gp"])
+def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
+    options = {"sampler": sampler, "space": SequenceSpace(delta="per-task"), "batch": 1}
+    whole = search(tmp_path / "whole", 5, **options)
+    run = Run.create(tmp_path / "parts", "sequences", {})
+    killed = SequenceSearch(num_trials=5, **options)
+    calls = iter(range(100))
+
+    class KilledError(Exception):
+        pass
+
+    class Killing(Inline):
+        def _stream(self, tasks, context, on_pulse):
+            for entry in super()._stream(tasks, context, on_pulse):
+                if next(calls) == 5:  # three tasks alone and two trials are over: the third trial has begun
+                    raise KilledError
+                yield entry
+
+    with pytest.raises(KilledError), run:
+        killed.run(STREAM, SKELETON, SETTINGS, run, Killing(), options={"num_samples": 12})
+    study = import_optuna().load_study(study_name="grow-sequences", storage=f"sqlite:///{tmp_path / 'parts/study.db'}")
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE", "RUNNING"]
+    resumed = search(tmp_path, 5, run=Run.open(tmp_path / "parts"), **options)
+    assert resumed.rows == whole.rows
+    assert len(resumed.rows) == 5
+
+
+def test_points_of_the_front_come_back_as_networks(tmp_path):
+    result = search(tmp_path / "run", 4)
+    assert [row["parameters"] for row in result.front] == sorted({row["parameters"] for row in result.front})
+    for row in result.front:
+        network = result.network(row["trial"])
+        assert isinstance(network, JointNetwork) and network.num_parameters() == row["parameters"]
+        logits = network.task("task 1")(STREAM[1].dataset.test.x)
+        assert logits.shape == (24, 3) and torch.isfinite(logits).all()
+    dominated = [row["trial"] for row in result.rows if not row["on_front"]]
+    for trial in dominated:
+        with pytest.raises(ConfigError, match="file"):
+            result.network(trial)
+
+
+def test_bad_values_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match="delta must be one of"):
+        SequenceSpace(delta="x")
+    with pytest.raises(ConfigError, match="sampler must be one of"):
+        SequenceSearch(sampler="x")
+    with pytest.raises(ConfigError, match="address"):
+        search(tmp_path / "run", 1, storage="nonsense")
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ramet\[optuna\]'"):
+        import_optuna()
