@@ -1,0 +1,1 @@
+"""Find an architecture on shared weights that stay true."""
