@@ -170,7 +170,7 @@ def test_a_recurrent_cell_by_hand():
             gate = torch.sigmoid(both[5:])
             leaves.append(gate * activation(both[:5]) + (1 - gate) * root)
         hidden = sum(leaves) / 2
-        hidden = hidden * min(1.0, 0.2 / float(hidden.norm()))
+        hidden = hidden * min(1.0, 0.2 / hidden.detach().norm().item())
         expected = embedder.weight @ hidden + decoder.bias
         torch.testing.assert_close(net(x, arch)[0, :, time], expected, rtol=1e-4, atol=1e-5)
 

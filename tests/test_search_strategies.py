@@ -28,7 +28,7 @@ MAKERS = {
     "budgeted": lambda space, seed: Budgeted(
         Evolution(space, seed=seed, population_size=15, tournament_size=5),
         lambda name, arch: 1.0 + sum(arch),
-        {"params": 8.0},
+        {"params": 10.0},
     ),
 }
 

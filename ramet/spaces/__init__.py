@@ -11,6 +11,7 @@ from ramet.spaces.module_space import ModuleSpace, space_of
 from ramet.spaces.nasbench201 import NasBench201
 from ramet.spaces.recurrent import Recurrent
 from ramet.spaces.registry import SPACES, make_space
+from ramet.spaces.relaxed import Relaxed
 
 __all__ = [
     "SPACES",
@@ -23,6 +24,7 @@ __all__ = [
     "ModuleSpace",
     "NasBench201",
     "Recurrent",
+    "Relaxed",
     "Space",
     "Supernet",
     "cutout",
