@@ -13,6 +13,7 @@ from ramet.cli.data import data_app
 from ramet.cli.rank import rank
 from ramet.cli.reproduce import reproduce
 from ramet.cli.runs import report, resume
+from ramet.cli.search import search
 from ramet.errors import RametError
 
 app = App(
@@ -23,6 +24,7 @@ app = App(
     help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. `ramet COMMAND --help` says more.",
 )
 app.command(rank)
+app.command(search)
 app.command(reproduce)
 app.command(resume)
 app.command(report)

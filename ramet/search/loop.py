@@ -2,7 +2,8 @@
 
 One loop for *Overcoming multi-model forgetting*, section 3.2, and *Disturbance-immune weight sharing*, Algorithm 1.
 Each unit of work (a child's turn, a second measurement, a step of the strategy) is a function of the seed, its place
-and the state before it, and the state can be saved after each: a search that was killed ends as if it had never stopped.
+and the state before it, and the state can be saved after each: a search that was killed ends as if it had never
+stopped.
 """
 
 from __future__ import annotations
