@@ -92,7 +92,7 @@ def test_the_matrix(space, sharing, digits, words):
         loop, records = collect(bench, plan)
         loop.run()
         assert set(records) == {"epoch/0", "epoch/1"}
-        assert records["epoch/1"]["reward"] > 0 and not records["epoch/1"]["diverged"]
+        assert 0 <= records["epoch/1"]["reward"] < 80 and not records["epoch/1"]["diverged"]
 
 
 def test_what_is_recorded_is_what_happened(digits):
