@@ -111,8 +111,8 @@ def table_1(desk: Desk, preset: str) -> Outcome:
         seeds=study.seeds,
         holds=gain.low > 0,
         command=f"ramet reproduce disturbance-immune/table-1 --preset {preset}",
-        note=f"darts {study.job.space_options} on cifar10 {study.job.data_options}; guard {guard}. Networks are trained "
-        "alone in the size of the search, without cutout and drop-path.",
+        note=f"darts {study.job.space_options} on cifar10 {study.job.data_options}; guard {guard}. Networks are "
+        "trained alone in the size of the search, without cutout and drop-path.",
     )
     table = Table(["architecture", "test accuracy, %", "late reward", "paper"], rows, title="Table 1, small networks")
     return Outcome("Disturbance-immune, Table 1", [table], [claim]).kept(desk.results)
