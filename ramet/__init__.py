@@ -18,6 +18,7 @@ __all__ = [
     "ranking",
     "reports",
     "runs",
+    "search",
     "sharing",
     "spaces",
     "testing",

@@ -8,6 +8,7 @@ from torch import nn
 
 from ramet.costs import count_flops, count_parameters
 from ramet.errors import ConfigError
+from ramet.search.costs import ArchCosts
 from ramet.seeding import torch_generator
 from ramet.spaces import Darts, DartsNetwork, EnasMicro, Recurrent, cutout
 from ramet.spaces.genotypes import DARTS_V2
@@ -184,6 +185,16 @@ def test_recurrent_dropout_is_one_mask_for_a_sequence():
     assert not torch.equal(zero[0], zero[1])
     kept = embedded[~zero]
     assert torch.isin(kept, 2 * net.stages[0].weight[0].detach()).all()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_parameters_on_the_path_are_the_childs(name):
+    space, shape, num_classes = SPACES[name]
+    costs = ArchCosts(space, shape, num_classes)
+    net = space.supernet(shape[0], num_classes)
+    for seed in range(3):
+        arch = space.sample(torch_generator(seed, "arch"))
+        assert costs("params", arch) == count_parameters(net.child(arch))
 
 
 def test_words_are_counted_too():

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.costs import count_flops, count_parameters
+from ramet.costs import count_parameters
 from ramet.execution import pulse
 from ramet.ranking.bench import Bench
 from ramet.runs import Checkpoints
@@ -86,16 +86,6 @@ def _export(child: nn.Module, example: Tensor, path: Path) -> bool:
     program = torch.export.export(child, (example,), dynamic_shapes=({0: batch},))
     torch.export.save(program, path)
     return True
-
-
-def costs_of(bench: Bench, arch: Arch) -> Json:
-    """Parameters and multiply-adds of an architecture."""
-    network = bench.new_supernet(0)
-    assert isinstance(network, Supernet)
-    return {
-        "parameters": count_parameters(network.child(arch)),
-        "flops": count_flops(network, bench.data.train.x.shape[1:], arch),
-    }
 
 
 def _new(bench: Bench, arch: Arch, seed: int) -> tuple[Supernet, Checkpoints | None]:

@@ -10,13 +10,14 @@ from typing import Any
 from ramet.data import DataSet, Text, load, load_text
 from ramet.errors import ConfigError, RametError
 from ramet.execution import Executor, Task
+from ramet.progress import progress
 from ramet.ranking.bench import Bench
 from ramet.ranking.job import on_device
 from ramet.reports.search import write_search_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import plain
-from ramet.search.costs import pareto_front
-from ramet.search.final import costs_of, export, train_final, trained_child
+from ramet.search.costs import ArchCosts, pareto_front
+from ramet.search.final import export, train_final, trained_child
 from ramet.search.loop import Search
 from ramet.search.plan import SearchPlan
 from ramet.search.relaxed import RelaxedSearch
@@ -86,7 +87,7 @@ class SearchJob:
             )
         bench = Bench(space, data, self.settings)
         self.plan.check(space)
-        Search(bench, self.plan)  # sharing, guard and budget are refused here, if they have to be
+        _loop(bench, self.plan)  # sharing, guard and budget are refused here, if they have to be
         return bench
 
 
@@ -145,18 +146,30 @@ def _search(job: SearchJob, bench: Bench, run: Run, executor: Executor, tensorbo
         return {key: value for key, value in run.records["result"].items() if key != "key"}
 
 
+def _loop(bench: Bench, plan: SearchPlan, **options: Any) -> Search | RelaxedSearch:
+    return RelaxedSearch(bench, plan, **options) if plan.strategy == "darts" else Search(bench, plan, **options)
+
+
 def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
     """What the search ends with, scored on the whole validation split, the best first."""
     if "candidates" not in run.records:
-        kind = RelaxedSearch if plan.strategy == "darts" else Search
-        loop = kind(bench, plan, record=run.records.append, checkpoints=run.checkpoints("search"))
-        archs = loop.run().derive(plan.num_candidates)
-        scores = loop.score(archs)
+        with progress("searching", total=1.0) as bar:
+
+            def show(share: float, text: str) -> None:
+                bar.label = text
+                bar.set(share)
+
+            loop = _loop(bench, plan, record=run.records.append, checkpoints=run.checkpoints("search"), progress=show)
+            archs = loop.run().derive(plan.num_candidates)
+            scores = loop.score(archs)
+        costs = ArchCosts(bench.space, bench.data.train.x.shape[1:], bench.data.num_classes)
         entries = [
-            {"arch": list(arch), "name": bench.space.name(arch), "error": score.error, **costs_of(bench, arch)}
+            {"arch": list(arch), "name": bench.space.name(arch), "error": score.error}
             for arch, score in zip(archs, scores, strict=True)
             if score.error == score.error
         ]
+        for entry, arch in zip(entries, (tuple(entry["arch"]) for entry in entries), strict=True):
+            entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
         entries.sort(key=lambda entry: entry["error"])
         run.records.append("candidates", entries=plain(entries))
     entries = run.records["candidates"]["entries"]

@@ -118,7 +118,7 @@ class Search:
             diverged = None in losses or score.error != score.error
             if diverged:
                 restore(before, self.network, self._optimizer)
-            elif guarded:
+            elif guarded and plan.guard != "none":
                 self._remember(arch, turn)
         self._log["err1"].append(None if diverged else score.error)
         self._log["loss"].append(None if diverged else sum(filter(None, losses)) / len(losses))

@@ -36,6 +36,7 @@ class RelaxedSearch:
         bench: the space, the data and the settings.
         plan: epochs, warm-up epochs (in which only the weights are trained) and seed are used.
         record: called as ``record(key, **fields)`` after each epoch.
+        progress: called with the share that is done and a line about it.
         checkpoints: where the search saves itself after each epoch, and goes on from.
 
     Raises:
@@ -50,6 +51,7 @@ class RelaxedSearch:
         plan: SearchPlan,
         *,
         record: Callable[..., object] = lambda key, **fields: None,
+        progress: Callable[[float, str], None] = lambda share, text: None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
         plan.check(bench.space)
@@ -57,7 +59,7 @@ class RelaxedSearch:
         if len(options) > 3 or options["order"] not in (1, 2):
             raise ConfigError(f"DARTS takes order (1 or 2) and alpha_learning_rate, but got {plan.strategy_options}.")
         self.bench, self.plan, self.order = bench, plan, options["order"]
-        self._record, self._checkpoints = record, checkpoints
+        self._record, self._progress, self._checkpoints = record, progress, checkpoints
         supernet = bench.new_supernet(plan.seed)
         assert isinstance(supernet, Supernet)
         self.network = Relaxed(supernet, bench.space)
@@ -103,6 +105,7 @@ class RelaxedSearch:
                 best={"arch": self.bench.space.name(self.network.derive(weights)), "reward": None},
             )
             self._save(epoch + 1)
+            self._progress((epoch + 1) / plan.epochs, f"epoch {epoch + 1}")
         return self
 
     def mixture(self) -> list[Tensor]:
