@@ -45,6 +45,9 @@ class RelaxedSearch:
     Reference: Liu, Simonyan and Yang, DARTS: Differentiable Architecture Search, 2019.
     """
 
+    epsilon = 0.01
+    """The length of the finite difference of ``unrolled_gradient``, DARTS' own."""
+
     def __init__(
         self,
         bench: Bench,
@@ -168,7 +171,7 @@ class RelaxedSearch:
         both = torch.autograd.grad(loss, [*self.alphas, *weights], allow_unused=True)
         direct, outer = both[: len(self.alphas)], both[len(self.alphas) :]
         norm = torch.stack([gradient.norm() for gradient in outer if gradient is not None]).norm()
-        epsilon = float(0.01 / norm.clamp_min(1e-12))
+        epsilon = float(self.epsilon / norm.clamp_min(1e-12))
         slopes = []
         for sign in (1, -1):
             self._move(kept, outer, sign * epsilon)
