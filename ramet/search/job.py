@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.data import DataSet, Text, load, load_text
-from ramet.errors import ConfigError, RametError
+from ramet.errors import ConfigError, RametError, RunError
 from ramet.execution import Executor, Task
 from ramet.progress import progress
 from ramet.ranking.bench import Bench
@@ -72,8 +72,7 @@ class SearchJob:
             data: DataSet = load_text(self.data, **self.data_options) if words else load(self.data, **self.data_options)
         except TypeError as error:
             raise ConfigError(f"data_options must be options of the data set, but: {error}.") from None
-        if not words:
-            data = on_device(data, self.device)
+        data = on_device(data, self.device)
         fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes} if self.space not in SPACES else {}
         try:
             space = make_space(self.space, **(fitting | self.space_options))
@@ -174,7 +173,7 @@ def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
         run.records.append("candidates", entries=plain(entries))
     entries = run.records["candidates"]["entries"]
     if not entries:
-        raise ConfigError("at least one candidate must have a finite error, but all diverged: lower the learning rate.")
+        raise RunError("at least one candidate must have a finite error, but all diverged: lower the learning rate.")
     return list(entries)
 
 
