@@ -5,7 +5,13 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -355,6 +361,27 @@ def test_a_job_from_end_to_end(tmp_path):
     program = torch.export.load(tmp_path / "run" / "network.pt2").module()
     found = float((program(x).argmax(1) != load("digits", train_size=40, eval_size=16).test.y).float().mean())
     assert found == pytest.approx(chosen["tests"][0])
+
+
+@pytest.mark.slow
+def test_a_search_killed_by_the_system_ends_the_same(tmp_path):
+    """SIGKILL in the middle of another process's search; gone on with here, its records are those of one whole run."""
+    program = (
+        "import sys; from pathlib import Path; from test_search_loop import JOB, make_executor, search\n"
+        "search(JOB, Path(sys.argv[1]), make_executor(1), seconds_between_checkpoints=0.0)"
+    )
+    root = Path(__file__).parents[1]
+    paths = os.pathsep.join([str(root), str(root / "tests")])
+    command = [sys.executable, "-c", program, str(tmp_path / "killed")]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths}) as process:
+        while process.poll() is None and not list((tmp_path / "killed" / "checkpoints").glob("search/step-*.json")):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL, "the search was over before it could be killed"
+    assert "result" not in [record["key"] for record in read_records(tmp_path / "killed")]
+    resume(tmp_path / "killed", make_executor(1))
+    search(JOB, tmp_path / "whole", make_executor(1))
+    assert read_records(tmp_path / "killed") == read_records(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
