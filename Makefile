@@ -6,10 +6,10 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format bench clean
+.PHONY: help install demo test test-all lint format bench bench-peers clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(VENV)/installed  ## make .venv and install ramet with its tests' tools
 
@@ -40,5 +40,11 @@ format: install  ## let ruff put the code in order
 bench: install  ## speed and memory, each as a ratio within one run
 	$(BIN)/python -m benchmarks
 
+bench-peers:  ## other people's libraries beside ours, installed in an environment of their own
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0 -r benchmarks/peers/requirements.txt
+	.venv-peers/bin/python -m pip install --quiet -c constraints.txt -e .
+	.venv-peers/bin/python -m benchmarks.peers
+
 clean:  ## remove what was installed and made here
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -260,3 +260,18 @@ def test_children_of_one_size_are_not_said_to_beat_it(tmp_path: Path, capsys: py
     out = capsys.readouterr().out
     assert "All children have the same size" in out
     assert "It beats" not in out
+
+
+def test_a_projection_tells_how_much_it_leaves_open(tmp_path: Path) -> None:
+    result, records = diagnose(tmp_path, guard="projection", instances=2)
+    shares = [records[f"instance-{i}/group-0"]["guard"]["open_share"] for i in range(2)]
+    assert result["guard"]["open_share"] == pytest.approx(np.mean(shares))
+    assert 0 < result["guard"]["least_open_share"] <= result["guard"]["open_share"] < 1
+    (sentence,) = [line for line in result["recommendation"] if line.startswith("The guard leaves")]
+    assert f"{result['guard']['open_share']:.0%}" in sentence
+
+
+def test_without_a_guard_nothing_is_said_of_one(tmp_path: Path) -> None:
+    result, _ = diagnose(tmp_path)
+    assert result["guard"] == {}
+    assert not any("guard" in line for line in result["recommendation"])

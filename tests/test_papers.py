@@ -1,10 +1,13 @@
 """Every reproduction of *Deeper insights* runs at a size for a test, and writes its claims."""
 
+import errno
 import json
+import os
 from dataclasses import replace
 
 import pytest
 
+from ramet.errors import RunError
 from ramet.execution import Executor, Inline
 from ramet.papers import TARGETS, Desk, read_claims
 from ramet.papers.claims import Claim, claims_table, write_claims
@@ -96,3 +99,17 @@ def test_a_claim_replaces_the_older_one_and_keeps_the_others(tmp_path):
     assert [entry["holds"] for entry in found] == [True, False, True]
     assert "does not hold" in claims_table(found)
     assert "torch" in json.loads((tmp_path / "claims.json").read_text())["environment"]
+
+
+def test_a_full_disk_leaves_the_claims_that_were_there(tmp_path, monkeypatch):
+    write_claims(tmp_path, [claim("D2")])
+
+    def no_space(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", no_space)
+    with pytest.raises(RunError, match="No space left"):
+        write_claims(tmp_path, [claim("D3")])
+    monkeypatch.undo()
+    assert [entry["id"] for entry in read_claims(tmp_path)] == ["D2"]
+    assert [path.name for path in tmp_path.iterdir()] == ["claims.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(" ".join(str(error).split()), code=error.exit_code)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        _fail(f"the system refused: {error.strerror or error}{where}.", code=1)
+        is_input = error.errno == errno.ENAMETOOLONG  # no path of ramet's own making is that long
+        _fail(f"the system refused: {error.strerror or error}{where}.", code=2 if is_input else 1)
     except KeyboardInterrupt:
         _fail("interrupted; `ramet resume DIR` goes on from here.", code=130)
 

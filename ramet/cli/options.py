@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,6 +62,19 @@ class Common:
         from ramet.execution import make_executor
 
         return make_executor(self.workers)
+
+
+def anchored(text: str, names: Container[str] = ()) -> str:
+    """A source whose file or folder, up to the first colon, is named from the root: found again from any other folder.
+
+    Args:
+        text: PATH or PATH:REST. One that does not exist is kept, for the message about it.
+        names: what is no path, whatever lies in this folder.
+    """
+    place, colon, rest = text.partition(":")
+    if not place or place in names or not Path(place).exists():
+        return text
+    return f"{Path(place).absolute()}{colon}{rest}"
 
 
 def print_json(result: dict[str, Any]) -> None:

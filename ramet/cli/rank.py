@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ramet.cli.options import WHOLE, Common, print_json
+from ramet.cli.options import WHOLE, Common, anchored, print_json
 
 
 def rank(
@@ -96,17 +96,19 @@ def rank(
         checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
+    from ramet.data import SOURCES
     from ramet.ranking.job import RankJob
     from ramet.ranking.job import rank as run_rank
     from ramet.ranking.plan import Plan
+    from ramet.spaces import SPACES
     from ramet.training import Settings
 
     job = RankJob(
-        space=space,
+        space=anchored(space, SPACES),
         space_options=_space_options(space, channels, cells, bn_momentum),
-        data=data,
+        data=anchored(data, SOURCES),
         data_options=_given(
-            data_dir=None if data_dir is None else str(data_dir),
+            data_dir=None if data_dir is None else str(data_dir.absolute()),
             seed=common.seed,
             image_size=image_size,
             train_size=train_size,
@@ -131,14 +133,14 @@ def rank(
             children=children,
             last_epochs=last_epochs,
             last_steps=last_steps,
-            truth=truth,
+            truth=f"table:{anchored(truth.removeprefix('table:'))}" if truth.startswith("table:") else truth,
             truth_seeds=truth_seeds,
             fine_tune_steps=fine_tune_steps,
             fine_tune_learning_rate=fine_tune_learning_rate,
             also=also,
             seed=common.seed,
         ),
-        truth_cache=str(truth_cache or default_cache() / "truth"),
+        truth_cache=str((truth_cache or default_cache() / "truth").absolute()),
         device=common.device,
     )
     out = common.folder("rank")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from ramet.errors import ConfigError, RunError
 from ramet.reports import Table
 from ramet.runs import describe_environment
+from ramet.runs.atomic import write_atomically, writing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,21 +44,18 @@ class Claim:
 
 def write_claims(results: Path, claims: list[Claim]) -> None:
     """Keep the claims, each in place of the older entry of the same id; the environment stands beside them."""
-    try:
+    with writing(results):
         results.mkdir(parents=True, exist_ok=True)
-        with open(results / "claims.json", "a+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            text = file.read()
-            known = {entry["id"]: entry for entry in json.loads(text)["claims"]} if text else {}
-            known |= {claim.id: asdict(claim) for claim in claims}
-            entries = [known[key] for key in sorted(known, key=_order)]
-            file.seek(0)
-            file.truncate()
-            json.dump({"environment": describe_environment(), "claims": entries}, file, indent=1)
-            file.write("\n")
-    except (OSError, ValueError, KeyError) as error:
-        raise RunError(f"{results / 'claims.json'} must be a readable and writable list of claims: {error}.") from error
+        folder = os.open(results, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # two reproductions may end at the same moment
+        known = {entry["id"]: entry for entry in read_claims(results)}
+        known |= {claim.id: asdict(claim) for claim in claims}
+        entries = [known[key] for key in sorted(known, key=_order)]
+        text = json.dumps({"environment": describe_environment(), "claims": entries}, indent=1) + "\n"
+        write_atomically(results / "claims.json", text.encode())
+    finally:
+        os.close(folder)
 
 
 def read_claims(results: Path) -> list[dict[str, Any]]:

@@ -206,6 +206,7 @@ class Diagnosis:
         result["settings"] = self.bench.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
         result["costs"] = self._training_costs(groups, scored)
+        result["guard"] = self._guard_report(groups)
         result["variations"] = [
             self._variation(text, self._scores(groups, scored, truth, costs, variation=text), truth)
             for text in self.plan.also
@@ -259,6 +260,12 @@ class Diagnosis:
             fine_tuned=tuned,
             fine_tune_after=points,
         )
+
+    def _guard_report(self, groups: Groups) -> Json:
+        """What the guard says of itself at the end: the mean over instances and groups of each of its figures."""
+        places = itertools.product(range(self.plan.instances), range(len(groups)))
+        reports = [self.run.records[instance_key("", instance, group)].get("guard", {}) for instance, group in places]
+        return {name: float(np.mean([report[name] for report in reports])) for name in reports[0]}
 
     def _variation(self, text: str, scores: Scores, truth: Truth | None) -> Json:
         row: Json = {"variation": text, "accuracy": float(scores.steps.mean())}

@@ -66,7 +66,8 @@ def train_instance(
 
     Returns:
         JSON values: ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (indices
-        into the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch).
+        into the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), and with a
+        guard ``guard``, what it says of itself at the end.
     """
     space, data = bench.space, bench.data
     settings = replace(bench.settings, **(overrides or {}))
@@ -98,6 +99,7 @@ def train_instance(
                 log["epochs"].append(scores())
         pulse(done / num_steps)
 
+    keeper = None if guard == "none" else make_guard(guard)
     fit(
         network,
         data.train.x,
@@ -108,14 +110,16 @@ def train_instance(
         after_step=after_step,
         checkpoints=bench.checkpoints(name),
         log=log,
-        guard=None if guard == "none" else make_guard(guard),
+        guard=keeper,
         seconds_between_checkpoints=bench.seconds_between_checkpoints,
         stop_after=num_steps,
     )
     reestimated = score_reestimated(
         network, archs, data.validation.x, data.validation.y, calibration_batches(bench, batches_seed)
     )
-    return {**{key: log[key] for key in ("epochs", "steps", "trained", "loss")}, "reestimated": reestimated}
+    taken = {key: log[key] for key in ("epochs", "steps", "trained", "loss")}
+    about_guard = {} if keeper is None else {"guard": keeper.report()}
+    return {**taken, "reestimated": reestimated, **about_guard}
 
 
 def build_network(

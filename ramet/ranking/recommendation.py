@@ -18,7 +18,7 @@ def recommend(result: Json) -> list[str]:
         result: what ``analyse`` gives, with ``costs``.
     """
     if "correlation" not in result:
-        return [*_without_truth(result), *_variations(result)]
+        return [*_without_truth(result), *_guard(result), *_variations(result)]
     if result["truth"]["spread"] == 0:
         return ["The truth gives every child the same score, so no ranking can be judged by it."]
     return [
@@ -29,6 +29,7 @@ def recommend(result: Json) -> list[str]:
         *_fine_tuning(result),
         *_batch_norm(result["correlation"]),
         *_pruning(result),
+        *_guard(result),
         *_variations(result),
     ]
 
@@ -158,6 +159,16 @@ def _pruning(result: Json) -> list[str]:
             f"Pruning the worst half by the averaged scores is safe: it keeps {kept:.0%} of the truly best quarter."
         ]
     return [f"Pruning the worst half by the averaged scores would lose {1 - kept:.0%} of the truly best quarter."]
+
+
+def _guard(result: Json) -> list[str]:
+    """How much room a projection leaves: where every direction is closed, nothing can be learnt any more."""
+    return [
+        f"The guard leaves {share:.0%} of the directions of a layer's inputs open at the end: the rest of it can no "
+        f"longer learn."
+        for name, share in result.get("guard", {}).items()
+        if name.rpartition(".")[2] == "open_share"
+    ]
 
 
 def _variations(result: Json) -> list[str]:

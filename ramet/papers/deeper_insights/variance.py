@@ -9,9 +9,13 @@ import numpy as np
 from ramet.papers.claims import Claim
 from ramet.papers.deeper_insights.presets import PRESETS, Preset
 from ramet.papers.desk import Desk, Outcome
+from ramet.ranking.diagnosis import instance_key
 from ramet.ranking.intervals import mean_interval
+from ramet.ranking.job import RankJob
+from ramet.ranking.metrics import Floats, rank_correlations
 from ramet.reports import Column, Table
-from ramet.reports.formats import percent
+from ramet.reports.formats import decimals, percent
+from ramet.runs import read_records
 from ramet.seeding import numpy_generator
 
 Json = dict[str, Any]
@@ -51,9 +55,20 @@ def figure_4(desk: Desk, preset_name: str) -> Outcome:
         seeds=preset.instances,
         holds=bool((interval.value or 0) >= 0.1),
         command=f"ramet reproduce deeper-insights/figure-4 --preset {preset.name}",
-        note=preset.note,
+        note=f"{preset.note} {_room(results['full'])}",
     )
     return Outcome("Deeper insights, Figure 4", [table], [claim]).kept(desk.results)
+
+
+def _room(result: Json) -> str:
+    """How much better than the shared ranking a child of one's own is at all, in words."""
+    own = result["stability"]["truth"]["mean"]
+    shared = result["over_time"]["mean_over_steps"]
+    return (
+        f"Two seeds of children trained alone agree at {own:.2f}, while the shared ranking has {shared:.2f} with the "
+        f"mean of {result['settings']['plan']['truth_seeds']} seeds: "
+        + ("there is room to repair." if own > shared + 0.1 else "there is hardly any room to repair at this scale.")
+    )
 
 
 def figure_5(desk: Desk, preset_name: str) -> Outcome:
@@ -117,13 +132,18 @@ def figure_8(desk: Desk, preset_name: str) -> Outcome:
     columns: list[Column | str] = ["setting", Column("accuracy", percent), "GT-Tau", "its deviation over mini-batches"]
     table = Table(columns, rows, title="Figures 8 and 9: momentum of SGD and of batch norm")
     without = result["variations"][0]
+    more = mean_interval(
+        _deviations(desk, preset, without["variation"]) - _deviations(desk, preset, ""),
+        generator=numpy_generator(desk.seed, "figure-8"),
+    )
     claim = Claim(
         id="D9",
         claim="Batch-norm and SGD momentum change the stability; without SGD momentum it is less stable.",
         paper="GT-Tau between -0.1 and 0.5 without momentum (Figures 8, 9)",
         ours=f"deviation of GT-Tau {without['deviation_over_steps']:.3f} without momentum, "
         f"{base['deviation_over_steps']:.3f} with it",
-        spread="; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows),
+        spread=f"difference over supernets {more.text(decimals(3))}; "
+        + "; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows),
         seeds=preset.instances,
         holds=bool(without["deviation_over_steps"] > base["deviation_over_steps"]),
         command=f"ramet reproduce deeper-insights/figure-8 --preset {preset.name}",
@@ -132,7 +152,20 @@ def figure_8(desk: Desk, preset_name: str) -> Outcome:
     return Outcome("Deeper insights, Figures 8 and 9", [table], [claim]).kept(desk.results)
 
 
+def _deviations(desk: Desk, preset: Preset, variation: str) -> Floats:
+    """The deviation of GT-Tau over the last mini-batches of each supernet; [instances]."""
+    run = desk.run_of(*_shuffled_job(desk, preset))
+    records = {record["key"]: record for record in read_records(run)}
+    truth = np.asarray(records["result"]["truth"]["mean"])
+    steps = [np.asarray(records[instance_key(variation, i, 0)]["steps"]) for i in range(preset.instances)]
+    return np.array([rank_correlations(scores, truth[None])[:, 0].std() for scores in steps])
+
+
 def _shuffled_run(desk: Desk, preset: Preset) -> Json:
+    return desk.diagnose(*_shuffled_job(desk, preset))
+
+
+def _shuffled_job(desk: Desk, preset: Preset) -> tuple[str, RankJob]:
     """The run that Figures 4, 5, 8 and 9 look at: the last mini-batches, fine-tuning, and other momenta."""
     job = preset.job(
         desk,
@@ -143,7 +176,7 @@ def _shuffled_run(desk: Desk, preset: Preset) -> Json:
         fine_tune_instances=preset.instances,
         also=preset.variations,
     )
-    return desk.diagnose(f"deeper-insights-{preset.name}/shuffled", job)
+    return f"deeper-insights-{preset.name}/shuffled", job
 
 
 def _cyclic_run(desk: Desk, preset: Preset) -> Json:
