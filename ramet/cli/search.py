@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ramet.cli.options import WHOLE, Common, print_json
+from ramet.cli.options import WHOLE, Common, anchored, print_json
 
 
 def search(
@@ -101,12 +101,15 @@ def search(
         checkpoint_every: seconds after which the search saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
+    from ramet.data import SOURCES
     from ramet.search import SearchJob, SearchPlan
     from ramet.search import search as run_search
+    from ramet.search.job import TEXTS
+    from ramet.spaces import SPACES
     from ramet.training import Settings
 
     words = space == "recurrent"
-    shared: dict[str, Any] = {"data_dir": None if data_dir is None else str(data_dir)}
+    shared: dict[str, Any] = {"data_dir": None if data_dir is None else str(data_dir.absolute())}
     shared |= {"train_size": train_size, "eval_size": eval_size}
     if words:
         data = "ptb" if data == "digits" else data
@@ -116,9 +119,9 @@ def search(
             **shared, seed=common.seed, image_size=image_size, validation_fraction=validation_fraction
         )
     job = SearchJob(
-        space=space,
+        space=anchored(space, SPACES),
         space_options=_space_options(space, channels, cells, nodes),
-        data=data,
+        data=anchored(data, {*SOURCES, *TEXTS}),
         data_options=data_options,
         settings=Settings(
             epochs=final_epochs,
