@@ -21,16 +21,17 @@ _RECURRENT_SMALL = SearchJob(
     settings=Settings(
         epochs=4,
         batch_size=20,
+        # Hardly annealed, as in ENAS' first epochs: with a small learning rate children do not disturb each other.
         learning_rate=10.0,
-        final_learning_rate=1.0,
+        final_learning_rate=5.0,
         momentum=0.0,
         weight_decay=1e-7,
         clip_norm=0.25,
     ),
     plan=SearchPlan(
         strategy_options=EnasController.PRESETS["recurrent"] | {"learning_rate": 5e-3},
-        epochs=10,
-        warmup_epochs=3,
+        epochs=12,
+        warmup_epochs=5,
         models_per_epoch=10,
         batches_per_model=7,
         strategy_steps=15,
