@@ -103,7 +103,8 @@ def load_text(
         splits[role] = _windows(tokens, window, train_size if role == "train" else eval_size, role)
     name = "ptb" if source == "ptb" else folder.name
     notes = () if vocabulary is None else (f"vocabulary of the {len(kept):,} most frequent words",)
-    return Text(name, **splits, num_classes=len(kept), class_names=tuple(kept), notes=notes)
+    train, validation, test = (splits[role] for role in FILES)
+    return Text(name, train, validation, test, num_classes=len(kept), class_names=tuple(kept), notes=notes)
 
 
 def _read(folder: Path, names: tuple[str, ...]) -> list[str]:

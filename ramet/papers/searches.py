@@ -14,6 +14,7 @@ import numpy as np
 from ramet.execution import Task, make_executor
 from ramet.papers.desk import Desk
 from ramet.ranking.metrics import Floats
+from ramet.reports import Estimate
 from ramet.runs import Run, read_records
 from ramet.search import SearchJob, resume, search
 from ramet.search.final import train_final
@@ -150,7 +151,7 @@ def final_error(run: Json) -> float:
 def train_random(desk: Desk, study: Study, count: int) -> Floats:
     """The test errors of architectures drawn uniformly, each trained alone as the found one is; shape [count]."""
     job = with_data(study.job, desk)
-    config = {"job": study.job.to_json() | {"device": "cpu"}, "count": count, "seed": desk.seed}
+    config: Json = {"job": study.job.to_json() | {"device": "cpu"}, "count": count, "seed": desk.seed}
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
     path = desk.runs / study.name / f"random-{digest}"
     bench = job.build()
@@ -164,3 +165,8 @@ def train_random(desk: Desk, study: Study, count: int) -> Floats:
         for task, result in desk.executor.run(missing, bench, label="training random architectures"):
             run.records.append(task.key, **result)
         return np.array([run.records[task.key]["test"] for task in tasks])
+
+
+def above_zero(gain: Estimate) -> bool:
+    """Whether the whole interval of a gain lies above zero."""
+    return gain.low is not None and gain.low > 0

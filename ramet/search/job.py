@@ -162,12 +162,13 @@ def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
             archs = loop.run().derive(plan.num_candidates)
             scores = loop.score(archs)
         costs = ArchCosts(bench.space, bench.data.train.x.shape[1:], bench.data.num_classes)
-        entries = [
+        entries: list[Json] = [
             {"arch": list(arch), "name": bench.space.name(arch), "error": score.error}
             for arch, score in zip(archs, scores, strict=True)
             if score.error == score.error
         ]
-        for entry, arch in zip(entries, (tuple(entry["arch"]) for entry in entries), strict=True):
+        for entry in entries:
+            arch = tuple(entry["arch"])
             entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
         entries.sort(key=lambda entry: entry["error"])
         run.records.append("candidates", entries=plain(entries))
@@ -189,7 +190,7 @@ def _finals(bench: Bench, plan: SearchPlan, run: Run, executor: Executor, candid
         for number in range(plan.final_seeds)
     ]
     for task, result in executor.run([task for task in tasks if task.key not in run.records], bench):
-        run.records.append(task.key, **result)  # type: ignore[arg-type]
+        run.records.append(task.key, **result)
     return [run.records[task.key] | {"place": int(task.key.split("/")[1])} for task in tasks]
 
 

@@ -29,7 +29,7 @@ class Embedder(nn.Module):
 
     def forward(self, x: Tensor, arch: Arch) -> tuple[Tensor, Tensor]:
         """Embeddings, shape [batch, time, hidden], and the weights, which the decoder needs again."""
-        weight = self.weight
+        weight: Tensor = self.weight
         if self.training and self.word_dropout > 0:
             kept = torch.rand(len(weight), 1, device=weight.device) >= self.word_dropout
             weight = weight * (kept / (1 - self.word_dropout))
@@ -79,7 +79,8 @@ class Cell(nn.Module):
         leaves = [value for place, value in enumerate(nodes) if place not in arch[1::2]]
         mean = torch.stack(leaves).mean(dim=0)  # [batch, hidden]
         norm = torch.linalg.vector_norm(mean, dim=1, keepdim=True)
-        return mean * (self.max_norm / norm.clamp_min(self.max_norm))
+        clipped: Tensor = mean * (self.max_norm / norm.clamp_min(self.max_norm))
+        return clipped
 
 
 class Decoder(nn.Module):

@@ -108,14 +108,15 @@ def check_bad_input(make: MakeStrategy) -> None:
     """NaN rewards, foreign architectures, too few rewards, no proposals and a space of one are refused, in one line."""
     strategy = make(SPACE, 0)
     arch = strategy.propose(1)[0]
-    for what, action in {
+    actions: dict[str, Callable[[], object]] = {
         "a NaN reward": lambda: strategy.observe([arch], [float("nan")]),
         "an infinite reward": lambda: strategy.observe([arch], [float("inf")]),
         "a foreign architecture": lambda: strategy.observe([(9, 9, 9, 9, 9)], [0.5]),
         "too few rewards": lambda: strategy.observe([arch], []),
         "no proposals": lambda: strategy.propose(0),
         "a space of one architecture": lambda: make(Digits([1, 1]), 0),
-    }.items():
+    }
+    for what, action in actions.items():
         try:
             action()
         except ConfigError as error:

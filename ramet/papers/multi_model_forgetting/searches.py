@@ -13,6 +13,7 @@ from ramet.papers.multi_model_forgetting.search_presets import DROPOUTS, SEARCHE
 from ramet.papers.searches import (
     DIFFERENCES,
     Study,
+    above_zero,
     differences,
     final_error,
     late_reward,
@@ -98,7 +99,7 @@ def table_1(desk: Desk, preset: str) -> Outcome:
         ours="; ".join(f"{row[0]}: {row[2]:.4g} to {row[3]:.4g}" for row in rows),
         spread="; ".join(f"gain of {name} {gain.low:.3g} to {gain.high:.3g}" for name, gain in gains.items()),
         seeds=SEARCHES[preset]["recurrent"].seeds,
-        holds=all(gain.low > 0 for gain in gains.values()),
+        holds=all(map(above_zero, gains.values())),
         command=COMMAND.format("table-1", preset),
         note="Perplexity for the recurrent, share of errors for the convolutional search. "
         + _setting(SEARCHES[preset]["recurrent"]),
@@ -141,7 +142,7 @@ def _reward_claim(desk: Desk, study: Study, guard: str, pairs: Pairs, preset: st
         ours=f"{gain.value:+.3g}",
         spread=f"interval {gain.low:+.3g} to {gain.high:+.3g}",
         seeds=study.seeds,
-        holds=gain.low > 0,
+        holds=above_zero(gain),
         command=COMMAND.format("figure-4", preset),
         note=f"{_setting(study)} Guard {guard}; the reward is 80 / perplexity on validation words.",
     )

@@ -23,6 +23,8 @@ class Autoencoder(nn.Module):
         dropout: of the predictor.
     """
 
+    offsets: Tensor
+
     def __init__(
         self, num_options: Sequence[int], embedding_size: int, hidden_size: int, predictor_layers: int, dropout: float
     ) -> None:
@@ -71,7 +73,7 @@ class Autoencoder(nn.Module):
         for place, head in enumerate(self.heads):
             hidden, state = self.decoder(x, state)
             choices.append(head(self._attend(outputs, hidden)[:, 0]).argmax(dim=1))
-            x = self.embedding(choices[-1] + self.offsets[place])[:, None]  # type: ignore[index]
+            x = self.embedding(choices[-1] + self.offsets[place])[:, None]
         return torch.stack(choices, dim=1)
 
     def _first_state(self, outputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -130,7 +130,7 @@ class Nao(Strategy):
         with seeded_globally(self.below(2**31), "dropout"):
             for _ in range(self.epochs):
                 order = torch.randperm(len(archs), generator=self.generator)
-                for rows in order.split(batch):
+                for rows in torch.split(order, batch):
                     outputs = self.model.encode(choices[rows])
                     predicted = mse_loss(self.model.predict(outputs), scores[rows])
                     decoded = self.model.decoding_loss(outputs, choices[rows])
