@@ -93,18 +93,23 @@ NAO = replace(
 )
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("reproduction")  # one for all targets, so that none searches twice
+
+
 @pytest.fixture
-def desk(tmp_path, monkeypatch):
+def desk(folder, monkeypatch):
     for name in ("train", "valid", "test"):
-        (tmp_path / "text").mkdir(exist_ok=True)
-        (tmp_path / "text" / f"{name}.txt").write_text("a cat sat on a mat\nthe dog sat on the log\n" * 20)
-    text = {"data": str(tmp_path / "text"), "data_options": {"window": 4, "train_size": 24, "eval_size": 8}}
+        (folder / "text").mkdir(exist_ok=True)
+        (folder / "text" / f"{name}.txt").write_text("a cat sat on a mat\nthe dog sat on the log\n" * 20)
+    text = {"data": str(folder / "text"), "data_options": {"window": 4, "train_size": 24, "eval_size": 8}}
     study = {"recurrent": STUDY, "convolutional": STUDY, "nao": replace(NAO, job=replace(NAO.job, **text))}
     monkeypatch.setattr("ramet.papers.multi_model_forgetting.searches.SEARCHES", {"small": study})
     monkeypatch.setattr("ramet.papers.multi_model_forgetting.searches.DROPOUTS", (0.0, 0.5))
     preset = immune_table.Preset(replace(STUDY, guard="projection"), 3)
     monkeypatch.setattr(immune_table, "PRESETS", {"small": preset})
-    return Desk(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
+    return Desk(runs=folder / "runs", results=folder / "results", executor=Inline())
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def desk(tmp_path, monkeypatch):
 def test_a_reproduction_answers_its_claims(desk, target, claims):
     outcome = TARGETS[target].run(desk, "small")
     assert [claim.id for claim in outcome.claims] == claims
-    assert [entry["id"] for entry in read_claims(desk.results)] == claims
+    assert set(claims) <= {entry["id"] for entry in read_claims(desk.results)}
     assert all(claim.holds in (True, False) and target in claim.command for claim in outcome.claims)
     assert outcome.to_text()
 

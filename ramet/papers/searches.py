@@ -47,7 +47,7 @@ class Study:
 
     def of(self, seed: int, guard: str, phase: str = "reported") -> SearchJob:
         """The search of one seed under one guard; with and without it, all else is the same."""
-        plan = replace(self.job.plan, guard=guard, seed=derive_seed(seed, phase))
+        plan = replace(self.job.plan, guard=guard, exports=False, seed=derive_seed(seed, phase))
         return replace(self.job, plan=plan)
 
 

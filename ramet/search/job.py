@@ -195,7 +195,7 @@ def _finals(bench: Bench, plan: SearchPlan, run: Run, executor: Executor, candid
 
 
 def _result(bench: Bench, plan: SearchPlan, run: Run, candidates: list[Json], finals: list[Json]) -> Json:
-    best = 0
+    best, exported = 0, False
     trained: list[Json] = []
     for place, entry in enumerate(candidates[: plan.num_final]):
         runs = [final for final in finals if final["place"] == place]
@@ -203,6 +203,7 @@ def _result(bench: Bench, plan: SearchPlan, run: Run, candidates: list[Json], fi
         trained.append({"name": entry["name"], "arch": entry["arch"], **errors, "tests": [f["test"] for f in runs]})
     if trained:
         best = min(range(len(trained)), key=lambda place: float(trained[place]["validation"]))
+    if trained and plan.exports:
         arch: Arch = tuple(candidates[best]["arch"])
         child = trained_child(bench, arch, derive_seed(plan.seed, "final", 0))
         exported = export(child, bench.data.validation.x[:2], run.path / "network.pt2")
@@ -222,6 +223,6 @@ def _result(bench: Bench, plan: SearchPlan, run: Run, candidates: list[Json], fi
         "pareto": front,
         "epochs": len(epochs),
         "diverged": sum(len(record.get("diverged", [])) for record in epochs),
-        "exported": "network.pt2" if trained and exported else None,
+        "exported": "network.pt2" if exported else None,
         "plan": plan.describe(),
     }

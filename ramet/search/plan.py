@@ -41,6 +41,7 @@ class SearchPlan:
         num_final: the best of them, which are trained alone from scratch and tested.
         final_seeds: trainings of each.
         final_epochs: epochs of each; those of the settings if none.
+        exports: whether the best network is written as ``network.pt2``.
         seed: what all randomness follows from.
 
     Raises:
@@ -65,6 +66,7 @@ class SearchPlan:
     num_final: int = 1
     final_seeds: int = 1
     final_epochs: int | None = None
+    exports: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
