@@ -19,6 +19,7 @@ __all__ = [
     "ranking",
     "reports",
     "runs",
+    "search",
     "sharing",
     "spaces",
     "testing",

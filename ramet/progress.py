@@ -111,7 +111,7 @@ class _Screen:
     def refresh(self, bar: Bar) -> None:
         with self._lock:
             if self._display is not None and bar.line is not None:
-                self._display.update(bar.line, completed=bar.completed)
+                self._display.update(bar.line, completed=bar.completed, description=bar.label)
 
     def _show(self, bar: Bar) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tiny_tasks import make_task
 
 from ramet.continual import JointNetwork, Stream, Task, learn, make_method, make_skeleton
 from ramet.continual.alignment import align
@@ -19,7 +20,6 @@ from ramet.continual.similarity import dissimilarity_matrix, rank_similarity
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, RunError
 from ramet.training import Settings
-from tiny_tasks import make_task
 
 SETTINGS = Settings(epochs=2, batch_size=8, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0)
 

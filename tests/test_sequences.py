@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from tiny_tasks import make_task
 
 from ramet.continual import JointNetwork, Stream, make_skeleton
 from ramet.continual.sequence_search import SequenceSearch, dominates, import_optuna, pareto_front, population_for
@@ -12,7 +13,6 @@ from ramet.errors import ConfigError, MissingExtraError
 from ramet.execution import Inline
 from ramet.runs import Run
 from ramet.training import Settings
-from tiny_tasks import make_task
 
 SETTINGS = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0)
 STREAM = Stream("tiny", [make_task(f"task {i}", i) for i in range(3)])

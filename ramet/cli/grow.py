@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ramet.cli.options import WHOLE, Common, anchored, print_json
+from ramet.cli.options import WHOLE, Common, anchored, given, print_json
 from ramet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def grow(
         raise ConfigError(f"min_gain says what patience waits for, but got {min_gain} without patience.")
     job = GrowJob(
         network=anchored(network, NETWORKS),
-        network_options=_given(width=width, depth=depth),
+        network_options=given(width=width, depth=depth),
         data=anchored(data, SOURCES),
-        data_options=_given(
+        data_options=given(
             data_dir=None if data_dir is None else str(data_dir.absolute()),
             seed=common.seed,
             image_size=image_size,
@@ -207,8 +207,3 @@ def parse_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
             raise ConfigError(f"an option of a method is set once, but {name} is set twice.")
         found[method][option] = parsed
     return found
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that have a value."""
-    return {name: value for name, value in options.items() if value is not None}

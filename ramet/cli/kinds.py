@@ -13,6 +13,7 @@ from typing import Any
 from ramet.cli.grow import report_grow, resume_growth, show_grow
 from ramet.cli.learn import report_learn, resume_learn, show_learn
 from ramet.cli.rank import report_rank, resume_rank, show_rank
+from ramet.cli.search import report_search, resume_search, show_search
 from ramet.errors import ConfigError
 
 Result = dict[str, Any]
@@ -38,6 +39,7 @@ KINDS: dict[str, Kind] = {
     "rank": Kind(report_rank, show_rank, resume_rank),
     "rank-from-python": Kind(report_rank, show_rank),
     "grow": Kind(report_grow, show_grow, resume_growth),
+    "search": Kind(report_search, show_search, resume_search),
     "learn": Kind(report_learn, show_learn, resume_learn),
 }
 """The kinds of run that there are, as ``config.json`` names them."""

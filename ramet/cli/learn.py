@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ramet.cli.options import WHOLE, Common, print_json
+from ramet.cli.options import WHOLE, Common, anchored, print_json
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
@@ -73,18 +73,18 @@ def learn(
     from ramet.training import Settings
 
     options = {
-        "data_dir": None if data_dir is None else str(data_dir),
+        "data_dir": None if data_dir is None else str(data_dir.absolute()),
         "image_size": image_size,
         "train_size": train_size,
         "eval_size": eval_size,
         "validation_fraction": validation_fraction,
     }
     job = LearnJob(
-        stream=stream,
+        stream=anchored(stream),
         stream_options={name: value for name, value in options.items() if value is not None},
         methods=tuple(split_specs(method)),
-        onto=None if onto is None else str(onto),
-        network=network,
+        onto=None if onto is None else str(onto.absolute()),
+        network=anchored(network),
         batch_norm=batch_norm,
         settings=Settings(
             epochs=epochs,

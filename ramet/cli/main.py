@@ -16,6 +16,7 @@ from ramet.cli.learn import learn
 from ramet.cli.rank import rank
 from ramet.cli.reproduce import reproduce
 from ramet.cli.runs import report, resume
+from ramet.cli.search import search
 from ramet.errors import RametError
 
 app = App(
@@ -28,6 +29,7 @@ app = App(
 app.command(rank)
 app.command(grow)
 app.command(learn)
+app.command(search)
 app.command(reproduce)
 app.command(resume)
 app.command(report)

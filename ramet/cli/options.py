@@ -77,6 +77,11 @@ def anchored(text: str, names: Container[str] = ()) -> str:
     return f"{Path(place).absolute()}{colon}{rest}"
 
 
+def given(**options: Any) -> dict[str, Any]:
+    """The options that have a value."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def print_json(result: dict[str, Any]) -> None:
     """One JSON object on standard output; figures that are not defined are null."""
     sys.stdout.write(json.dumps(without_nan(result), allow_nan=False) + "\n")

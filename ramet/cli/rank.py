@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ramet.cli.options import WHOLE, Common, anchored, print_json
+from ramet.cli.options import WHOLE, Common, anchored, given, print_json
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
@@ -110,7 +110,7 @@ def rank(
         space=anchored(space, SPACES),
         space_options=_space_options(space, channels, cells, bn_momentum),
         data=anchored(data, SOURCES),
-        data_options=_given(
+        data_options=given(
             data_dir=None if data_dir is None else str(data_dir.absolute()),
             seed=common.seed,
             image_size=image_size,
@@ -195,11 +195,6 @@ def _space_options(space: str, channels: int | None, cells: int | None, bn_momen
     """The arguments of the space: its own names, and small defaults for the built-in ones."""
     own_name = {"cells64": "num_cells", "nasbench201": "cells_per_stage"}.get(space)
     if own_name is None:
-        return _given(channels=channels, num_cells=cells, bn_momentum=bn_momentum)
+        return given(channels=channels, num_cells=cells, bn_momentum=bn_momentum)
     width, depth = 8 if channels is None else channels, 2 if cells is None else cells
-    return _given(channels=width, **{own_name: depth}, bn_momentum=bn_momentum)
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that have a value."""
-    return {name: value for name, value in options.items() if value is not None}
+    return given(channels=width, **{own_name: depth}, bn_momentum=bn_momentum)

@@ -18,7 +18,7 @@ def on_device(data: DataSet, device: str) -> DataSet:
     """
 
     def moved(split: Split) -> Split:
-        return Split(split.x.to(device), split.y.to(device))
+        return replace(split, x=split.x.to(device), y=split.y.to(device))  # also for a kind of split of its own
 
     try:
         torch.zeros(1, device=device).cpu()  # to and fro, because the device called meta takes values and gives none

@@ -41,11 +41,15 @@ GUARDS: Mapping[str, Callable[[float | None], Guard]] = {
 """The guards of a supernet's training by the names that the command line gives them."""
 
 
-def make_guard(text: str) -> Guard:
+def make_guard(text: str, *, warmup_epochs: int = 3) -> Guard:
     """The guard of a text: ``NAME``, ``NAME:STRENGTH``, or several of them joined by ``+``, in their order.
 
     The values are those for training many models on one set of weights, one mini-batch a model: the search variant of
     weight plasticity, projection by mean inputs, elastic consolidation with a discount.
+
+    Args:
+        text: the guard in words.
+        warmup_epochs: epochs in which weight plasticity neither guards nor remembers.
 
     Raises:
         ConfigError: an unknown name, or a strength that is no number.
@@ -64,5 +68,8 @@ def make_guard(text: str) -> Guard:
             value = float(strength) if colon else None
         except ValueError:
             raise ConfigError(f"the strength of a guard must be a number, but got {part!r}.") from None
-        guards.append(GUARDS[name](value))
+        guard = GUARDS[name](value)
+        if isinstance(guard, WeightPlasticity):
+            guard.warmup_epochs = warmup_epochs
+        guards.append(guard)
     return chain(*guards)

@@ -41,6 +41,10 @@ TARGETS: Mapping[str, Target] = {
     "multi-model-forgetting/figure-3": Target(
         "strict and loose convergence, guards compared; claims W2, W3", multi_model.figure_3
     ),
+    "multi-model-forgetting/figure-4": Target("recurrent search on text; claims W4, W6", multi_model.figure_4),
+    "multi-model-forgetting/figure-B": Target("convolutional search; claim W5", multi_model.figure_b),
+    "multi-model-forgetting/figure-5": Target("NAO by output dropout; claim W7", multi_model.figure_5),
+    "multi-model-forgetting/table-1": Target("what the searches found, trained alone; claim W8", multi_model.table_1),
     "disturbance-immune/figure-1b": Target("ten architectures in a row, 10 x 10; claim I1", immune.figure_1b),
     "disturbance-immune/figure-3": Target("change of accuracy and rank over an interval; claim I2", immune.figure_3),
     "disturbance-immune/correlation": Target(
@@ -48,6 +52,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "disturbance-immune/shared-layers": Target("disturbance by shared layers; claim I4", immune.shared_layers),
     "disturbance-immune/lambda": Target("lambda's sensitivity; claim I4", immune.lambda_curve),
+    "disturbance-immune/table-1": Target("search against random architectures; claim I6", immune.table_1),
     "disturbance-immune/theorem": Target("iterative and closed form, Theorem 4.1; claim I5", immune.theorem),
     "firefly/figure-3a": Target("a toy of radial basis functions, methods compared; claim F1", firefly.figure_3a),
     "firefly/figure-3b": Target("the toy by the number of new candidates; claim F2", firefly.figure_3b),

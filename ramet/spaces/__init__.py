@@ -4,19 +4,30 @@ from ramet.spaces.base import Arch, Space, Supernet
 from ramet.spaces.cells64 import Cells64
 from ramet.spaces.child import trace_child
 from ramet.spaces.choice import Choice
+from ramet.spaces.darts import Darts
+from ramet.spaces.darts_network import DartsNetwork, cutout
+from ramet.spaces.enas_micro import EnasMicro
 from ramet.spaces.module_space import ModuleSpace, space_of
 from ramet.spaces.nasbench201 import NasBench201
+from ramet.spaces.recurrent import Recurrent
 from ramet.spaces.registry import SPACES, make_space
+from ramet.spaces.relaxed import Relaxed
 
 __all__ = [
     "SPACES",
     "Arch",
     "Cells64",
     "Choice",
+    "Darts",
+    "DartsNetwork",
+    "EnasMicro",
     "ModuleSpace",
     "NasBench201",
+    "Recurrent",
+    "Relaxed",
     "Space",
     "Supernet",
+    "cutout",
     "make_space",
     "space_of",
     "trace_child",

@@ -58,8 +58,13 @@ class Space(ABC, Sequence[Arch]):
         ``package.module:Class``, which then takes the other entries as arguments.
         """
 
-    def __len__(self) -> int:
+    @property
+    def num_archs(self) -> int:
+        """The number of architectures; ``len(space)`` is the same, where it fits into a machine's word."""
         return math.prod(self.num_options)
+
+    def __len__(self) -> int:
+        return self.num_archs
 
     @overload
     def __getitem__(self, index: int) -> Arch: ...
@@ -69,10 +74,10 @@ class Space(ABC, Sequence[Arch]):
 
     def __getitem__(self, index: int | slice) -> Arch | list[Arch]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"index must be below the {len(self)} architectures of the space, but got {index}.")
-        rest = index % len(self)
+            return [self[i] for i in range(*index.indices(self.num_archs))]
+        if not -self.num_archs <= index < self.num_archs:
+            raise IndexError(f"index must be below the {self.num_archs} architectures of the space, but got {index}.")
+        rest = index % self.num_archs
         choices = []
         for options in reversed(self.num_options):
             rest, choice = divmod(rest, options)
@@ -80,7 +85,7 @@ class Space(ABC, Sequence[Arch]):
         return tuple(reversed(choices))
 
     def __iter__(self) -> Iterator[Arch]:
-        return (self[i] for i in range(len(self)))
+        return (self[i] for i in range(self.num_archs))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # A space never changes, so that copies of a supernet can have one in common.
@@ -110,6 +115,10 @@ class Space(ABC, Sequence[Arch]):
     def sample(self, generator: torch.Generator) -> Arch:
         """An architecture drawn uniformly."""
         return tuple(int(torch.randint(n, (), generator=generator)) for n in self.num_options)
+
+    def example(self, num_samples: int, input_shape: Sequence[int], num_classes: int) -> Tensor:
+        """Random inputs that the supernet takes, for checks and for counting; a space of tokens overrides it."""
+        return torch.randn(num_samples, *input_shape)
 
 
 class Supernet(nn.Module, ABC):

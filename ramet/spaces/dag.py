@@ -6,7 +6,7 @@ on the first j (j + 1) / 2 choices only, and architectures in lexicographic orde
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +59,25 @@ class DenseDag(nn.Module):
             total: Tensor | None = None
             for start in range(end):
                 total = _add(total, self.apply_edge(edge, arch[edge], nodes[start]))
+                edge += 1
+            nodes.append(torch.zeros_like(x) if total is None else total)
+        return nodes[1:]
+
+    def forward_mixed(self, x: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
+        """The values of nodes 1 to n when every edge adds up all its options, weighted.
+
+        Args:
+            x: the input.
+            weights: for each edge the weights of its options.
+        """
+        nodes = [x]
+        edge = 0
+        for end in range(1, self.num_nodes + 1):
+            total: Tensor | None = None
+            for start in range(end):
+                for option, weight in enumerate(weights[edge]):
+                    value = self.apply_edge(edge, option, nodes[start])
+                    total = _add(total, None if value is None else weight * value)
                 edge += 1
             nodes.append(torch.zeros_like(x) if total is None else total)
         return nodes[1:]

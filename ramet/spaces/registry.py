@@ -8,11 +8,20 @@ from typing import Any
 from ramet.errors import ConfigError
 from ramet.spaces.base import Space
 from ramet.spaces.cells64 import Cells64
+from ramet.spaces.darts import Darts
+from ramet.spaces.enas_micro import EnasMicro
 from ramet.spaces.module_space import ModuleSpace
 from ramet.spaces.nasbench201 import NasBench201
+from ramet.spaces.recurrent import Recurrent
 from ramet.spaces.reference import resolve_reference
 
-SPACES: Mapping[str, Callable[..., Space]] = {"cells64": Cells64, "nasbench201": NasBench201}
+SPACES: Mapping[str, Callable[..., Space]] = {
+    "cells64": Cells64,
+    "nasbench201": NasBench201,
+    "darts": Darts,
+    "enas-micro": EnasMicro,
+    "recurrent": Recurrent,
+}
 """The built-in spaces by the names that the command line gives them."""
 
 
@@ -20,7 +29,7 @@ def make_space(source: str | Mapping[str, Any], **arguments: Any) -> Space:
     """A space from its name or its description.
 
     Args:
-        source: ``"cells64"``, ``"nasbench201"``, a reference to a factory of one's own modules or to a class of spaces
+        source: a name of ``SPACES``, a reference to a factory of one's own modules or to a class of spaces
             (``package.module:name`` or ``FILE.py:name``), or what ``space.describe()`` gave.
         **arguments: the arguments of the space, if ``source`` is a text.
 

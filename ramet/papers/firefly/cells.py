@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ramet.costs import count_parameters
-from ramet.data import DataSet, load
+from ramet.data import DataSet, load, on_device
 from ramet.execution import Task, pulse
 from ramet.growth.cells import (
     CellNetwork,
@@ -28,7 +28,6 @@ from ramet.papers.firefly.darts import CHOICES, search_darts
 from ramet.papers.firefly.presets import PRESETS, CellPreset
 from ramet.papers.recorded import Json, digest_of, finish_tasks, open_recorded
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.job import on_device
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Table
 from ramet.reports.formats import count, duration, percent

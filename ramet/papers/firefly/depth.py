@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from ramet.costs import count_parameters
-from ramet.data import DataSet, load
+from ramet.data import DataSet, load, on_device
 from ramet.execution import Task, pulse
 from ramet.growth import Budget, Step, grow, make_method
 from ramet.papers.claims import Claim
@@ -19,7 +19,6 @@ from ramet.papers.firefly.clock import Timed
 from ramet.papers.firefly.presets import PRESETS, DepthPreset
 from ramet.papers.recorded import Json, digest_of, finish_tasks, open_recorded
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.job import on_device
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import count, duration, percent

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from ramet.costs import count_parameters
-from ramet.data import DataSet, load
+from ramet.data import DataSet, load, on_device
 from ramet.execution import Task, pulse
 from ramet.growth import Budget, Step, grow, make_method
 from ramet.growth.networks import NETWORKS
@@ -18,7 +18,6 @@ from ramet.papers.desk import Desk
 from ramet.papers.firefly.clock import Timed
 from ramet.papers.firefly.presets import WidthPreset
 from ramet.papers.recorded import Json, digest_of, finish_tasks, open_recorded
-from ramet.ranking.job import on_device
 from ramet.ranking.metrics import Floats
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import accuracy, fit

@@ -1,0 +1,110 @@
+"""How good a child is on the shared weights: errors and rewards, with the batch norms handled in a stated way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ramet.errors import ConfigError
+from ramet.spaces import Arch
+from ramet.training import EVALUATION_BATCH, evaluating, reestimated_batch_norm
+
+BatchNormMode = Literal["batch", "running", "reestimated"]
+PERPLEXITY_REWARD = 80.0
+"""ENAS' reward for language models is this divided by the perplexity."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a child reaches on some samples.
+
+    Args:
+        error: the share of wrong labels; for text the perplexity.
+        reward: the accuracy; for text 80 / perplexity.
+    """
+
+    error: float
+    reward: float
+
+
+@contextmanager
+def batch_statistics(network: nn.Module) -> Iterator[None]:
+    """Evaluation without gradients in which batch norms normalise by the batch they see, and remember nothing of it."""
+    norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
+    with evaluating(network):
+        momenta = [norm.momentum for norm in norms]
+        counts = [None if norm.num_batches_tracked is None else norm.num_batches_tracked.clone() for norm in norms]
+        for norm in norms:
+            norm.training, norm.momentum = True, 0.0
+        try:
+            yield
+        finally:
+            for norm, momentum, count in zip(norms, momenta, counts, strict=True):
+                norm.training, norm.momentum = False, momentum
+                if count is not None and norm.num_batches_tracked is not None:
+                    norm.num_batches_tracked.copy_(count)
+
+
+def measure(
+    network: nn.Module,
+    arch: Arch,
+    x: Tensor,
+    y: Tensor,
+    *,
+    batch_norm: BatchNormMode = "running",
+    calibration: Sequence[Tensor] = (),
+) -> Score:
+    """The error and the reward of one child.
+
+    Args:
+        network: called as ``network(x, arch)``.
+        arch: the child.
+        x: inputs, shape [samples, ...].
+        y: labels, shape [samples], or words, shape [samples, time].
+        batch_norm: ``batch`` takes each batch's own statistics, ``running`` those that the last children left,
+            ``reestimated`` those of the ``calibration`` batches.
+        calibration: training inputs for ``reestimated``.
+    """
+    if batch_norm == "reestimated":
+        with reestimated_batch_norm(network, calibration, arch):
+            return measure(network, arch, x, y, batch_norm="running")
+    wrong, loss = 0, 0.0
+    with batch_statistics(network) if batch_norm == "batch" else evaluating(network):
+        for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+            logits = network(inputs, arch)
+            if labels.ndim == 1:
+                wrong += int((logits.argmax(dim=1) != labels).sum())
+                if not bool(torch.isfinite(logits).all()):
+                    return Score(math.nan, math.nan)
+            else:
+                loss += float(cross_entropy(logits, labels, reduction="sum"))
+    if y.ndim == 1:
+        error = wrong / y.numel()
+        return Score(error, 1 - error)
+    return score_of_loss(loss / y.numel())
+
+
+def score_of_loss(loss: float) -> Score:
+    """The score of a language model from its mean cross-entropy in nats.
+
+    >>> round(score_of_loss(math.log(100.0)).error, 6), round(score_of_loss(math.log(100.0)).reward, 6)
+    (100.0, 0.8)
+    """
+    perplexity = math.exp(loss) if loss < 700 else math.inf
+    if not math.isfinite(perplexity):
+        return Score(math.nan, math.nan)
+    return Score(perplexity, PERPLEXITY_REWARD / perplexity)
+
+
+def check_batch_norm(mode: str) -> None:
+    """Raise a ``ConfigError`` for an unknown handling of batch norms."""
+    if mode not in get_args(BatchNormMode):
+        raise ConfigError(f"batch_norm must be one of {', '.join(get_args(BatchNormMode))}, but got {mode!r}.")

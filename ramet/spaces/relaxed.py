@@ -1,0 +1,90 @@
+"""Supernets whose choices are mixed instead of made: what DARTS differentiates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from torch import Tensor, nn
+
+from ramet.errors import ConfigError
+from ramet.spaces.base import Arch, Space, Supernet
+from ramet.spaces.dag import DenseDag
+from ramet.spaces.darts import Darts
+from ramet.spaces.darts_cell import DartsCell
+
+
+class Relaxed(nn.Module):
+    """A supernet in which every edge adds up all its operations, weighted.
+
+    Args:
+        supernet: of ``Darts``, or of a space whose cells are dense dags with a decision for each edge.
+
+    Raises:
+        ConfigError: if the supernet's cells cannot be mixed.
+    """
+
+    def __init__(self, supernet: Supernet, space: Space) -> None:
+        super().__init__()
+        self.supernet, self.space = supernet, space
+        cells = [stage for stage in supernet.stages if _is_cell(stage)]
+        if not cells:
+            raise ConfigError(f"DARTS needs cells that can be mixed, but {type(space).__name__} has none.")
+
+    @property
+    def num_options(self) -> list[int]:
+        """The number of operations of each edge; for ``Darts`` those of the normal, then of the reduction cell."""
+        if isinstance(self.space, Darts):
+            edges = sum(node + 2 for node in range(self.space.num_nodes))
+            return [len(self.space.operations)] * (2 * edges)
+        return list(self.space.num_options)
+
+    def forward(self, x: Tensor, weights: Sequence[Tensor]) -> Tensor:
+        """Logits of the mixture.
+
+        Args:
+            x: inputs.
+            weights: for each edge the weights of its operations, which sum to one.
+        """
+        value: Any = x
+        half = len(weights) // 2
+        for stage in self.supernet.stages:
+            if isinstance(stage, DartsCell):
+                value = stage.forward_mixed(value, weights[half:] if stage.reduction else weights[:half])
+            elif _is_cell(stage):
+                nodes = stage.dag.forward_mixed(stage.preprocess(value), weights)  # type: ignore[union-attr, operator]
+                value = stage.finish(nodes)  # type: ignore[operator]
+            else:
+                value = stage(value, self.space[0])
+        logits: Tensor = value
+        return logits
+
+    def derive(self, weights: Sequence[Tensor]) -> Arch:
+        """The architecture of the strongest operations.
+
+        For ``Darts`` each node keeps the two edges whose strongest operation, ``none`` apart, is strongest.
+        """
+        rows = [row.detach().cpu() for row in weights]
+        if not isinstance(self.space, Darts):
+            return tuple(int(row.argmax()) for row in rows)
+        choices: list[int] = []
+        for cell in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+            edge = 0
+            for node in range(self.space.num_nodes):
+                best = []
+                for start in range(node + 2):
+                    row = cell[edge].clone()
+                    if "none" in self.space.operations and len(self.space.operations) > 1:
+                        row[self.space.operations.index("none")] = -1.0
+                    best.append((-float(row.max()), start, int(row.argmax())))
+                    edge += 1
+                (low, first), (high, second) = sorted((start, option) for _, start, option in sorted(best)[:2])
+                if node > 0:
+                    choices.append(list(combinations(range(node + 2), 2)).index((low, high)))
+                choices += [first, second]
+        return tuple(choices)
+
+
+def _is_cell(stage: nn.Module) -> bool:
+    return isinstance(stage, DartsCell) or isinstance(getattr(stage, "dag", None), DenseDag)
