@@ -49,7 +49,7 @@ learn("seeds must be at least 1", "--seeds", "0")
 learn("epochs must be at least 1", "--epochs", "0")
 learn("--epochs", "--epochs", "1.5")
 learn("device must be one that torch can use here", "--device", "toaster")
-learn("there is none at nowhere.safetensors", "--onto", "nowhere.safetensors")
+learn("a joint network must be a file, but there is none at", "--onto", "nowhere.safetensors")
 learn("a stream's file must be readable, but nowhere.json is not", "--stream", "nowhere.json")
 
 # Files
@@ -79,7 +79,7 @@ def with_images(folder: Path, *entries: Any) -> list[str]:
 
 
 made("an empty list", "a stream's file must be a list of", lambda folder: listed(folder))
-made("no list", "have a name and data, but task 1 of mine.json has not", lambda folder: listed(folder, "a"))
+made("no list", "mine.json has not", lambda folder: listed(folder, "a"))
 made("no name", "have a name and data, but task 1", lambda folder: listed(folder, {"data": "digits"}))
 made("an empty name", "a task must have a name", lambda folder: with_images(folder, named(" ")))
 made("an unknown entry", "has colour", lambda folder: listed(folder, named("a", "digits") | {"colour": 3}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 # Dropout and batch norm, because a resumed training has to go on with the same draws and statistics.
@@ -18,7 +19,8 @@ def network(in_channels, num_classes, width=3):
 
 def arguments(folder: Path, name: str, method: str, *more: str) -> list[str]:
     """A growth of a tiny network on a few digits; the run is ``folder/name``."""
-    code = folder / "network_to_grow.py"
+    # A file of one's own is a module by its name, so each folder's has another.
+    code = folder / f"network_to_grow_{zlib.crc32(str(folder).encode())}.py"
     if not code.exists():
         code.write_text(CODE)
     options = ["--set", "firefly.num_new=2", "--set", "firefly.layer_width=3"] if "firefly" in method else []

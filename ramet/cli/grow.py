@@ -6,15 +6,12 @@ import json as json_text
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from ramet.cli.options import WHOLE, Common, anchored, given, print_json
 from ramet.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ramet.execution import Executor
 
 
 def grow(
@@ -130,26 +127,6 @@ def grow(
         on_step=show_step,
     )
     show_grow(result, out, common.json)
-
-
-def resume_growth(directory: Path, executor: Executor, *, tensorboard: bool, checkpoint_every: float) -> dict[str, Any]:
-    """Go on with a growth."""
-    from ramet.growth.job import resume_grow
-
-    return resume_grow(
-        directory,
-        executor,
-        tensorboard=tensorboard,
-        seconds_between_checkpoints=checkpoint_every,
-        on_step=show_step,
-    )
-
-
-def report_grow(directory: Path) -> None:
-    """Write the report of a growth anew."""
-    from ramet.reports.grow import write_grow_report
-
-    write_grow_report(directory)
 
 
 def show_step(method: str, step: dict[str, Any]) -> None:

@@ -1,20 +1,24 @@
 """What can be done with a run directory, by its kind: a new job adds a line to ``KINDS``.
 
-The functions import what they need when they are called, so that ``ramet --help`` does not wait for torch.
+What a kind needs is named, and imported when it is called, so that ``ramet --help`` does not wait for torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ramet.cli.grow import report_grow, resume_growth, show_grow
-from ramet.cli.learn import report_learn, resume_learn, show_learn
-from ramet.cli.rank import report_rank, resume_rank, show_rank
-from ramet.cli.search import report_search, resume_search, show_search
+from ramet.cli.grow import show_grow, show_step
+from ramet.cli.learn import show_learn
+from ramet.cli.rank import show_rank
+from ramet.cli.search import show_search
 from ramet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ramet.execution import Executor
 
 Result = dict[str, Any]
 
@@ -23,24 +27,44 @@ Result = dict[str, Any]
 class Kind:
     """What the commands do with a run.
 
-    Attributes:
-        report: writes the run's report.html anew.
+    Args:
         show: prints a result, given the run directory and whether it is to be JSON.
-        resume: goes on with a run, given its directory and the options of `ramet resume`; none if it was started from
-            Python, where it is to be called again instead.
+        writer: ``module:function`` that writes the run's report.html anew.
+        resumer: ``module:function`` that goes on with a run; none if it was started from Python, where it is to be
+            called again instead.
+        options: what else the resumer takes.
     """
 
-    report: Callable[[Path], object]
     show: Callable[[Result, Path, bool], None]
-    resume: Callable[..., Result] | None = None
+    writer: str
+    resumer: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def write_report(self, directory: Path) -> None:
+        """Write report.html anew."""
+        _imported(self.writer)(directory)
+
+    def resume(self, directory: Path, executor: Executor, *, tensorboard: bool, checkpoint_every: float) -> Result:
+        """Go on with a run; gives its result."""
+        assert self.resumer is not None
+        result: Result = _imported(self.resumer)(
+            directory,
+            executor,
+            tensorboard=tensorboard,
+            seconds_between_checkpoints=checkpoint_every,
+            **self.options,
+        )
+        return result
 
 
 KINDS: dict[str, Kind] = {
-    "rank": Kind(report_rank, show_rank, resume_rank),
-    "rank-from-python": Kind(report_rank, show_rank),
-    "grow": Kind(report_grow, show_grow, resume_growth),
-    "search": Kind(report_search, show_search, resume_search),
-    "learn": Kind(report_learn, show_learn, resume_learn),
+    "rank": Kind(show_rank, "ramet.reports.rank:write_rank_report", "ramet.ranking.job:resume"),
+    "rank-from-python": Kind(show_rank, "ramet.reports.rank:write_rank_report"),
+    "grow": Kind(
+        show_grow, "ramet.reports.grow:write_grow_report", "ramet.growth.job:resume_grow", {"on_step": show_step}
+    ),
+    "search": Kind(show_search, "ramet.reports.search:write_search_report", "ramet.search.job:resume"),
+    "learn": Kind(show_learn, "ramet.reports.learn:write_learn_report", "ramet.continual.job:resume"),
 }
 """The kinds of run that there are, as ``config.json`` names them."""
 
@@ -54,7 +78,13 @@ def kind_of(directory: Path, purpose: str) -> Kind:
     from ramet.runs import read_config
 
     name = read_config(directory)["kind"]
-    able = [key for key, kind in KINDS.items() if purpose != "resume" or kind.resume is not None]
+    able = [key for key, kind in KINDS.items() if purpose != "resume" or kind.resumer is not None]
     if name not in able:
         raise ConfigError(f"a run to {purpose} must be one of: {', '.join(able)}; but {directory} is of kind {name!r}.")
     return KINDS[name]
+
+
+def _imported(reference: str) -> Callable[..., Any]:
+    module, _, name = reference.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function

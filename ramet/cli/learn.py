@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ramet.cli.options import WHOLE, Common, anchored, print_json
-
-if TYPE_CHECKING:
-    from ramet.execution import Executor
 
 
 def learn(
@@ -109,20 +106,6 @@ def learn(
         seconds_between_checkpoints=checkpoint_every,
     )
     show_learn(result, out, common.json)
-
-
-def resume_learn(directory: Path, executor: Executor, *, tensorboard: bool, checkpoint_every: float) -> dict[str, Any]:
-    """Go on with a stream."""
-    from ramet.continual.job import resume
-
-    return resume(directory, executor, tensorboard=tensorboard, seconds_between_checkpoints=checkpoint_every)
-
-
-def report_learn(directory: Path) -> None:
-    """Write the report of a stream anew."""
-    from ramet.reports.learn import write_learn_report
-
-    write_learn_report(directory)
 
 
 def show_learn(result: dict[str, Any], out: Path, as_json: bool) -> None:

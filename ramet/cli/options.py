@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Container, Sequence
@@ -72,7 +73,7 @@ def anchored(text: str, names: Container[str] = ()) -> str:
         names: what is no path, whatever lies in this folder.
     """
     place, colon, rest = text.partition(":")
-    if not place or place in names or not Path(place).exists():
+    if not place or place in names or not os.path.exists(place):  # False also for a name that is too long
         return text
     return f"{Path(place).absolute()}{colon}{rest}"
 

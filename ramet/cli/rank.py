@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ramet.cli.options import WHOLE, Common, anchored, given, print_json
-
-if TYPE_CHECKING:
-    from ramet.execution import Executor
 
 
 def rank(
@@ -156,20 +153,6 @@ def rank(
         seconds_between_checkpoints=checkpoint_every,
     )
     show_rank(result, out, common.json)
-
-
-def resume_rank(directory: Path, executor: Executor, *, tensorboard: bool, checkpoint_every: float) -> dict[str, Any]:
-    """Go on with a diagnosis."""
-    from ramet.ranking.job import resume
-
-    return resume(directory, executor, tensorboard=tensorboard, seconds_between_checkpoints=checkpoint_every)
-
-
-def report_rank(directory: Path) -> None:
-    """Write the report of a diagnosis anew."""
-    from ramet.reports.rank import write_rank_report
-
-    write_rank_report(directory)
 
 
 def show_rank(result: dict[str, Any], out: Path, as_json: bool) -> None:

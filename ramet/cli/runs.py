@@ -26,7 +26,6 @@ def resume(
         common: the options of every command; seed, out and device are the run's own and are not taken from here.
     """
     kind = kind_of(directory, "resume")
-    assert kind.resume is not None
     result = kind.resume(
         directory, common.executor(), tensorboard=common.tensorboard, checkpoint_every=checkpoint_every
     )
@@ -47,5 +46,5 @@ def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = F
     if result is None:
         raise ConfigError(f"a run must be finished before its report, but {directory} is not; `ramet resume` goes on.")
     if not json:
-        kind.report(directory)
+        kind.write_report(directory)
     kind.show({key: value for key, value in result.items() if key != "key"}, directory, json)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ramet.cli.options import WHOLE, Common, anchored, given, print_json
-
-if TYPE_CHECKING:
-    from ramet.execution import Executor
 
 
 def search(
@@ -165,20 +162,6 @@ def search(
         seconds_between_checkpoints=checkpoint_every,
     )
     show_search(result, out, common.json)
-
-
-def resume_search(directory: Path, executor: Executor, *, tensorboard: bool, checkpoint_every: float) -> dict[str, Any]:
-    """Go on with a search."""
-    from ramet.search.job import resume
-
-    return resume(directory, executor, tensorboard=tensorboard, seconds_between_checkpoints=checkpoint_every)
-
-
-def report_search(directory: Path) -> None:
-    """Write the report of a search anew."""
-    from ramet.reports.search import write_search_report
-
-    write_search_report(directory)
 
 
 def show_search(result: dict[str, Any], out: Path, as_json: bool) -> None:

@@ -47,8 +47,8 @@ class Evolution(Strategy):
         if self._drawn < self.population_size or not self._members:
             self._drawn += 1
             return self.sample()
-        size = min(self.tournament_size, len(self._members))
-        rivals = [self._members[self.below(len(self._members))] for _ in range(size)]
+        # With replacement, as in the reference: a tournament may be larger than the population.
+        rivals = [self._members[self.below(len(self._members))] for _ in range(self.tournament_size)]
         return mutate(self, max(rivals, key=lambda member: member[1])[0])
 
     def learn(self, archs: list[Arch], rewards: list[float]) -> None:
