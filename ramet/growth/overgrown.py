@@ -165,6 +165,8 @@ class Overgrown:
         }
         self.big = over
         self.plan: Plan = widen(self.big, coupling, self._widenings)
+        self._grown = set(self.plan.tensors)
+        self._statistics_names = {name for name, _ in self.big.named_buffers()}
         self.big.eval()
         # Batch statistics of new channels are not known yet: norms use the batch, everything else is as in evaluation.
         for module in self.big.modules():
@@ -266,11 +268,10 @@ class Overgrown:
             else:
                 widening.incoming = {name: d.value for name, d in part.incoming.items()}
                 widening.outgoing = {name: d.value * d.per_entry(steps) for name, d in part.outgoing.items()}
-        statistics = {name for name, _ in self.big.named_buffers()}
         return {
-            name: self.plan.grow_weight(name, value) if name in self.plan.tensors else value
+            name: self.plan.grow_weight(name, value) if name in self._grown else value
             for name, value in values.items()
-            if name not in statistics
+            if name not in self._statistics_names
         }
 
     def __call__(self, x: Tensor, epsilon: Tensor) -> Any:

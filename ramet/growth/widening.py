@@ -132,14 +132,19 @@ class Spread:
 
     Args:
         expansions: index and factor for each entry of each dimension that changes; -1 gives zero.
+        like: one that has some of these very expansions, and has worked them out already.
     """
 
-    def __init__(self, expansions: Mapping[int, Expansion]) -> None:
+    def __init__(self, expansions: Mapping[int, Expansion], like: Spread | None = None) -> None:
         self.expansions = expansions
-        self._dims: list[tuple[int, Tensor, Tensor | None]] = []
-        for dim, (index, factor) in expansions.items():
+        self._dims: dict[int, tuple[Tensor, Tensor | None]] = {}
+        for dim, expansion in expansions.items():
+            if like is not None and like.expansions.get(dim) is expansion:
+                self._dims[dim] = like._dims[dim]
+                continue
+            index, factor = expansion
             scale = torch.where(index < 0, torch.zeros_like(factor), factor)
-            self._dims.append((dim, index.clamp(min=0), None if bool((scale == 1).all()) else scale))
+            self._dims[dim] = (index.clamp(min=0), None if bool((scale == 1).all()) else scale)
         self._ready: dict[tuple[torch.device, torch.dtype, torch.Size], list[tuple[int, Tensor, Tensor | None]]] = {}
 
     def __call__(self, tensor: Tensor) -> Tensor:
@@ -155,7 +160,7 @@ class Spread:
         key = (tensor.device, tensor.dtype, tensor.shape)
         if key not in self._ready:
             steps = []
-            for dim, index, scale in self._dims:
+            for dim, (index, scale) in self._dims.items():
                 size = tensor.shape[dim]
                 if scale is None and len(index) == size and torch.equal(index, torch.arange(size)):
                     continue
@@ -185,6 +190,7 @@ class Plan:
         self.index: dict[Axis, Tensor] = {}
         self.counts: dict[Axis, Tensor] = {}
         self.roles: dict[tuple[str, int], str] = {}
+        self._known_axes: dict[float, dict[Axis, Expansion]] = {}
         for name, widening in self.widenings.items():
             group = self.groups[name]
             widening.check(group)
@@ -201,8 +207,7 @@ class Plan:
         for group in self.groups.values():
             for slot in group.slots:
                 layout, widening = coupling.layouts[slot.tensor][slot.dim], self.widenings[group.name]
-                regular = self._regular[slot.tensor].expansions
-                place = _Placement(group, widening, layout, self.index, regular, slot.dim)
+                place = _Placement(group, widening, layout, self.index, self._regular[slot.tensor], slot.dim)
                 self._places[slot.tensor].append((group.name, slot.role, slot.start, place))
 
     def sizes(self) -> dict[Axis, int]:
@@ -215,12 +220,17 @@ class Plan:
         for (name, dim), own in self.roles.items():
             if name == tensor:
                 divides = own == role or (role == "out" and own == "follow")
-                axes = {
-                    axis: (index, self.counts[axis].double() ** (-power if divides else 0.0))
-                    for axis, index in self.index.items()
-                }
+                axes = self._axes(-power if divides else 0.0)
                 dims[dim] = expand_layout(self.coupling.layouts[tensor][dim], axes)
         return dims
+
+    def _axes(self, power: float) -> dict[Axis, Expansion]:
+        """The expansion of every axis, its entries times the copies to a power."""
+        if power not in self._known_axes:
+            self._known_axes[power] = {
+                axis: (index, self.counts[axis].double() ** power) for axis, index in self.index.items()
+            }
+        return self._known_axes[power]
 
     def grow_weight(self, name: str, tensor: Tensor) -> Tensor:
         """A weight after the widenings; differentiable in it and in the widenings' own tensors."""
@@ -229,7 +239,7 @@ class Plan:
             widening = self.widenings[group]
             if role != "in" and name in widening.steps and len(widening.sources):
                 steps = widening.steps[name].to(result)
-                result = result + place.originals(steps) - place.copies(steps)
+                result = result + place.parting(steps)
             if widening.num_new:
                 given = widening.outgoing if role == "in" else widening.incoming
                 if name in given:
@@ -269,7 +279,7 @@ class _Placement:
         widening: Widening,
         layout: Layout,
         indices: Mapping[Axis, Tensor],
-        regular: Mapping[int, Expansion],
+        regular: Spread,
         dim: int,
     ) -> None:
         self.dim = dim
@@ -277,39 +287,37 @@ class _Placement:
         per_unit = sum(_size(term) // group.size for term in layout if group.axis in term)
         self.num_new_entries = per_unit * num_new
 
-        def spread_of(index: Tensor, num_units: int) -> Spread:
+        def spread_of(index: Tensor, factor: Tensor, num_units: int) -> Spread:
             # Other axes in this dimension expand as usual; this one reads the widening's tensor.
             axes = {axis: (other, torch.ones(len(other), dtype=torch.float64)) for axis, other in indices.items()}
-            axes[group.axis] = (index, torch.ones(len(index), dtype=torch.float64))
-            return Spread({**regular, dim: expand_layout(layout, axes, only=(group.axis, num_units))})
+            axes[group.axis] = (index, factor)
+            own = expand_layout(layout, axes, only=(group.axis, num_units))
+            return Spread({**regular.expansions, dim: own}, like=regular)
 
-        def nothing() -> Tensor:
-            return torch.full((old + num_copies + num_new,), -1)
+        def nothing() -> tuple[Tensor, Tensor]:
+            size = old + num_copies + num_new
+            return torch.full((size,), -1), torch.ones(size, dtype=torch.float64)
 
-        self._originals: list[Spread] = []
+        # The steps of several copies of one unit add up in it: one round for each. The first has the copies too.
+        self._parting: list[Spread] = []
         for taken in _rounds(widening.sources.tolist()):
-            index = nothing()
+            index, factor = nothing()
             index[list(taken)] = torch.tensor(list(taken.values()))
-            self._originals.append(spread_of(index, num_copies))
-        if num_copies:
-            index = nothing()
-            index[old : old + num_copies] = torch.arange(num_copies)
-            self._copies = spread_of(index, num_copies)
+            if not self._parting:
+                index[old : old + num_copies] = torch.arange(num_copies)
+                factor[old : old + num_copies] = -1.0
+            self._parting.append(spread_of(index, factor, num_copies))
         if num_new:
-            index = nothing()
+            index, factor = nothing()
             index[old + num_copies :] = torch.arange(num_new)
-            self._new = spread_of(index, num_new)
+            self._new = spread_of(index, factor, num_new)
 
-    def originals(self, tensor: Tensor) -> Tensor:
-        """Entries of the units that are split; the steps of several copies of one unit add up."""
-        first, *others = [place(tensor) for place in self._originals]
+    def parting(self, tensor: Tensor) -> Tensor:
+        """By how much the units that are split change, and, with the other sign, their copies."""
+        first, *others = [place(tensor) for place in self._parting]
         for other in others:
             first = first + other
         return first
-
-    def copies(self, tensor: Tensor) -> Tensor:
-        """Entries of the copies."""
-        return self._copies(tensor)
 
     def new(self, tensor: Tensor) -> Tensor:
         """Entries of the new units."""
