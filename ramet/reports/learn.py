@@ -105,8 +105,9 @@ def _verdict(result: Json) -> tuple[str, str, Tone]:
     entry, alone = others[best], result["methods"]["individual"]
     gain, forgotten = 100 * _mean(entry, "average_gain"), 100 * _mean(entry, "forgetting")
     share = _mean(entry, "parameters") / _mean(alone, "parameters")
+    level = f"{abs(gain):.1f} points {'above' if gain > 0 else 'below'}" if abs(gain) >= 0.05 else "level with"
     because = (
-        f"It ends {gain:+.1f} points from individual networks on average, with {share:.0%} of their parameters, and "
+        f"It ends {level} individual networks on average, with {share:.0%} of their parameters, and "
         f"forgets {forgotten:.1f} points."
     )
     tone: Tone = "good" if gain > -0.5 and share < 1 else "caution" if gain > -3 else "bad"

@@ -8,6 +8,7 @@ from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.reports.charts import Edge, Line, Node, Points, Reference, graph_chart, line_chart, scatter_chart
+from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
@@ -19,19 +20,24 @@ _BENCHMARK = re.compile(r"([a-z0-9_]+)~(\d)")
 
 def search_table(result: Json) -> Table:
     """What was found: the architectures trained alone, or the candidates if none was."""
-    name = result["metric"]
+    name, form = result["metric"], _form(result)
     if result["trained"]:
         rows = [[entry["name"], entry["validation"], entry["test"], len(entry["tests"])] for entry in result["trained"]]
         columns: list[Column | str] = [
             "architecture",
-            Column(f"validation {name}", best="lowest"),
-            f"test {name}",
+            Column(f"validation {name}", form, best="lowest"),
+            Column(f"test {name}", form),
             "seeds",
         ]
         return Table(columns, rows, title="Trained alone from scratch", caption="The test split was used once a seed.")
     rows = [[entry["name"], entry["error"], entry["parameters"]] for entry in result["candidates"][:10]]
-    columns = ["architecture", Column(f"{name} on shared weights", best="lowest"), "parameters"]
+    columns = ["architecture", Column(f"{name} on shared weights", form, best="lowest"), "parameters"]
     return Table(columns, rows, title="Best on the shared weights")
+
+
+def _form(result: Json) -> Format:
+    """How an error is written: a share of wrong labels in per cent, a perplexity as it is."""
+    return percent if result["metric"] == "error" else number
 
 
 def write_search_report(run: Path, beside: Path | None = None) -> Path:
@@ -57,10 +63,10 @@ def search_page(result: Json, epochs: list[Json], config: Json, other: list[Json
     because = f"Guard: {plan['guard']}; sharing: {plan['sharing']}; {result['epochs']} epochs."
     page.verdict(result["best"], because, heading="The architecture found")
     if result["trained"]:
-        best = min(result["trained"], key=lambda entry: float(entry["validation"]))
+        best, form = min(result["trained"], key=lambda entry: float(entry["validation"])), _form(result)
         page.numbers(
-            KeyNumber(f"test {result['metric']}", best["test"], "trained alone from scratch"),
-            KeyNumber(f"validation {result['metric']}", best["validation"], "on which it was chosen"),
+            KeyNumber(f"test {result['metric']}", best["test"], "trained alone from scratch", form),
+            KeyNumber(f"validation {result['metric']}", best["validation"], "on which it was chosen", form),
             KeyNumber("children that diverged", result["diverged"], "and were skipped"),
         )
     page.section("What was found")
