@@ -19,9 +19,6 @@ from ramet.growth import Budget, carry_out, find_coupling, find_sites, make_meth
 from ramet.growth.base import Scene
 from ramet.growth.budget import Meter
 
-GROMO_MS = 210
-"""What a growth step of GroMo 0.1.0 on the same MLP took when it was measured."""
-
 torch.set_num_threads(1)
 
 
@@ -84,8 +81,8 @@ def mlp_row(generator):
         method = make_method("firefly", num_new=8, num_steps=8, num_score_batches=1)
         ms, units = cpu_ms(lambda n=network, m=method: grow(n, x, y, Budget("neurons", 1e9, 8.0), m))
         best = min(best, ms)
-    detail = f"{units} neurons, Firefly with 8 mini-batches of 64; `make bench-peers` has GroMo in the same run"
-    return Row(name="growth step, MLP 64-16-16-10 + 8", value=best, limit=GROMO_MS, unit=" ms", detail=detail)
+    detail = f"{units} neurons, Firefly with 8 mini-batches of 64; `make bench-peers` compares it with GroMo"
+    return Row(name="growth step, MLP 64-16-16-10 + 8", value=best, limit=100, unit=" ms", detail=detail)
 
 
 def vgg_rows(generator):
