@@ -104,9 +104,9 @@ def table_4(desk: Desk, preset_name: str) -> Outcome:
         seeds=preset.instances,
         holds=best_long == 0 and worst_short == 0,
         command=f"ramet reproduce deeper-insights/table-4 --preset {preset.name}",
-        note=f"{preset.note} Long is {preset.long_epochs} epochs, short {preset.short_epochs}. With k = 0 a child learns "
-        f"from its own mini-batches alone: {preset.long_epochs / 64:.3g} epochs of them in the long training, where a child "
-        f"alone takes {preset.settings.epochs}, and the paper's long training has 31.",
+        note=f"{preset.note} Long is {preset.long_epochs} epochs, short {preset.short_epochs}. With k = 0 a child "
+        f"learns from its own mini-batches alone: {preset.long_epochs / 64:.3g} epochs of them in the long training, "
+        f"where a child alone takes {preset.settings.epochs}, and the paper's long training has 31.",
     )
     return Outcome("Deeper insights, Table 4", [table], [claim]).kept(desk.results)
 
