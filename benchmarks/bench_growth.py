@@ -146,34 +146,36 @@ class Peak(TorchDispatchMode):
         self.held -= size
 
 
-def step_bytes(width, num_new, generator):
-    """The peak of a Firefly step on an MLP 64-W-W-10 with a small batch, and its weights N and candidates' m'."""
-    network = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
-    x, y = torch.randn(8, 64, generator=generator), torch.randint(0, 10, (8,), generator=generator)
+def step_bytes(depth, width, num_new, generator):
+    """The peak of a Firefly step on an MLP of equal layers with a small batch, and the bytes of its N and of m'."""
+    hidden = [layer for _ in range(depth - 1) for layer in (nn.Linear(width, width), nn.ReLU())]
+    network = nn.Sequential(nn.Linear(width, width), nn.ReLU(), *hidden, nn.Linear(width, width))
+    x, y = torch.randn(8, width, generator=generator), torch.randint(0, width, (8,), generator=generator)
     scene = make_scene(network, x, y, Budget("neurons", 1e9, 8.0), batch_size=8)
     method = make_method("firefly", num_new=num_new, num_steps=1, num_score_batches=1)
     with Peak() as peak:
         method.score(scene, method.propose(scene))
-    over = count_parameters(network), 4 * (64 * num_new + 2 * width * num_new + num_new * num_new + 10 * num_new)
-    return peak.peak, 4 * over[0], over[1]
+    own = count_parameters(network)
+    new = depth * 2 * width * num_new + (depth - 1) * num_new * num_new  # candidates see each other in the layer after
+    return peak.peak, 4 * own, 4 * new
 
 
 def memory_rows(generator):
-    """Peak bytes at several sizes N of the network, and numbers m' of candidates, against a straight line."""
+    """Peak bytes for each byte of N + m', as the network gets deeper or wider and as the candidates get more.
+
+    Equal layers, because a first and a last layer hold fewer candidates a weight, which would look like a trend.
+    """
     rows = []
     for name, sizes in (
-        ("network's size N, m' = 8", [(width, 8) for width in (64, 128, 256, 512)]),
-        ("candidates m', N fixed", [(256, count) for count in (8, 32, 64, 128)]),
+        ("depth, m' = 8", [(depth, 128, 8) for depth in (4, 8, 16, 32)]),
+        ("width, m' = 8", [(4, width, 8) for width in (128, 256, 512, 1024)]),
+        ("candidates m', N fixed", [(4, 256, count) for count in (8, 32, 64, 128)]),
     ):
         measured = [step_bytes(*size, generator) for size in sizes]
-        totals = [own + new for _, own, new in measured]  # N + m' in bytes
-        ratio = [peak / total for (peak, _, _), total in zip(measured, totals, strict=True)]
-        detail = ", ".join(
-            f"{peak / 2**20:.1f} MB for {total / 2**20:.2f}"
-            for (peak, _, _), total in zip(measured, totals, strict=True)
-        )
+        shares = [peak / (own + new) for peak, own, new in measured]
+        detail = ", ".join(f"{peak / 2**20:.1f} MB for {(own + new) / 2**20:.2f}" for peak, own, new in measured)
         # Linear: bytes for each byte of N + m' do not rise as that grows.
-        rows.append(Row(name=f"memory against the {name}", value=ratio[-1] / ratio[0], limit=1.2, detail=detail))
+        rows.append(Row(name=f"memory against {name}", value=shares[-1] / shares[0], limit=1.2, detail=detail))
     return rows
 
 
