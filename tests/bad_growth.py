@@ -102,6 +102,12 @@ code_row(
     CALLED + "    def forward(self, x):\n        return self.a(x.flatten(1)).detach()\ndef network(): return Net()\n",
 )
 code_row(
+    "a way that depends on values",
+    "py:9 turns a tensor into a Python number",
+    CALLED + "    def forward(self, x):\n        x = x.flatten(1)\n"
+    "        return self.a(x if x.mean() > 0 else -x)\ndef network(): return Net()\n",
+)
+code_row(
     "nothing that can be followed",
     "a network must have something that can grow, but got none",
     CALLED + "    def forward(self, x):\n        y = self.a(x.flatten(1))\n"

@@ -11,6 +11,7 @@ from grow_files import arguments
 from ramet.cli import main
 from ramet.cli.grow import parse_options, show_step, step_line
 from ramet.errors import ConfigError
+from ramet.growth import load_network
 
 FROZEN = """
 from torch import nn
@@ -30,6 +31,35 @@ def network(num_classes):
     return Net(num_classes)
 """
 
+SHARED = """
+import torch
+from torch import nn
+
+class Twice(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.first, self.same, self.last = nn.Linear(64, 3), nn.Linear(3, 3), nn.Linear(3, num_classes)
+
+    def forward(self, x):
+        return self.last(self.same(self.same(self.first(x.flatten(1)).relu()).relu()).relu())
+
+class Tied(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.one, self.other, self.last = nn.Linear(64, 3), nn.Linear(64, 3), nn.Linear(6, num_classes)
+        self.other.weight = self.one.weight
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return self.last(torch.cat([self.one(x), self.other(x.flip(1))], 1).relu())
+
+def twice(num_classes):
+    return Twice(num_classes)
+
+def tied(num_classes):
+    return Tied(num_classes)
+"""
+
 STEP = {
     "number": 2, "score": 0.9312, "sizes": {"params": 1234}, "layers": {"3": 4},
     "widened": {"0": {"split": [1], "new": 2}, "5": {"split": [], "new": 1}, "7": {"split": [], "new": 1}},
@@ -45,6 +75,21 @@ def test_frozen_layers_are_named_and_left_alone(tmp_path: Path, capsys: pytest.C
     assert "- left alone: frozen: " in text and "is frozen (requires_grad is False)" in text
     assert f"Report: {tmp_path / 'run' / 'report.html'}" in text
     assert "the number of steps is reached" in text
+
+
+@pytest.mark.parametrize("name", ["twice", "tied"])
+def test_shared_layers_grow_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A layer that is used twice, and a weight that two layers hold, get wider together and stay shared."""
+    code = tmp_path / f"network_with_{name}.py"
+    code.write_text(SHARED)
+    main(["grow", "--network", f"{code}:{name}", "--budget", "neurons=5,step=2", "--train-size", "60", "--eval-size",
+          "30", "--epochs", "1", "--method", "net2net", "--out", str(tmp_path / "run"), "--json"])  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["methods"]["net2net"]["neurons"] == 5
+    network = load_network(tmp_path / "run" / "networks" / "net2net")
+    if name == "twice":
+        assert network.first.out_features == network.same.in_features == network.same.out_features == 5
+    else:
+        assert network.one.weight is network.other.weight and network.one.weight.shape == (5, 64)
 
 
 def test_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,11 +107,22 @@ def test_a_weight_that_did_not_run_is_named():
     assert named["spare.weight"] == "it took no part in the trace"
 
 
-def test_data_dependent_control_flow_runs():
-    network = Function(lambda h: torch.relu(h) if float(h[0, 0]) > -1e9 else h.tanh())
-    groups, named = reasons(network)
-    assert "a" not in groups and "taken by number" in named["a"]
-    network.forward = lambda x: network.b(torch.relu(network.a(x)) if float(x.sum()) < 1e9 else x)
+@pytest.mark.parametrize(
+    "middle",
+    [
+        lambda h: h.relu() if h.mean() > 0 else h.tanh(),
+        lambda h: h.relu() if float(h[0, 0]) > -1e9 else h.tanh(),
+        lambda h: h * h.max().item(),
+        lambda h: h[:, sorted(range(h.shape[1]), key=h.mean(0).tolist().__getitem__)],
+    ],
+)
+def test_a_way_that_depends_on_values_is_refused(middle):
+    with pytest.raises(ConfigError, match=r"test_growth_seam.py:\d+ turns a tensor into a Python number"):
+        find_coupling(Function(middle), torch.randn(2, 4))
+
+
+def test_a_way_that_depends_on_shapes_and_options_is_followed():
+    network = Function(lambda h: h.relu() if h.shape[0] > 1 and h.dim() == 2 else h.tanh())
     assert "a" in reasons(network)[0]
 
 

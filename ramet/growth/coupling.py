@@ -31,6 +31,7 @@ import ramet.growth.moves  # noqa: F401  (registers the rules of moving operatio
 from ramet.errors import ConfigError
 from ramet.growth.axes import Axis, Layout, fixed, layout_size, normal
 from ramet.growth.labels import Dim, Hint, Ledger, Work
+from ramet.growth.reading import ValueReads
 from ramet.growth.rules import RULES, follow, tensors_in, unknown
 
 Inputs = Tensor | tuple[Any, ...]
@@ -215,7 +216,7 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
         a copy.
 
     Raises:
-        ConfigError: if the network does not run on the inputs.
+        ConfigError: if the network does not run on the inputs, or turns tensors into Python numbers on the way.
     """
     ledger, calls = Ledger(), list[Call]()
     aliases: dict[str, list[str]] = {}
@@ -230,12 +231,18 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
             ledger.enter(name, tensor)
     for tensor in tensors_in(inputs):
         ledger.write(tensor, [Dim(fixed(size, "it is the network's input")) for size in tensor.shape])
+    reads = ValueReads()
     with evaluating(network), _watched(network, ledger, calls):
         try:
-            with _Recorder(ledger):
+            with reads, _Recorder(ledger):
                 result = call(network, inputs)
         except Exception as error:
             raise ConfigError(f"the network must run on a batch of the data, but it failed: {error}") from error
+    if reads.places:
+        raise ConfigError(
+            "a network's way must not depend on values, because growth sees one run of it and others may take another, "
+            f"but {reads.places[0]} turns a tensor into a Python number."
+        )
     for tensor in tensors_in(result):
         for dim in ledger.read(tensor):
             for term in normal(dim.layout):

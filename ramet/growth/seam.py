@@ -104,7 +104,8 @@ def find_coupling(network: nn.Module, inputs: Inputs, *, check: bool = True) -> 
         The coupling; groups that did not pass are among its refusals.
 
     Raises:
-        ConfigError: if the network does not run on the inputs, or gives outputs that are not finite.
+        ConfigError: if the network does not run on the inputs, turns tensors into Python numbers on the way, or gives
+            outputs that are not finite.
     """
     coupling = trace(network, inputs)
     if not check or not coupling.groups:
