@@ -16,7 +16,7 @@ TINY = replace(
     presets.SMALL,
     name="tiny",
     split=BED,
-    relatives=replace(BED, source="rotated-digits:2"),
+    guided={"slow": BED, "frozen": replace(BED, source="rotated-digits:2", method={"old_weights": "frozen"})},
     permuted=replace(BED, source="permuted-digits:2", method={"heads": "shared"}),
     strangers=BED,
     settings=Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0),
@@ -54,7 +54,7 @@ def test_figures_give_tables_and_claims_and_are_not_run_twice(figure, tmp_path, 
 def test_random_growth_has_the_parameters_of_guided_growth(tmp_path, monkeypatch):
     # All layers have one size here, so that sets of equal size are many, and sizes match exactly.
     even = replace(BED, network="mlp:64,64")
-    monkeypatch.setitem(presets.PRESETS, "small", replace(TINY, split=even, relatives=even, seeds=1))
+    monkeypatch.setitem(presets.PRESETS, "small", replace(TINY, split=even, guided={"even": even}, seeds=1))
     desk = Desk(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
     TARGETS["bind-and-grow/figure-2"].run(desk, "small")
     records = next((tmp_path / "runs").rglob("records.jsonl")).read_text()

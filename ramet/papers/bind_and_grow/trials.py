@@ -48,7 +48,7 @@ class Bench:
         """The bench of a bed."""
         streams = [bed.make(desk, number) for number in range(preset.seeds)]
         seeds = [derive_seed(desk.seed, "trial", number) for number in range(preset.seeds)]
-        return cls(streams, bed.skeleton(streams[0]), preset.settings, seeds, folder, dict(bed.method))
+        return cls(streams, bed.skeleton(streams[0]), bed.settings or preset.settings, seeds, folder, dict(bed.method))
 
     def at(self, number: int, alone: Mapping[str, Any] | None = None) -> SequenceBench:
         """The bench of grow sequences of one seed."""
