@@ -26,7 +26,7 @@ def learn(
     validation_fraction: float = 0.2,
     epochs: Annotated[int, WHOLE] = 10,
     batch_size: Annotated[int, WHOLE] = 16,
-    learning_rate: float = 0.05,
+    learning_rate: float = 0.02,
     final_learning_rate: float = 0.0,
     momentum: float = 0.9,
     weight_decay: float = 0.0,
