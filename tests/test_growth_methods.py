@@ -9,10 +9,12 @@ from torch import nn
 
 from ramet.errors import ConfigError, RunError
 from ramet.growth.autogrow import AutoGrow
+from ramet.growth.axes import Axis
 from ramet.growth.base import Edit, Growth, Proposal
 from ramet.growth.budget import Budget, Meter, select
 from ramet.growth.firefly import Firefly, integrated_gradients, integrated_separately, train_candidates
 from ramet.growth.gradmax import GradMax
+from ramet.growth.layers import Deepening, Site, deepen
 from ramet.growth.nash import Nash
 from ramet.growth.net2net import Net2Net
 from ramet.growth.overgrown import Overgrown
@@ -135,6 +137,15 @@ def test_a_layer_is_the_formula():
     assert torch.allclose(over(scene.x, epsilon), expected, atol=1e-12)
     grown = scene.grown(over.edit([1], epsilon))
     assert torch.allclose(grown(scene.x), over(scene.x, torch.tensor([0.0, -0.2]).double()), atol=1e-12)
+
+
+def test_a_copy_of_a_deepened_network_gets_further_layers_in_the_same_place():
+    network = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    site = Site("1", 0, ((Axis(3),),), nn.Tanh(), normalised=False, positions=1)
+    deepen(network, site, Deepening("1", 2))
+    copied = copy.deepcopy(network)
+    assert deepen(copied, site, Deepening("1", 5)) == deepen(network, site, Deepening("1", 5)) == "1.2"
+    assert copied.state_dict().keys() == network.state_dict().keys()
 
 
 def test_layers_and_widenings_of_the_same_place_go_together():

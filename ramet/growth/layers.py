@@ -132,8 +132,12 @@ def _parents(name: str) -> list[str]:
 
 
 def is_new_layer(module: nn.Module) -> bool:
-    """Whether a module is a layer that a deepening has added."""
-    return isinstance(module, torch.fx.GraphModule) and type(module).__name__ == "NewLayer"
+    """Whether a module is a layer that a deepening has added.
+
+    Its parts tell, because a deep copy of a graph module loses the name of its class.
+    """
+    parts = {name for name, _ in module.named_children()}
+    return isinstance(module, torch.fx.GraphModule) and parts == {"inner", "norm", "activation", "outer"}
 
 
 def is_wrapper(module: nn.Module) -> bool:
