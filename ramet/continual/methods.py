@@ -13,6 +13,7 @@ from ramet.continual.elastic import Elastic
 from ramet.continual.firefly import Firefly
 from ramet.continual.individual import Individual
 from ramet.continual.joint_training import Joint
+from ramet.continual.learn_to_grow import LearnToGrow
 from ramet.continual.naive import Naive
 from ramet.continual.packnet import PackNet
 from ramet.continual.progressive import Progressive
@@ -32,6 +33,7 @@ _BUILT_IN: tuple[type[Method], ...] = (
     Firefly,
     BindAndGrow,
     RandomGrowth,
+    LearnToGrow,
 )
 METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
