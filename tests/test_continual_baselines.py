@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from ramet.continual import make_method
+from ramet.continual.cpg import CompactPickGrow
 from ramet.continual.layer_choices import ChoiceNetwork, expected_size, list_choices, search_choices
+from ramet.continual.picking import PickedNetwork
 from ramet.errors import ConfigError
 from ramet.testing import methods as suite
 
@@ -114,3 +116,80 @@ def test_learn_to_grow_refuses_bad_options():
     for options in ({"reuse": "never"}, {"rank": -1}, {"size_penalty": -1.0}, {"tune_rate": 0.0}):
         with pytest.raises(ConfigError, match="must"):
             make_method("learn-to-grow", **options)
+
+
+# Compacting, picking and growing
+
+
+def test_picking_by_hand():
+    network = suite.make_skeletons()["linear"].make_network(2, seed=0)
+    maskable = [torch.zeros_like(network[place].weights.weight, dtype=torch.bool) for place in range(2)]
+    maskable[0][0, :2] = True
+    masked, plain = PickedNetwork(network, maskable), network.layer1.weights.weight
+    assert [len(scores) for scores in masked.scores] == [2, 0]
+    x = torch.randn(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(masked(x), network(x)), "all weights are picked at first"
+    with torch.no_grad():
+        masked.scores[0][1] = 0.004
+    effective = masked.effective(0)
+    assert effective[0, 1] == 0 and torch.equal(effective[:, 2:], plain[:, 2:]) and effective[0, 0] == plain[0, 0]
+    # Straight through: the gradient of a score is that of the masked weight, times the weight.
+    toward = torch.randn(effective.shape, generator=torch.Generator().manual_seed(1))
+    (effective * toward).sum().backward()
+    assert torch.allclose(masked.scores[0].grad, (toward * plain)[0, :2])
+
+
+def test_each_task_keeps_its_share_and_reads_only_what_it_picked():
+    method, _ = learned("cpg", goal=0.01, max_prune=0.6, prune_step=0.5)
+    owners = method.state()["owners"]
+    for owner in owners:
+        shares = [float((owner == place).float().mean()) for place in (1, 2, 3, 0)]
+        assert shares == pytest.approx([0.4, 0.24, 0.144, 0.216], abs=0.02)
+    bits = 0
+    for place, task in enumerate(method.tasks):
+        for i, owner in enumerate(owners):
+            weight = method.network(task.name)[i].weights.weight
+            before = (owner > 0) & (owner <= place)
+            assert not bool(weight[(owner == 0) | (owner > place + 1)].any())
+            assert bool((weight[owner == place + 1] != 0).all())
+            assert torch.equal(weight[before] != 0, method._picks[place][i])
+            assert torch.equal(weight[weight != 0], method._weights[i][weight != 0])
+            bits += -(-int(before.sum()) // 8)
+    # Weights, a byte for the owner of each, a bit for each pick, and what is each task's own.
+    own = sum(tensor.numel() * 4 for tensors in method._own for tensor in tensors.values())
+    assert method.stored_bytes() == sum(5 * owner.numel() for owner in owners) + bits + own
+
+
+@pytest.mark.parametrize(("wider_is_better", "width"), [(True, 2.0), (False, 1.0)])
+def test_it_grows_while_it_misses_its_goal_and_keeps_a_width_that_helps(monkeypatch, wider_is_better, width):
+    method, stream = learned("cpg", 1, goal=0.01, max_width=2.0)
+    before, weights = suite.outputs(method, stream)[0], [weights.clone() for weights in method._weights]
+    scores, tried = iter([0.1, 0.2, 0.3] if wider_is_better else [0.1] * 3), []
+
+    def score(self, network, task):
+        tried.append(len(network.network.layer1.weights.weight))
+        return next(scores, 0.0)
+
+    method.goal = 0.9
+    monkeypatch.setattr(CompactPickGrow, "_score", score)
+    suite.learn_next(method, stream)
+    assert tried[:3] == [16, 24, 32] and method.width == width
+    assert torch.equal(suite.outputs(method, stream)[0], before)
+    assert method._weights[1].shape == (12 * width, 16 * width)
+    for new, old in zip(method._weights, weights, strict=True):
+        kept = old != 0
+        assert torch.equal(new[: len(old), : old.shape[1]][kept], old[kept])
+
+
+def test_a_pruning_that_misses_the_goal_is_undone(monkeypatch):
+    scores = iter([1.0, 1.0, 0.5])  # trained, half pruned, nine tenths pruned
+    monkeypatch.setattr(CompactPickGrow, "_score", lambda self, network, task: next(scores, 1.0))
+    method, _ = learned("cpg", 1, goal=0.9, prune_step=0.5, max_prune=0.9)
+    for owner, weights in zip(method._owners, method._weights, strict=True):
+        assert int((owner == 1).sum()) == owner.numel() // 2 == int((weights != 0).sum())
+
+
+def test_cpg_refuses_bad_options():
+    for options in ({"goal": 2.0}, {"max_prune": 1.0}, {"max_width": 0.5}, {"mask_rate": 0.0}):
+        with pytest.raises(ConfigError, match="must"):
+            make_method("cpg", **options)
