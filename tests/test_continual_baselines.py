@@ -10,8 +10,11 @@ import torch
 
 from ramet.continual import make_method
 from ramet.continual.cpg import CompactPickGrow
+from ramet.continual.den import _distance, reachable
 from ramet.continual.layer_choices import ChoiceNetwork, expected_size, list_choices, search_choices
+from ramet.continual.master import Draft
 from ramet.continual.picking import PickedNetwork
+from ramet.continual.proximal import Sparse, shrink_
 from ramet.errors import ConfigError
 from ramet.testing import methods as suite
 
@@ -193,3 +196,97 @@ def test_cpg_refuses_bad_options():
     for options in ({"goal": 2.0}, {"max_prune": 1.0}, {"max_width": 0.5}, {"mask_rate": 0.0}):
         with pytest.raises(ConfigError, match="must"):
             make_method("cpg", **options)
+
+
+# Dynamically expandable networks
+
+
+def test_the_proximal_map_minimises_the_penalty():
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(4, 6, generator=generator)
+    rows, mask = torch.tensor([True, True, True, False]), torch.rand(4, 6, generator=generator) > 0.3
+
+    def objective(x):
+        norms = x.norm(dim=1)[rows].sum()
+        return (x - start).square().sum() / 2 + 0.5 * (0.4 * (x.abs() * mask).sum() + 1.5 * norms)
+
+    best = start.clone()
+    shrink_(Sparse(best, l1=0.4, group=1.5, rows=rows, mask=mask), reach=0.5)
+    for scale in (1e-1, 1e-2, 1e-3):
+        for _ in range(50):
+            other = best + scale * torch.randn(4, 6, generator=generator)
+            assert objective(other) >= objective(best) - 1e-6
+    assert (best == 0).any() and torch.equal(best[3][~mask[3]], start[3][~mask[3]])
+
+
+def test_what_a_head_depends_on_by_hand():
+    skeleton = suite.make_skeletons()["linear"]
+    network = skeleton.make_network(2, seed=0)
+    with torch.no_grad():
+        for param in network.parameters():
+            param.zero_()
+        network.head.weights.weight[1, 3] = 1.0  # the head reads neuron 3 of layer 2,
+        network.layer2.weights.weight[3, 5] = -1.0  # which reads neuron 5
+        network.layer2.weights.weight[4, 6] = 1.0  # (nobody reads this one)
+        network.layer1.weights.weight[5, [0, 24]] = 1.0  # and that one two pixels
+    pixels, first, second = reachable(Draft(skeleton, network, [torch.arange(16), torch.arange(12)]))
+    assert [mask.nonzero()[:, 0].tolist() for mask in (pixels, first, second)] == [[0, 24], [5], [3]]
+
+
+@pytest.mark.parametrize("skeleton", ["linear", "convolution with batch norm"])
+def test_group_sparsity_removes_new_neurons_that_are_of_no_use(skeleton):
+    for group, added in ((5.0, 0), (0.0, 6)):
+        method, stream = learned("den", 1, skeleton=skeleton, loss_threshold=0.0, group=group, l1=0.0, new_units=3)
+        before = method.master.widths
+        notes = suite.learn_next(method, stream)
+        assert (notes["added"], notes["removed"]) == (added, 6 - added)
+        width = sum(module.weights.weight.shape[0] for module in list(method.network("task 1"))[:-1])
+        assert width == sum(before) + added
+        # A neuron that is kept reads something.
+        for layer in list(method.network("task 1"))[:-1]:
+            assert bool(layer.weights.weight.flatten(1).any(1).all()) or group == 0
+
+
+def test_it_expands_only_above_the_loss():
+    method, stream = learned("den", 1, loss_threshold=100.0)
+    assert suite.learn_next(method, stream)["added"] == 0
+
+
+def test_split_neurons_leave_earlier_tasks_as_they_were():
+    for threshold in (0.0, 1e9):
+        method, stream = learned("den", 1, split_threshold=threshold, loss_threshold=100.0)
+        before = suite.outputs(method, stream)[0]
+        notes = suite.learn_next(method, stream)
+        same = torch.equal(suite.outputs(method, stream)[0], before)
+        assert same == (threshold == 0) and (notes["split"] > 0) == (threshold == 0)
+        assert notes["split"] in (0, 28)
+        # The copy stands in for the original, which only the earlier task still sees.
+        assert len(method.network("task 1").layer1.weights.weight) == 16
+        assert sum(method.master.widths) == 28 + notes["split"]
+
+
+def test_the_drift_of_den_by_hand():
+    skeleton = suite.make_skeletons()["linear"]
+    network = skeleton.make_network(2, seed=0)
+    draft = Draft(skeleton, network, [torch.tensor([0, *[-1] * 15]), torch.tensor([0, 1, *[-1] * 10])])
+    before = [network[place].weights.weight.detach().clone() for place in range(2)]
+    with torch.no_grad():
+        network.layer1.weights.weight += 1.0  # one old neuron, which reads 25 pixels
+        network.layer2.weights.weight += 2.0  # two old neurons, which read one old one
+    assert _distance(draft, before).item() == pytest.approx(25 * 1 + 2 * 4)
+
+
+def test_drift_is_less_the_more_it_costs():
+    distances = []
+    for drift in (0.0, 1.0):
+        method, stream = learned("den", 1, split_threshold=1e9, loss_threshold=100.0, drift=drift)
+        before = [weights.clone() for weights in method.master.weights]
+        suite.learn_next(method, stream)
+        distances.append(sum(float((a - b).norm()) for a, b in zip(before, method.master.weights, strict=True)))
+    assert distances[1] < distances[0]
+
+
+def test_den_refuses_bad_options():
+    for options in ({"l1": -1.0}, {"new_units": 0}, {"split_threshold": -0.1}):
+        with pytest.raises(ConfigError, match="must"):
+            make_method("den", **options)

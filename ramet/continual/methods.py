@@ -9,6 +9,7 @@ from typing import Any
 from ramet.continual.base import Method
 from ramet.continual.bind_and_grow import BindAndGrow
 from ramet.continual.cpg import CompactPickGrow
+from ramet.continual.den import ExpandableNetwork
 from ramet.continual.distillation import Distillation
 from ramet.continual.elastic import Elastic
 from ramet.continual.firefly import Firefly
@@ -36,6 +37,7 @@ _BUILT_IN: tuple[type[Method], ...] = (
     RandomGrowth,
     LearnToGrow,
     CompactPickGrow,
+    ExpandableNetwork,
 )
 METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
