@@ -11,12 +11,15 @@ import torch
 from ramet.continual import make_method
 from ramet.continual.cpg import CompactPickGrow
 from ramet.continual.den import _distance, reachable
+from ramet.continual.expansion_controller import ExpansionController
 from ramet.continual.layer_choices import ChoiceNetwork, expected_size, list_choices, search_choices
 from ramet.continual.master import Draft
 from ramet.continual.picking import PickedNetwork
 from ramet.continual.proximal import Sparse, shrink_
 from ramet.errors import ConfigError
+from ramet.seeding import seeded_globally, torch_generator
 from ramet.testing import methods as suite
+from ramet.training import accuracy
 
 
 def learned(name, num_tasks=3, skeleton="linear", **options):
@@ -290,3 +293,66 @@ def test_den_refuses_bad_options():
     for options in ({"l1": -1.0}, {"new_units": 0}, {"split_threshold": -0.1}):
         with pytest.raises(ConfigError, match="must"):
             make_method("den", **options)
+
+
+# Reinforced continual learning
+
+
+def make_controller(rate=0.02):
+    with seeded_globally(0, "controller"):
+        return ExpansionController(2, 3, hidden=8, rate=rate)
+
+
+def test_the_controller_by_hand():
+    controller, decisions = make_controller(), [1, 3]
+    logarithms, values = controller.evaluate(decisions)
+    # What each layer gets is a distribution: over all pairs of decisions the probabilities add up to 1.
+    pairs = [controller.evaluate([a, b])[0].sum().exp() for a in range(4) for b in range(4)]
+    assert torch.stack(pairs).sum().item() == pytest.approx(1.0)
+    # -sum log pi (R - V) + sum (R - V)^2, its gradient by hand through the last layer of the values.
+    loss = -(logarithms * (2.0 - values.detach())).sum() + (2.0 - values).square().sum()
+    expected = torch.autograd.grad(loss, [controller.policy.bias, controller.value.bias])
+    controller.observe(decisions, 2.0)
+    assert torch.allclose(controller.policy.bias.grad, expected[0])
+    assert torch.allclose(controller.value.bias.grad, expected[1])
+    assert expected[1].item() == pytest.approx(-2 * (2.0 - values.detach()).sum().item())
+
+
+def test_the_controller_finds_what_is_rewarded():
+    controller, generator = make_controller(), torch_generator(0, "decisions")
+    rewards = []
+    for _ in range(300):
+        decisions = controller.propose(generator)
+        rewards.append(float(decisions[0] == 2) + float(decisions[1] == 0))
+        controller.observe(decisions, rewards[-1])
+    # At random a reward is 0.5 on average, and 2 is the best.
+    assert sum(rewards[:20]) / 20 < 1.2 and sum(rewards[-50:]) / 50 > 1.8
+
+
+def test_the_best_reward_is_kept():
+    for alpha in (0.0, 1.0):
+        method, stream = learned("rcl", 1, trials=4, max_units=5, alpha=alpha)
+        notes = suite.learn_next(method, stream)
+        rewards = [trial["validation"] - alpha * sum(trial["added"]) for trial in notes["trials"]]
+        best = notes["trials"][max(range(len(rewards)), key=rewards.__getitem__)]
+        assert rewards == pytest.approx([trial["reward"] for trial in notes["trials"]])
+        assert (notes["added"], notes["validation"]) == (best["added"], best["validation"])
+        assert method.master.widths == [16 + best["added"][0], 12 + best["added"][1]]
+        validation = stream[1].dataset.validation
+        assert accuracy(method.network("task 1"), validation.x, validation.y) == best["validation"]
+    assert sum(best["added"]) == min(sum(trial["added"]) for trial in notes["trials"])
+
+
+def test_a_task_reads_old_neurons_and_old_weights_stay():
+    method, stream = learned("rcl", 1, trials=1, max_units=5)
+    before = [weights.clone() for weights in method.master.weights]
+    suite.learn_next(method, stream)
+    first, second = method.network("task 1").layer1, method.network("task 1").layer2
+    for layer, old in ((first, before[0]), (second, before[1])):
+        assert torch.equal(layer.weights.weight[: len(old), : old.shape[1]], old)
+
+
+def test_rcl_refuses_bad_options():
+    for options in ({"trials": 0}, {"alpha": -1.0}, {"controller_rate": 0.0}):
+        with pytest.raises(ConfigError, match="must"):
+            make_method("rcl", **options)

@@ -20,6 +20,7 @@ from ramet.continual.naive import Naive
 from ramet.continual.packnet import PackNet
 from ramet.continual.progressive import Progressive
 from ramet.continual.random_growth import RandomGrowth
+from ramet.continual.rcl import Reinforced
 from ramet.continual.replay import Replay
 from ramet.errors import ConfigError
 
@@ -38,6 +39,7 @@ _BUILT_IN: tuple[type[Method], ...] = (
     LearnToGrow,
     CompactPickGrow,
     ExpandableNetwork,
+    Reinforced,
 )
 METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
