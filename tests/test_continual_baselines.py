@@ -10,6 +10,7 @@ import torch
 
 from ramet.continual import make_method
 from ramet.continual.cpg import CompactPickGrow
+from ramet.continual.decomposition import compose, retroactive_adaptive, retroactive_penalty
 from ramet.continual.den import _distance, reachable
 from ramet.continual.expansion_controller import ExpansionController
 from ramet.continual.layer_choices import ChoiceNetwork, expected_size, list_choices, search_choices
@@ -356,3 +357,67 @@ def test_rcl_refuses_bad_options():
     for options in ({"trials": 0}, {"alpha": -1.0}, {"controller_rate": 0.0}):
         with pytest.raises(ConfigError, match="must"):
             make_method("rcl", **options)
+
+
+# Additive decomposition
+
+
+def written_loss(residual, tau, sparsity, drift):
+    """The terms of Eq. 3 that an earlier task's own weights are in, as the paper writes them."""
+    return sparsity * tau.abs().sum() + drift * (residual - tau).square().sum()
+
+
+def test_the_drift_penalty_is_the_least_of_the_written_loss():
+    residual = torch.randn(50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for sparsity, drift in ((0.5, 0.7), (2.0, 0.3), (0.01, 100.0)):
+        best = retroactive_adaptive(residual, sparsity, drift)
+        penalty = retroactive_penalty(residual, sparsity, drift)
+        assert penalty.item() == pytest.approx(written_loss(residual, best, sparsity, drift).item())
+        # No other own weights cost less, over a grid: [values, weights].
+        others = torch.linspace(-4, 4, 1601, dtype=torch.float64)[:, None]
+        costs = sparsity * others.abs() + drift * (residual - others).square()
+        assert bool((costs >= sparsity * best.abs() + drift * (residual - best).square() - 1e-12).all())
+        # The slope is what is left of the residual: 2 lambda_2 (r - tau).
+        moving = residual.clone().requires_grad_()
+        retroactive_penalty(moving, sparsity, drift).backward()
+        assert torch.allclose(moving.grad, 2 * drift * (residual - best))
+
+
+def test_composed_weights_by_hand():
+    shared, adaptive = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0.0, 5.0], [0.0, 0.0]])
+    weights = compose(shared, torch.tensor([0.0, 100.0]), adaptive)  # the gates are 1/2 and 1
+    assert weights.tolist() == [[0.5, 6.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize("skeleton", ["linear", "convolution with batch norm"])
+def test_earlier_weights_move_no_further_than_promised(skeleton):
+    sparsity, drift = 0.01, 2.0
+    method, stream = learned("apd", 2, skeleton=skeleton, sparsity=sparsity, drift=drift)
+    before = [method.network(task.name) for task in method.tasks]
+    shared = [sigma.clone() for sigma in method._shared]
+    suite.learn_next(method, stream)
+    assert any(not torch.equal(a, b) for a, b in zip(shared, method._shared, strict=True)), "the shared weights move"
+    for old in before:
+        new = method.network(method.tasks[before.index(old)].name)
+        for one, other in zip(list(old)[:-1], list(new)[:-1], strict=True):
+            assert (one.weights.weight - other.weights.weight).abs().max() <= sparsity / (2 * drift) + 1e-6
+            assert torch.equal(one.weights.bias, other.weights.bias)
+
+
+def test_own_weights_are_fewer_the_more_they_cost_and_only_those_are_stored():
+    own = []
+    for sparsity in (0.0, 1e-3, 1e-1):
+        method, _ = learned("apd", sparsity=sparsity)
+        own.append(sum(int(tau.count_nonzero()) for taus in method._adaptive for tau in taus))
+        plain = sum(tensor.numel() for tensors in method._own for tensor in tensors.values())
+        gates = 3 * (16 + 12)
+        shared = 25 * 16 + 16 * 12
+        assert method.num_parameters() == shared + gates + plain + own[-1]
+        assert method.stored_bytes() == 4 * (shared + gates + plain) + 8 * own[-1]
+    assert own[0] > own[1] > own[2]
+
+
+def test_apd_refuses_bad_options():
+    for options in ({"sparsity": -1.0}, {"drift": 0.0}):
+        with pytest.raises(ConfigError, match="must"):
+            make_method("apd", **options)

@@ -46,7 +46,7 @@ def learn(
             .json file with a list of {"name": ..., "data": ...}.
         method: one or several, joined by commas, each with options after a colon if wanted: individual, naive, joint,
             elastic, distillation, replay, packnet, progressive, firefly, bind-and-grow, random-growth, learn-to-grow,
-            cpg, den, rcl.
+            cpg, den, rcl, apd.
         onto: a saved joint network that learns the stream on top of what it knows.
         network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths.
         batch_norm: give each layer batch norm.

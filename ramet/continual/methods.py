@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ramet.continual.apd import AdditiveDecomposition
 from ramet.continual.base import Method
 from ramet.continual.bind_and_grow import BindAndGrow
 from ramet.continual.cpg import CompactPickGrow
@@ -40,6 +41,7 @@ _BUILT_IN: tuple[type[Method], ...] = (
     CompactPickGrow,
     ExpandableNetwork,
     Reinforced,
+    AdditiveDecomposition,
 )
 METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
