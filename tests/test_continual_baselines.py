@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from ramet.continual import make_method
+from ramet.continual import Layer, Skeleton, make_method
 from ramet.continual.cpg import CompactPickGrow
 from ramet.continual.decomposition import compose, retroactive_adaptive, retroactive_penalty
 from ramet.continual.den import _distance, reachable
@@ -29,6 +29,29 @@ def learned(name, num_tasks=3, skeleton="linear", **options):
     for _ in range(num_tasks):
         suite.learn_next(method, stream)
     return method, stream
+
+
+QUICK = {"cpg": {"prune_step": 0.5}, "rcl": {"trials": 2, "max_units": 3}, "den": {"loss_threshold": 0.0}}
+
+
+@pytest.mark.parametrize("name", ["learn-to-grow", "cpg", "den", "rcl", "apd"])
+def test_convolutions_in_a_row_and_an_image_that_is_flattened(name):
+    layers = (Layer("a", "conv", 3, kernel=2), Layer("b", "conv", 4, kernel=2, pool=True), Layer("c", "linear", 5))
+    stream, method = suite.make_stream(size=3), make_method(name, **QUICK.get(name, {}))
+    method.start(Skeleton(layers, 1, (5, 5)), replace(suite.SETTINGS, epochs=2), seed=0)
+    before = []
+    for _ in stream:
+        suite.learn_next(method, stream)
+        now = suite.outputs(method, stream)
+        assert all(bool(logits.isfinite().all()) for logits in now)
+        if method.forgets_nothing:
+            assert all(torch.equal(old, new) for old, new in zip(before, now, strict=False))
+        before = now
+    copy = make_method(name, **method.options)
+    copy.start(method.skeleton, method.settings, seed=0)
+    copy.tasks = list(method.tasks)
+    copy.load_state(method.state())
+    assert all(torch.equal(old, new) for old, new in zip(before, suite.outputs(copy, stream), strict=True))
 
 
 # Learn to grow
@@ -109,6 +132,13 @@ def test_only_tuned_layers_move_and_less_the_more_they_are_held():
         after = method.network("task 0").state_dict()
         distances.append(sum(float((after[name] - before[name]).square().sum()) for name in before))
     assert distances[0] == 0 < distances[1] < distances[2]
+
+
+@pytest.mark.parametrize(
+    "check", [suite.check_it_goes_on_after_a_kill, suite.check_a_saved_network_takes_a_new_task, suite.check_it_learns]
+)
+def test_tuned_layers_keep_what_the_seam_promises(check):
+    check(partial(make_method, "learn-to-grow", reuse="tuned", size_penalty=100.0))
 
 
 def test_convolutions_are_adapted_by_one_by_one_maps():

@@ -21,6 +21,7 @@ OPTIONS = {
     "firefly": {"goal": 1.0, "neurons": 4, "candidates": 3, "rounds": 1},
     "replay": {"memory": 12},
     "cpg": {"prune_step": 0.45},
+    "den": {"loss_threshold": 0.0, "new_units": 3},
     "rcl": {"trials": 2, "max_units": 4},
 }
 
