@@ -67,11 +67,10 @@ def search(method, data, *, learning_rate, penalty):
 
 def test_a_search_reuses_what_is_learned_where_new_layers_are_useless():
     method, stream = learned("learn-to-grow", 1)
-    old_head = method.network("task 0").head.state_dict()
     choices = list_choices(method.graph_, method.skeleton, rank=1)
     assert [[choice.kind for choice in options] for options in choices] == [["reuse", "adapt", "new"]] * 2
     network = ChoiceNetwork(method.graph_, method.skeleton, choices, 2, seed=3)
-    network.head.load_state_dict(old_head)
+    network.head.load_state_dict(method.network("task 0").head.state_dict())
     with torch.no_grad():
         for name, param in network.fresh.named_parameters():
             if name.split(".")[0].endswith("-2"):
@@ -378,8 +377,7 @@ def test_a_task_reads_old_neurons_and_old_weights_stay():
     method, stream = learned("rcl", 1, trials=1, max_units=5)
     before = [weights.clone() for weights in method.master.weights]
     suite.learn_next(method, stream)
-    first, second = method.network("task 1").layer1, method.network("task 1").layer2
-    for layer, old in ((first, before[0]), (second, before[1])):
+    for layer, old in zip(method.network("task 1"), before, strict=False):
         assert torch.equal(layer.weights.weight[: len(old), : old.shape[1]], old)
 
 
@@ -440,8 +438,7 @@ def test_own_weights_are_fewer_the_more_they_cost_and_only_those_are_stored():
         method, _ = learned("apd", sparsity=sparsity)
         own.append(sum(int(tau.count_nonzero()) for taus in method._adaptive for tau in taus))
         plain = sum(tensor.numel() for tensors in method._own for tensor in tensors.values())
-        gates = 3 * (16 + 12)
-        shared = 25 * 16 + 16 * 12
+        gates, shared = 3 * (16 + 12), 25 * 16 + 16 * 12
         assert method.num_parameters() == shared + gates + plain + own[-1]
         assert method.stored_bytes() == 4 * (shared + gates + plain) + 8 * own[-1]
     assert own[0] > own[1] > own[2]
