@@ -17,7 +17,13 @@ from ramet.testing import methods as suite
 from ramet.testing.methods import METHOD_CHECKS
 from ramet.training import Batches, accuracy
 
-OPTIONS = {"firefly": {"goal": 1.0, "neurons": 4, "candidates": 3, "rounds": 1}, "replay": {"memory": 12}}
+OPTIONS = {
+    "firefly": {"goal": 1.0, "neurons": 4, "candidates": 3, "rounds": 1},
+    "replay": {"memory": 12},
+    "cpg": {"prune_step": 0.45},
+    "den": {"loss_threshold": 0.0, "new_units": 3},
+    "rcl": {"trials": 2, "max_units": 4},
+}
 
 
 def maker(name):

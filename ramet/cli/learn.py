@@ -45,7 +45,8 @@ def learn(
         stream: split-DATA:TASKS, split-DATA:TASKS:superclass, permuted-DATA:TASKS, rotated-DATA:TASKS, domains, or a
             .json file with a list of {"name": ..., "data": ...}.
         method: one or several, joined by commas, each with options after a colon if wanted: individual, naive, joint,
-            elastic, distillation, replay, packnet, progressive, firefly.
+            elastic, distillation, replay, packnet, progressive, firefly, bind-and-grow, random-growth, learn-to-grow,
+            cpg, den, rcl, apd.
         onto: a saved joint network that learns the stream on top of what it knows.
         network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths.
         batch_norm: give each layer batch norm.

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ramet.continual.draft_widths import cut_layer
 from ramet.continual.master import Draft, columns
-from ramet.continual.skeletons import Skeleton, norm_of, weights_of
+from ramet.continual.skeletons import norm_of, weights_of
 from ramet.continual.training import Held, Saves, train
 from ramet.data import Split
 from ramet.seeding import torch_generator
@@ -222,32 +223,9 @@ def _kept(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new:
         if place:
             inputs = columns(keep[place - 1], skeleton.spread(place))
         rows = keep[place] if place < len(keep) else torch.arange(_classes(network))
-        layers.append(_cut(skeleton, place, layer, rows, inputs, len(keep[place - 1]) if place else None))
+        layers.append(cut_layer(skeleton, place, layer, rows, inputs, len(keep[place - 1]) if place else None))
     *body, head = layers
     return Draft(skeleton, skeleton.assemble(body, head), origins)
-
-
-def _cut(
-    skeleton: Skeleton, place: int, layer: nn.Module, rows: Tensor, inputs: Tensor, in_width: int | None
-) -> nn.Module:
-    """A layer or a head with some of its rows and inputs."""
-    is_head = place == len(skeleton.layers)
-    made = (
-        skeleton.make_head(len(rows), in_width=in_width)
-        if is_head
-        else skeleton.make_layer(place, in_width=in_width, width=len(rows))
-    ).to(weights_of(layer).weight.device)
-    with torch.no_grad():
-        old, new = weights_of(layer), weights_of(made)
-        assert old.bias is not None and new.bias is not None
-        new.weight.copy_(old.weight[rows][:, inputs])
-        new.bias.copy_(old.bias[rows])
-        old_norm, new_norm = norm_of(layer), norm_of(made)
-        if old_norm is not None and new_norm is not None:
-            for name, tensor in new_norm.state_dict().items():
-                source = old_norm.state_dict()[name]
-                tensor.copy_(source[rows] if tensor.ndim else source)
-    return made
 
 
 def _name(network: nn.Sequential, place: int) -> str:

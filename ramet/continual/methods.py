@@ -6,17 +6,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ramet.continual.apd import AdditiveDecomposition
 from ramet.continual.base import Method
 from ramet.continual.bind_and_grow import BindAndGrow
+from ramet.continual.cpg import CompactPickGrow
+from ramet.continual.den import ExpandableNetwork
 from ramet.continual.distillation import Distillation
 from ramet.continual.elastic import Elastic
 from ramet.continual.firefly import Firefly
 from ramet.continual.individual import Individual
 from ramet.continual.joint_training import Joint
+from ramet.continual.learn_to_grow import LearnToGrow
 from ramet.continual.naive import Naive
 from ramet.continual.packnet import PackNet
 from ramet.continual.progressive import Progressive
 from ramet.continual.random_growth import RandomGrowth
+from ramet.continual.rcl import Reinforced
 from ramet.continual.replay import Replay
 from ramet.errors import ConfigError
 
@@ -32,6 +37,11 @@ _BUILT_IN: tuple[type[Method], ...] = (
     Firefly,
     BindAndGrow,
     RandomGrowth,
+    LearnToGrow,
+    CompactPickGrow,
+    ExpandableNetwork,
+    Reinforced,
+    AdditiveDecomposition,
 )
 METHODS: dict[str, type[Method]] = {method.name: method for method in _BUILT_IN}
 """The built-in methods."""
