@@ -32,17 +32,28 @@ def read_objective(path: Path, space: Space, column: str = "cifar10_val_acc_12ep
     return space, lambda arch: float(table[space.index(arch)])
 
 
-def best_of_search(objective: Objective, name: str, *, seed: int, num_queries: int, **options: Any) -> float:
-    """The best reward among the queries of one search; a repeated architecture is a query too."""
+def find_best(objective: Objective, name: str, *, seed: int, num_queries: int, **options: Any) -> tuple[Arch, float]:
+    """The architecture of the highest reward among the queries of one search, and that reward.
+
+    A repeated architecture is a query too. Of equal rewards the first counts.
+    """
     space, reward = objective
     strategy = make_strategy(name, space, seed=seed, **(OPTIONS[name] | options))
-    best, left = -np.inf, num_queries
+    best, highest, left = space[0], -np.inf, num_queries
     while left > 0:
         archs = strategy.propose(min(BATCHES[name], left))
         rewards = [reward(arch) for arch in archs]
         strategy.observe(archs, rewards)
-        best, left = max(best, *rewards), left - len(archs)
-    return float(best)
+        left -= len(archs)
+        if max(rewards) > highest:
+            highest = max(rewards)
+            best = archs[rewards.index(highest)]
+    return best, float(highest)
+
+
+def best_of_search(objective: Objective, name: str, *, seed: int, num_queries: int, **options: Any) -> float:
+    """The best reward among the queries of one search."""
+    return find_best(objective, name, seed=seed, num_queries=num_queries, **options)[1]
 
 
 def beats_random(
