@@ -19,6 +19,7 @@ from ramet.search.costs import ArchCosts, pareto_front
 from ramet.search.final import export, train_final, trained_child
 from ramet.search.loop import Search
 from ramet.search.plan import SearchPlan
+from ramet.search.recipe import Recipe
 from ramet.search.relaxed import RelaxedSearch
 from ramet.seeding import derive_seed
 from ramet.spaces import SPACES, Arch, Recurrent, make_space
@@ -52,8 +53,11 @@ class SearchJob:
     device: str = "cpu"
 
     def to_json(self) -> Json:
-        """The job as JSON values."""
-        return asdict(self)
+        """The job as JSON values; a plain final training is left out, so that older runs keep their names."""
+        values = asdict(self)
+        if not values["plan"]["final_recipe"]:
+            del values["plan"]["final_recipe"]
+        return values
 
     @classmethod
     def from_json(cls, values: Json) -> SearchJob:
@@ -85,6 +89,7 @@ class SearchJob:
             )
         bench = Bench(space, data, self.settings)
         self.plan.check(space)
+        Recipe.from_json(self.plan.final_recipe).check(space, tuple(data.train.x.shape[1:]))
         _loop(bench, self.plan)  # sharing, guard and budget are refused here, if they have to be
         return bench
 
@@ -183,7 +188,12 @@ def _finals(bench: Bench, plan: SearchPlan, run: Run, executor: Executor, candid
         Task(
             f"final/{place}/{number}",
             train_final,
-            {"arch": entry["arch"], "seed": derive_seed(plan.seed, "final", number), "epochs": plan.final_epochs},
+            {
+                "arch": entry["arch"],
+                "seed": derive_seed(plan.seed, "final", number),
+                "epochs": plan.final_epochs,
+                "recipe": plan.final_recipe,
+            },
         )
         for place, entry in enumerate(candidates[: plan.num_final])
         for number in range(plan.final_seeds)
@@ -204,7 +214,7 @@ def _result(bench: Bench, plan: SearchPlan, run: Run, candidates: list[Json], fi
         best = min(range(len(trained)), key=lambda place: float(trained[place]["validation"]))
     if trained and plan.exports:
         arch: Arch = tuple(candidates[best]["arch"])
-        child = trained_child(bench, arch, derive_seed(plan.seed, "final", 0))
+        child = trained_child(bench, arch, derive_seed(plan.seed, "final", 0), plan.final_recipe)
         exported = export(child, bench.data.validation.x[:2], run.path / "network.pt2")
     front = {
         cost: [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ramet.papers.searches import Study
-from ramet.search import SearchJob, SearchPlan
+from ramet.search import Recipe, SearchJob, SearchPlan
 from ramet.search.strategies import EnasController
 from ramet.training import Settings
 
@@ -109,6 +109,7 @@ _CONVOLUTIONAL_PAPER = SearchJob(
         reward_samples=128,
         error_samples=1000,
         num_candidates=100,
+        final_recipe=Recipe(channels=36, cells=5, auxiliary_weight=0.4, drop_path=0.2, cutout=16).to_json(),
     ),
 )
 _NAO_PAPER = replace(
