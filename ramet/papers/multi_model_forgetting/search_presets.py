@@ -13,6 +13,9 @@ from ramet.training import Settings
 DROPOUTS = (0.0, 0.25, 0.5, 0.75)
 """Output dropout of Figure 5."""
 
+PATH_DROPOUT = 0.5
+"""Path dropping beside Figure 5's searches; the paper gives no rate, and calls the one it used aggressive."""
+
 _RECURRENT_SMALL = SearchJob(
     space="recurrent",
     space_options={"hidden_size": 48, "num_nodes": 6, "input_dropout": 0.1, "output_dropout": 0.1, "word_dropout": 0.0},
@@ -71,6 +74,7 @@ _NAO_SMALL = replace(
 )
 _RECURRENT_PAPER = SearchJob(
     space="recurrent",
+    space_options={"weight_drop": 0.5},
     data="ptb",
     settings=Settings(
         epochs=150,
