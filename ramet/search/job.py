@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from ramet.errors import ConfigError, RametError, RunError
 from ramet.execution import Executor, Task
 from ramet.progress import progress
 from ramet.ranking.bench import Bench
+from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.reports.search import write_search_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import plain
@@ -28,6 +30,8 @@ from ramet.training import Settings
 KIND = "search"
 Json = dict[str, Any]
 TEXTS = ("ptb",)
+FREE_INPUTS = 32
+"""Training images at which the candidates' Jacobians are taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,12 +178,29 @@ def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
         for entry in entries:
             arch = tuple(entry["arch"])
             entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
+        for entry, scores in zip(entries, _free_scores(bench, plan, [tuple(e["arch"]) for e in entries]), strict=True):
+            entry.update(scores)
         entries.sort(key=lambda entry: entry["error"])
         run.records.append("candidates", entries=plain(entries))
     entries = run.records["candidates"]["entries"]
     if not entries:
         raise RunError("at least one candidate must have a finite error, but all diverged: lower the learning rate.")
     return list(entries)
+
+
+def _free_scores(bench: Bench, plan: SearchPlan, archs: list[Arch]) -> list[Json]:
+    """Training-free scores of each candidate, for the report alone; none where a network cannot be scored so."""
+    nothing: Json = {"synflow": None, "jacobian": None}
+    x = bench.data.train.x[:FREE_INPUTS]
+    if not x.is_floating_point():
+        return [nothing for _ in archs]
+    try:
+        network = bench.new_supernet(plan.seed, "training-free")
+        flow, jacobian = Synflow(network, x.shape[1:]), JacobianCovariance(network, x)
+        scored = [{"synflow": flow(arch), "jacobian": jacobian(arch)} for arch in archs]
+    except Exception:  # a user's own network may do anything, and a search is not lost for want of these
+        return [nothing for _ in archs]
+    return [{name: value if math.isfinite(value) else None for name, value in scores.items()} for scores in scored]
 
 
 def _finals(bench: Bench, plan: SearchPlan, run: Run, executor: Executor, candidates: list[Json]) -> list[Json]:
@@ -233,5 +254,6 @@ def _result(bench: Bench, plan: SearchPlan, run: Run, candidates: list[Json], fi
         "epochs": len(epochs),
         "diverged": sum(len(record.get("diverged", [])) for record in epochs),
         "exported": "network.pt2" if exported else None,
+        "operations": list(getattr(bench.space, "operations", ())),
         "plan": plan.describe(),
     }

@@ -52,6 +52,7 @@ class EnasMicro(Space):
         self.channels = channels
         self.cells_per_stage = cells_per_stage
         self.num_nodes = num_nodes
+        self.operations = OPERATIONS
         self.bn_momentum = bn_momentum
 
     def cells(self, arch: Arch) -> tuple[list[Node], list[Node]]:
