@@ -158,10 +158,10 @@ def cell_graphs(name: str, operations: Sequence[str] = ()) -> list[tuple[str, li
     if operations and name.isdecimal():
         return _dense_cell([operations[int(digit) - 1] for digit in name])
     if operations and " | " in name:
-        halves = [list(map(int, half.split(" "))) for half in name.split(" | ")]
+        rows = [list(map(int, row.split(" "))) for row in name.split(" | ")]
         return [
-            _two_input(title, [(operations[half[place + 1]], str(half[place])) for place in range(0, len(half), 2)])
-            for title, half in zip(("Normal cell", "Reduction cell"), halves, strict=True)
+            _two_input(title, [(operations[row[place + 1]], str(row[place])) for place in range(0, len(row), 2)])
+            for title, row in zip(("Normal cell", "Reduction cell"), rows, strict=True)
         ]
     if name.startswith("Genotype("):
         halves = name.split("reduce=")

@@ -178,8 +178,8 @@ def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
         for entry in entries:
             arch = tuple(entry["arch"])
             entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
-        for entry, scores in zip(entries, _free_scores(bench, plan, [tuple(e["arch"]) for e in entries]), strict=True):
-            entry.update(scores)
+        free = _free_scores(bench, plan, [tuple(entry["arch"]) for entry in entries])
+        entries = [entry | scored for entry, scored in zip(entries, free, strict=True)]
         entries.sort(key=lambda entry: entry["error"])
         run.records.append("candidates", entries=plain(entries))
     entries = run.records["candidates"]["entries"]
