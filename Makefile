@@ -40,11 +40,15 @@ format: install  ## let ruff put the code in order
 bench: install  ## speed and memory, each as a ratio within one run
 	$(BIN)/python -m benchmarks
 
-bench-peers:  ## other people's libraries beside ours, installed in an environment of their own
+bench-peers:  ## other people's libraries beside ours, installed in environments of their own
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0 -r benchmarks/peers/requirements.txt
 	.venv-peers/bin/python -m pip install --quiet -c constraints.txt -e .
-	.venv-peers/bin/python -m benchmarks.peers
+	$(PYTHON) -m venv .venv-nni
+	.venv-nni/bin/python -m pip install --quiet torch==2.13.0 -r benchmarks/peers/requirements-nni.txt
+	.venv-nni/bin/python -m pip install --quiet -e .
+	.venv-peers/bin/python -m benchmarks.peers avalanche gromo rsatoolbox
+	.venv-nni/bin/python -m benchmarks.peers nni
 
 clean:  ## remove what was installed and made here
-	rm -rf $(VENV) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-nni build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,6 +16,7 @@ from ramet.papers.searches import Study, late_reward, mean_difference, reduction
 from ramet.reports.search import cell_graphs
 from ramet.runs import read_config
 from ramet.search import SearchJob, SearchPlan
+from ramet.spaces import Cells64, EnasMicro
 from ramet.spaces.genotypes import DARTS_V2
 from ramet.training import Settings
 
@@ -160,3 +161,20 @@ def test_cells_as_graphs():
         ("0", "2", "identity"),
     ]
     assert cell_graphs("434") == []
+
+
+def test_cells_whose_operations_are_numbers_as_graphs():
+    ((_, nodes, edges),) = cell_graphs("434", Cells64().operations)
+    assert [node.key for node in nodes] == ["0", "1", "2"]
+    assert [(edge.source, edge.target, edge.label) for edge in edges] == [
+        ("0", "1", "dil_conv_5x5"),
+        ("0", "2", "sep_conv_5x5"),
+        ("1", "2", "dil_conv_5x5"),
+    ]
+    space = EnasMicro(num_nodes=1)
+    (_, nodes, edges), (_, _, reduction) = cell_graphs("0 3 1 4 | 1 0 1 2", space.operations)
+    assert [(edge.source, edge.target, edge.label) for edge in edges] == [
+        ("0", "2", "max_pool_3x3"),
+        ("1", "2", "skip_connect"),
+    ]
+    assert [edge.label for edge in reduction] == ["sep_conv_3x3", "avg_pool_3x3"] and len(nodes) == 3

@@ -187,6 +187,55 @@ def test_recurrent_dropout_is_one_mask_for_a_sequence():
     assert torch.isin(kept, 2 * net.stages[0].weight[0].detach()).all()
 
 
+def test_weight_drop_is_one_mask_for_a_mini_batch():
+    """Against a network without it, whose recurrent matrices are multiplied by the same masks."""
+    rates = {"input_dropout": 0, "output_dropout": 0, "word_dropout": 0}
+    space = Recurrent(hidden_size=6, num_nodes=3, weight_drop=0.5, **rates)
+    arch = space.parse("tanh 0:relu 1:sigmoid")
+    net = space.supernet(1, 7).train()
+    for param in net.parameters():
+        nn.init.normal_(param)
+    plain = Recurrent(hidden_size=6, num_nodes=3, **rates).supernet(1, 7)
+    plain.load_state_dict(net.state_dict())
+    x = torch.tensor([[3, 1, 4, 2]])
+    heard = []
+    cell = net.stages[1]
+    hook = cell.nodes["0to1"].register_forward_hook(lambda *call: heard.append(call))
+    torch.manual_seed(0)
+    found = net(x, arch)
+    hook.remove()
+    assert len(heard) == 4, "guards listen to the layer at every time"
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for layer in (plain.stages[1].from_hidden, plain.stages[1].nodes["0to1"], plain.stages[1].nodes["1to2"]):
+            layer.weight.mul_((torch.rand_like(layer.weight) >= 0.5) * 2.0)
+    torch.testing.assert_close(found, plain(x, arch))
+    assert all(layer.mask is None for layer in cell.modules() if hasattr(layer, "mask"))
+    assert torch.equal(net.eval()(x, arch), net(x, arch)) and not torch.equal(net(x, arch), found)
+
+
+def test_a_dropped_node_hands_its_parent_on():
+    rates = {"input_dropout": 0, "output_dropout": 0, "word_dropout": 0}
+    space = Recurrent(hidden_size=6, num_nodes=3, path_dropout=1 - 1e-7, **rates)
+    net = space.supernet(1, 7).train()
+    for param in net.parameters():
+        nn.init.normal_(param)
+    x = torch.tensor([[3, 1, 4], [2, 2, 0]])
+    single = Recurrent(hidden_size=6, num_nodes=1, **rates)
+    alone = single.supernet(1, 7)
+    alone.load_state_dict({name: value for name, value in net.state_dict().items() if "nodes" not in name})
+    torch.testing.assert_close(net(x, space.parse("tanh 0:relu 1:sigmoid")), alone(x, single.parse("tanh")))
+    some = Recurrent(hidden_size=6, num_nodes=3, path_dropout=0.5, **rates).supernet(1, 7).train()
+    arch = space.parse("tanh 0:relu 1:sigmoid")
+    assert not torch.equal(some(x, arch), some(x, arch)) and torch.equal(some.eval()(x, arch), some(x, arch))
+
+
+def test_a_recurrent_space_without_the_later_dropouts_is_described_as_before():
+    assert not {"weight_drop", "path_dropout"} & Recurrent().describe().keys()
+    options = Recurrent(weight_drop=0.5, path_dropout=0.25).describe()
+    assert (options["weight_drop"], options["path_dropout"]) == (0.5, 0.25)
+
+
 @pytest.mark.parametrize("name", SPACES)
 def test_parameters_on_the_path_are_the_childs(name):
     space, shape, num_classes = SPACES[name]

@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.running import run_named
 
-NAMES = ("avalanche", "gromo", "rsatoolbox")
+NAMES = ("avalanche", "gromo", "rsatoolbox", "nni")
 
 if __name__ == "__main__":
     sys.exit(run_named("benchmarks.peers", NAMES))

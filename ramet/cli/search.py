@@ -48,6 +48,11 @@ def search(
     final: Annotated[int, WHOLE] = 1,
     final_seeds: Annotated[int, WHOLE] = 1,
     final_epochs: Annotated[int, WHOLE] = 10,
+    final_channels: Annotated[int | None, WHOLE] = None,
+    final_cells: Annotated[int | None, WHOLE] = None,
+    auxiliary_weight: float = 0.0,
+    drop_path: float = 0.0,
+    cutout: Annotated[int, WHOLE] = 0,
     checkpoint_every: float = 30.0,
     common: Common = Common(),  # noqa: B008 - an immutable default
 ) -> None:
@@ -98,11 +103,16 @@ def search(
         final: how many of them are trained alone and tested.
         final_seeds: trainings of each.
         final_epochs: epochs of each training.
+        final_channels: the width of the network that is trained (darts and enas-micro); by default the search's.
+        final_cells: its number of cells (in enas-micro, of each stage); by default the search's.
+        auxiliary_weight: weight of the loss of a second classifier in that training, 0.4 in DARTS.
+        drop_path: probability that an operation is left out at the end of that training, 0.2 in DARTS.
+        cutout: side of the square that is cut out of its images, 16 of 32 pixels in DARTS.
         checkpoint_every: seconds after which the search saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
     from ramet.data import SOURCES
-    from ramet.search import SearchJob, SearchPlan
+    from ramet.search import Recipe, SearchJob, SearchPlan
     from ramet.search import search as run_search
     from ramet.search.job import TEXTS
     from ramet.spaces import SPACES
@@ -116,6 +126,13 @@ def search(
         data_options = given(**shared, window=window, vocabulary=vocabulary)
     else:
         data_options = given(**shared, seed=common.seed, image_size=image_size, validation_fraction=validation_fraction)
+    recipe = Recipe(
+        channels=final_channels,
+        cells=final_cells,
+        auxiliary_weight=auxiliary_weight,
+        drop_path=drop_path,
+        cutout=cutout,
+    )
     job = SearchJob(
         space=anchored(space, SPACES),
         space_options=_space_options(space, channels, cells, nodes),
@@ -148,6 +165,7 @@ def search(
             num_candidates=candidates,
             num_final=final,
             final_seeds=final_seeds,
+            final_recipe=recipe.to_json(),
             seed=common.seed,
         ),
         device=common.device,

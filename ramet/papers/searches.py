@@ -157,7 +157,15 @@ def train_random(desk: Desk, study: Study, count: int) -> Floats:
     bench = job.build()
     strategy = RandomSearch(bench.space, seed=derive_seed(desk.seed, "random architectures"))
     tasks = [
-        Task(f"random/{number}", train_final, {"arch": list(arch), "seed": derive_seed(desk.seed, "random", number)})
+        Task(
+            f"random/{number}",
+            train_final,
+            {
+                "arch": list(arch),
+                "seed": derive_seed(desk.seed, "random", number),
+                "recipe": study.job.plan.final_recipe,
+            },
+        )
         for number, arch in enumerate(strategy.propose(count))
     ]
     with Run.open(path) if (path / "config.json").exists() else Run.create(path, "random", config) as run:

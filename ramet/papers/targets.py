@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ramet.papers import bind_and_grow as binding
 from ramet.papers import deeper_insights as deeper
 from ramet.papers import disturbance_immune as immune
-from ramet.papers import firefly
+from ramet.papers import firefly, nasbench201
 from ramet.papers import multi_model_forgetting as multi_model
 from ramet.papers.desk import Desk, Outcome
 
@@ -66,4 +66,7 @@ TARGETS: Mapping[str, Target] = {
     "bind-and-grow/pareto": Target("the Pareto front of grow sequences; claim B3", binding.pareto),
     "bind-and-grow/comparison": Target("methods on permuted and split images", binding.comparison),
     "bind-and-grow/twins": Target("a task's copy among strangers: is it found?", binding.twins),
+    "search/nasbench201": Target(
+        "searches, guards and training-free scores, judged by NAS-Bench-201's table", nasbench201.judged_searches
+    ),
 }

@@ -34,19 +34,23 @@ from ramet.ranking.metrics import (
     truth_correlation,
 )
 from ramet.ranking.plan import Plan
+from ramet.ranking.training_free import JacobianCovariance, Synflow, combine_ranks
 from ramet.ranking.truth import Truth, TruthCache, read_table
 
 __all__ = [
     "Bench",
     "Diagnosis",
     "Forgetting",
+    "JacobianCovariance",
     "Plan",
     "RankJob",
     "Scores",
+    "Synflow",
     "Truth",
     "TruthCache",
     "accuracy_drops",
     "analyse",
+    "combine_ranks",
     "correlation_gain_interval",
     "correlation_interval",
     "diagnose",

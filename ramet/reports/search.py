@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,34 @@ def search_page(result: Json, epochs: list[Json], config: Json, other: list[Json
         )
     page.section("What was found")
     page.table(search_table(result))
-    for title, nodes, edges in cell_graphs(result["best"]):
+    for title, nodes, edges in cell_graphs(result["best"], result.get("operations") or ()):
         page.chart(
-            graph_chart(nodes, edges), "Each arrow is an operation; what has no arrow out is put out.", title=title
+            graph_chart(nodes, edges),
+            "Each arrow is an operation; the cell's output is made of its nodes.",
+            title=title,
         )
+    _add_free_scores(page, result)
     _add_curves(page, epochs, other, str(plan["guard"]), str(result["metric"]))
     _add_fronts(page, result)
     page.details("Configuration", config)
     return page
+
+
+def _add_free_scores(page: Page, result: Json) -> None:
+    """What untrained networks say of the candidates, beside what the shared weights say."""
+    entries = result["candidates"][:10]
+    if not any(entry.get("synflow") is not None for entry in entries):
+        return
+    columns: list[Column | str] = [
+        "architecture",
+        Column(f"{result['metric']} on shared weights", _form(result), best="lowest"),
+        "parameters",
+        Column("synflow", best="highest"),
+        Column("Jacobian covariance", best="highest"),
+    ]
+    rows = [[e["name"], e["error"], e["parameters"], e["synflow"], e["jacobian"]] for e in entries]
+    caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
+    page.table(Table(columns, rows, title="The candidates, and scores that need no training", caption=caption))
 
 
 def _add_curves(page: Page, epochs: list[Json], other: list[Json], guard: str, metric: str) -> None:
@@ -127,8 +148,21 @@ def _add_fronts(page: Page, result: Json) -> None:
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")
 
 
-def cell_graphs(name: str) -> list[tuple[str, list[Node], list[Edge]]]:
-    """The cells of a notation as graphs; nothing for a notation that draws no cell."""
+def cell_graphs(name: str, operations: Sequence[str] = ()) -> list[tuple[str, list[Node], list[Edge]]]:
+    """The cells of a notation as graphs; nothing for a notation that draws no cell.
+
+    Args:
+        name: the architecture in its space's own notation.
+        operations: of the space, for notations that give operations by number: those of cells64 and enas-micro.
+    """
+    if operations and name.isdecimal():
+        return _dense_cell([operations[int(digit) - 1] for digit in name])
+    if operations and " | " in name:
+        rows = [list(map(int, row.split(" "))) for row in name.split(" | ")]
+        return [
+            _two_input(title, [(operations[row[place + 1]], str(row[place])) for place in range(0, len(row), 2)])
+            for title, row in zip(("Normal cell", "Reduction cell"), rows, strict=True)
+        ]
     if name.startswith("Genotype("):
         halves = name.split("reduce=")
         return [
@@ -151,6 +185,17 @@ def cell_graphs(name: str) -> list[tuple[str, list[Node], list[Edge]]]:
         edges += [Edge(part.split(":")[0], str(place), part.split(":")[1]) for place, part in enumerate(rest, start=1)]
         return [("The cell", nodes, edges)]
     return []
+
+
+def _dense_cell(labels: list[str]) -> list[tuple[str, list[Node], list[Edge]]]:
+    """A cell in which every node adds up operations on all that came before; edges by end, then start."""
+    edges: list[Edge] = []
+    end = 0
+    while len(edges) < len(labels):
+        end += 1
+        edges += [Edge(str(start), str(end), labels[len(edges) + start]) for start in range(end)]
+    nodes = [Node(str(place), "input" if place == 0 else f"node {place}") for place in range(end + 1)]
+    return [("The cell", nodes, edges)]
 
 
 def _two_input(title: str, genes: list[tuple[str, str]]) -> tuple[str, list[Node], list[Edge]]:

@@ -5,6 +5,7 @@ from ramet.search.job import SearchJob, resume, search
 from ramet.search.loop import Search
 from ramet.search.measures import Score, measure
 from ramet.search.plan import SearchPlan
+from ramet.search.recipe import Recipe
 from ramet.search.relaxed import RelaxedSearch
 from ramet.search.strategies import STRATEGIES, Strategy, make_strategy
 
@@ -12,6 +13,7 @@ __all__ = [
     "STRATEGIES",
     "ArchCosts",
     "Budgeted",
+    "Recipe",
     "RelaxedSearch",
     "Score",
     "Search",

@@ -9,39 +9,56 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from ramet.costs import count_parameters
 from ramet.execution import pulse
 from ramet.ranking.bench import Bench
 from ramet.runs import Checkpoints
 from ramet.search.measures import measure
-from ramet.seeding import derive_seed
-from ramet.spaces import Arch, Supernet
+from ramet.search.recipe import Recipe
+from ramet.seeding import derive_seed, seeded_globally, torch_generator
+from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
 from ramet.training import Batches, fit
 
 Json = dict[str, Any]
 
 
-def train_final(bench: Bench, *, arch: list[int], seed: int, epochs: int | None = None) -> Json:
+def train_final(
+    bench: Bench, *, arch: list[int], seed: int, epochs: int | None = None, recipe: Json | None = None
+) -> Json:
     """Train one architecture from scratch, and measure it on both held-out splits.
 
-    It is a single path of a fresh supernet: the other weights get no gradient (docs/decisions/005).
+    It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless the recipe
+    asks for a network of its own.
 
     Args:
         bench: the space, the data, the settings and the folder for checkpoints.
         arch: the architecture.
         seed: of weights and mini-batches.
         epochs: when other than the settings'.
+        recipe: what ``Recipe`` says of the final training.
 
     Returns:
-        JSON values: ``validation`` and ``test`` error, and the number of ``parameters``.
+        JSON values: ``validation`` and ``test`` error, and the number of ``parameters`` of what is exported.
     """
     choices: Arch = tuple(arch)
+    made = Recipe.from_json(recipe or {})
     settings = bench.settings if epochs is None else replace(bench.settings, epochs=epochs)
-    network, checkpoints = _new(bench, choices, seed)
+    network, checkpoints = _new(bench, choices, seed, made)
     data = bench.data
     batches_seed = derive_seed(seed, "final", "batches")
-    num_steps = settings.epochs * Batches(len(data.train), settings.batch_size, batches_seed).steps_per_epoch
+    steps_per_epoch = Batches(len(data.train), settings.batch_size, batches_seed).steps_per_epoch
+    num_steps = settings.epochs * steps_per_epoch
+
+    def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
+        if made.cutout > 0:
+            x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
+        if not isinstance(network, FinalNetwork):
+            return cross_entropy(network(x, choices), y)
+        network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
+        return network.loss(x, y, auxiliary_weight=made.auxiliary_weight)
+
     fit(
         network,
         data.train.x,
@@ -49,6 +66,7 @@ def train_final(bench: Bench, *, arch: list[int], seed: int, epochs: int | None 
         settings,
         seed=batches_seed,
         arguments=lambda step: (choices,),
+        loss_of=loss_of if made.to_json() else None,
         after_step=lambda step, loss: pulse((step + 1) / num_steps),
         checkpoints=checkpoints,
         seconds_between_checkpoints=bench.seconds_between_checkpoints,
@@ -56,19 +74,27 @@ def train_final(bench: Bench, *, arch: list[int], seed: int, epochs: int | None 
     return {
         "validation": measure(network, choices, data.validation.x, data.validation.y).error,
         "test": measure(network, choices, data.test.x, data.test.y).error,
-        "parameters": count_parameters(network.child(choices)),
+        "parameters": count_parameters(_plain(network, choices)),
     }
 
 
-def trained_child(bench: Bench, arch: Arch, seed: int) -> nn.Module:
+def trained_child(bench: Bench, arch: Arch, seed: int, recipe: Json | None = None) -> nn.Module:
     """The plain module of a finished ``train_final``, in evaluation mode."""
-    network, checkpoints = _new(bench, arch, seed)
+    network, checkpoints = _new(bench, arch, seed, Recipe.from_json(recipe or {}))
     saved = None if checkpoints is None else checkpoints.load()
     if saved is not None:
         prefix = "network/"
         weights = {name[len(prefix) :]: value for name, value in saved.tensors.items() if name.startswith(prefix)}
         network.load_state_dict(weights)
-    return network.child(arch).eval()
+    return _plain(network, arch).eval()
+
+
+def _plain(network: nn.Module, arch: Arch) -> nn.Module:
+    """The architecture alone, without what is only for training."""
+    if isinstance(network, FinalNetwork):
+        return network.plain()
+    assert isinstance(network, Supernet)
+    return network.child(arch)
 
 
 def export(child: nn.Module, example: Tensor, path: Path) -> bool:
@@ -88,8 +114,8 @@ def _export(child: nn.Module, example: Tensor, path: Path) -> bool:
     return True
 
 
-def _new(bench: Bench, arch: Arch, seed: int) -> tuple[Supernet, Checkpoints | None]:
-    place = bench.space.index(arch)
-    network = bench.new_supernet(seed, "final", place)
-    assert isinstance(network, Supernet)
-    return network, bench.checkpoints(f"final-{place}-{seed}")
+def _new(bench: Bench, arch: Arch, seed: int, recipe: Recipe) -> tuple[nn.Module, Checkpoints | None]:
+    place, data = bench.space.index(arch), bench.data
+    with seeded_globally(seed, "weights", "final", place):  # as ``Bench.new_supernet`` does
+        network = recipe.build(bench.space, arch, data.in_channels, data.num_classes)
+    return network.to(data.train.x.device), bench.checkpoints(f"final-{place}-{seed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from ramet.errors import ConfigError, RametError, RunError
 from ramet.execution import Executor, Task
 from ramet.progress import progress
 from ramet.ranking.bench import Bench
+from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.reports.search import write_search_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import plain
@@ -19,6 +21,7 @@ from ramet.search.costs import ArchCosts, pareto_front
 from ramet.search.final import export, train_final, trained_child
 from ramet.search.loop import Search
 from ramet.search.plan import SearchPlan
+from ramet.search.recipe import Recipe
 from ramet.search.relaxed import RelaxedSearch
 from ramet.seeding import derive_seed
 from ramet.spaces import SPACES, Arch, Recurrent, make_space
@@ -27,6 +30,8 @@ from ramet.training import Settings
 KIND = "search"
 Json = dict[str, Any]
 TEXTS = ("ptb",)
+FREE_INPUTS = 32
+"""Training images at which the candidates' Jacobians are taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +57,11 @@ class SearchJob:
     device: str = "cpu"
 
     def to_json(self) -> Json:
-        """The job as JSON values."""
-        return asdict(self)
+        """The job as JSON values; a plain final training is left out, so that older runs keep their names."""
+        values = asdict(self)
+        if not values["plan"]["final_recipe"]:
+            del values["plan"]["final_recipe"]
+        return values
 
     @classmethod
     def from_json(cls, values: Json) -> SearchJob:
@@ -85,6 +93,7 @@ class SearchJob:
             )
         bench = Bench(space, data, self.settings)
         self.plan.check(space)
+        Recipe.from_json(self.plan.final_recipe).check(space, tuple(data.train.x.shape[1:]))
         _loop(bench, self.plan)  # sharing, guard and budget are refused here, if they have to be
         return bench
 
@@ -169,6 +178,8 @@ def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
         for entry in entries:
             arch = tuple(entry["arch"])
             entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
+        free = _free_scores(bench, plan, [tuple(entry["arch"]) for entry in entries])
+        entries = [entry | scored for entry, scored in zip(entries, free, strict=True)]
         entries.sort(key=lambda entry: entry["error"])
         run.records.append("candidates", entries=plain(entries))
     entries = run.records["candidates"]["entries"]
@@ -177,13 +188,33 @@ def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
     return list(entries)
 
 
+def _free_scores(bench: Bench, plan: SearchPlan, archs: list[Arch]) -> list[Json]:
+    """Training-free scores of each candidate, for the report alone; none where a network cannot be scored so."""
+    nothing: Json = {"synflow": None, "jacobian": None}
+    x = bench.data.train.x[:FREE_INPUTS]
+    if not x.is_floating_point():
+        return [nothing for _ in archs]
+    try:
+        network = bench.new_supernet(plan.seed, "training-free")
+        flow, jacobian = Synflow(network, x.shape[1:]), JacobianCovariance(network, x)
+        scored = [{"synflow": flow(arch), "jacobian": jacobian(arch)} for arch in archs]
+    except Exception:  # a user's own network may do anything, and a search is not lost for want of these
+        return [nothing for _ in archs]
+    return [{name: value if math.isfinite(value) else None for name, value in scores.items()} for scores in scored]
+
+
 def _finals(bench: Bench, plan: SearchPlan, run: Run, executor: Executor, candidates: list[Json]) -> list[Json]:
     """The best candidates trained alone; each is tested once for each seed."""
     tasks = [
         Task(
             f"final/{place}/{number}",
             train_final,
-            {"arch": entry["arch"], "seed": derive_seed(plan.seed, "final", number), "epochs": plan.final_epochs},
+            {
+                "arch": entry["arch"],
+                "seed": derive_seed(plan.seed, "final", number),
+                "epochs": plan.final_epochs,
+                "recipe": plan.final_recipe,
+            },
         )
         for place, entry in enumerate(candidates[: plan.num_final])
         for number in range(plan.final_seeds)
@@ -204,7 +235,7 @@ def _result(bench: Bench, plan: SearchPlan, run: Run, candidates: list[Json], fi
         best = min(range(len(trained)), key=lambda place: float(trained[place]["validation"]))
     if trained and plan.exports:
         arch: Arch = tuple(candidates[best]["arch"])
-        child = trained_child(bench, arch, derive_seed(plan.seed, "final", 0))
+        child = trained_child(bench, arch, derive_seed(plan.seed, "final", 0), plan.final_recipe)
         exported = export(child, bench.data.validation.x[:2], run.path / "network.pt2")
     front = {
         cost: [
@@ -223,5 +254,6 @@ def _result(bench: Bench, plan: SearchPlan, run: Run, candidates: list[Json], fi
         "epochs": len(epochs),
         "diverged": sum(len(record.get("diverged", [])) for record in epochs),
         "exported": "network.pt2" if exported else None,
+        "operations": list(getattr(bench.space, "operations", ())),
         "plan": plan.describe(),
     }

@@ -5,8 +5,9 @@ from ramet.spaces.cells64 import Cells64
 from ramet.spaces.child import trace_child
 from ramet.spaces.choice import Choice
 from ramet.spaces.darts import Darts
-from ramet.spaces.darts_network import DartsNetwork, cutout
+from ramet.spaces.darts_network import DartsNetwork
 from ramet.spaces.enas_micro import EnasMicro
+from ramet.spaces.final_network import EnasNetwork, FinalNetwork, cutout
 from ramet.spaces.module_space import ModuleSpace, space_of
 from ramet.spaces.nasbench201 import NasBench201
 from ramet.spaces.recurrent import Recurrent
@@ -21,6 +22,8 @@ __all__ = [
     "Darts",
     "DartsNetwork",
     "EnasMicro",
+    "EnasNetwork",
+    "FinalNetwork",
     "ModuleSpace",
     "NasBench201",
     "Recurrent",

@@ -42,7 +42,8 @@ def trace_child(stages: nn.ModuleList, arch: Arch, *, plain: bool = True) -> fx.
             either way; False trains faster on a CPU, and is for children that are trained inside ramet.
     """
     path = _Path(stages, arch)
-    graph = _Tracer().trace(path)
+    with torch.enable_grad():  # a layer may take a shortcut without gradients, which has no trace
+        graph = _Tracer().trace(path)
     for node in graph.nodes:
         node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
     graph._tracer_cls = fx.Tracer  # A pickle names the tracer's class, which must not be ramet's.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ramet.spaces.base import Arch
 from ramet.spaces.strided import FactorisedReduction, make_strided, squeeze
-from ramet.spaces.two_inputs import Pair, add
+from ramet.spaces.two_inputs import Pair, add, drop_paths
 
 if TYPE_CHECKING:
     from ramet.spaces.darts import Darts
@@ -100,8 +100,7 @@ class DartsCell(nn.Module):
         operation = options[str(option)]
         value: Tensor = operation(x)
         if self.training and self.drop_path > 0 and not isinstance(operation, nn.Identity):
-            kept = torch.rand(len(x), 1, 1, 1, device=x.device) >= self.drop_path
-            value = value * (kept / (1 - self.drop_path))
+            value = drop_paths(value, self.drop_path)
         return value
 
     def _zeros(self, x: Tensor) -> Tensor:

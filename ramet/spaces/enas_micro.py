@@ -11,7 +11,7 @@ from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, Space
 from ramet.spaces.layers import check_counts
 from ramet.spaces.strided import FactorisedReduction, make_strided, squeeze
-from ramet.spaces.two_inputs import Node, Pair, PairHead, PairStem, TwoInputSupernet, add
+from ramet.spaces.two_inputs import Node, Pair, PairHead, PairStem, TwoInputSupernet, add, drop_paths
 
 OPERATIONS = ("sep_conv_3x3", "sep_conv_5x5", "avg_pool_3x3", "max_pool_3x3", "skip_connect")
 
@@ -52,6 +52,7 @@ class EnasMicro(Space):
         self.channels = channels
         self.cells_per_stage = cells_per_stage
         self.num_nodes = num_nodes
+        self.operations = OPERATIONS
         self.bn_momentum = bn_momentum
 
     def cells(self, arch: Arch) -> tuple[list[Node], list[Node]]:
@@ -69,10 +70,10 @@ class EnasMicro(Space):
                 channels *= 2
                 stages.append(_Reduction(newer, channels, momentum))
                 older, newer = newer, channels
-                stages.append(_Cell(self, older, newer, channels, reduction=True, larger=True))
+                stages.append(EnasCell(self, older, newer, channels, reduction=True, larger=True))
                 older, newer = newer, channels
             for _ in range(self.cells_per_stage):
-                stages.append(_Cell(self, older, newer, channels, reduction=False, larger=False))
+                stages.append(EnasCell(self, older, newer, channels, reduction=False, larger=False))
                 older, newer = newer, channels
         return TwoInputSupernet(self, [*stages, PairHead(newer, num_classes)])
 
@@ -124,12 +125,15 @@ class _Reduction(nn.Module):
         return pair[1], self.reduce(pair[1])
 
 
-class _Cell(nn.Module):
+class EnasCell(nn.Module):
+    """One cell; see ``EnasMicro`` for what it computes."""
+
     def __init__(
         self, space: EnasMicro, older: int, newer: int, channels: int, *, reduction: bool, larger: bool
     ) -> None:
         super().__init__()
         self.space, self.reduction = space, reduction
+        self.drop_path = 0.0
         momentum = space.bn_momentum
         older_input = FactorisedReduction if larger else squeeze
         self.preprocess_older: nn.Module = older_input(older, channels, momentum, True)
@@ -146,12 +150,12 @@ class _Cell(nn.Module):
         self.norm = nn.BatchNorm2d(channels, momentum=momentum)
 
     def forward(self, pair: Pair, arch: Arch) -> Pair:
+        """The newer input and the cell's output."""
         values: list[Tensor] = [self.preprocess_older(pair[0]), self.preprocess_newer(pair[1])]
         nodes = self.space.cells(arch)[self.reduction]
         for number, ((first, left), (second, right)) in enumerate(nodes):
-            one = self.edges[f"{left}to{number + 2}a"][first](values[left])  # type: ignore[index]
-            other = self.edges[f"{right}to{number + 2}b"][second](values[right])  # type: ignore[index]
-            values.append(one + other)
+            one = self._edge(f"{left}to{number + 2}a", first, values[left])
+            values.append(one + self._edge(f"{right}to{number + 2}b", second, values[right]))
         used = {start for node in nodes for _, start in node}
         total: Tensor | None = None
         for number, convolution in enumerate(self.outputs):
@@ -159,3 +163,10 @@ class _Cell(nn.Module):
                 total = add(total, convolution(self.relu(values[number + 2])))
         assert total is not None, "the last node is used by none"
         return pair[1], self.norm(total)
+
+    def _edge(self, name: str, option: int, x: Tensor) -> Tensor:
+        operation = self.edges[name][option]  # type: ignore[index]
+        value: Tensor = operation(x)
+        if self.training and self.drop_path > 0 and not isinstance(operation, nn.Identity):
+            value = drop_paths(value, self.drop_path)
+        return value

@@ -26,6 +26,8 @@ class Recurrent(Space):
     Inputs are words by number, shape [batch, time]; logits have the shape [batch, words, time], as
     ``torch.nn.functional.cross_entropy`` wants them.
 
+    Each dropout is variational: one mask for a sequence (for weights: for a mini-batch), the same at all times.
+
     Departs from ENAS' training: every window of words begins with a hidden state of zeros, where ENAS hands it on from
     one window to the next, so that a mini-batch depends on nothing but its number.
 
@@ -35,6 +37,10 @@ class Recurrent(Space):
         input_dropout: share of the embedding's channels that a sequence does without, 0.65 in ENAS.
         output_dropout: share of the hidden state's channels that the decoder does without for a sequence, 0.4 in ENAS.
         word_dropout: share of the words whose embedding is left out in a mini-batch, 0.1 in ENAS.
+        weight_drop: share of the recurrent matrices' weights (state to state and node to node) that a mini-batch does
+            without, the same ones at all times; 0.5 in ENAS, 0 here, because small cells have no weights to spare.
+        path_dropout: how probably a node of a sequence computes nothing and hands its parent's value on, at all times:
+            the path dropping of Bender et al. that *multi-model forgetting*, section 4.3, compares with.
         max_norm: the largest norm of a hidden state, 25 in ENAS.
 
     Raises:
@@ -56,10 +62,12 @@ class Recurrent(Space):
         input_dropout: float = 0.65,
         output_dropout: float = 0.4,
         word_dropout: float = 0.1,
+        weight_drop: float = 0.0,
+        path_dropout: float = 0.0,
         max_norm: float = 25.0,
     ) -> None:
         check_counts(hidden_size=hidden_size, num_nodes=num_nodes)
-        rates = (input_dropout, output_dropout, word_dropout)
+        rates = (input_dropout, output_dropout, word_dropout, weight_drop, path_dropout)
         if not all(0 <= rate < 1 for rate in rates) or not max_norm > 0:
             raise ConfigError(f"dropouts must lie in [0, 1) and max_norm be positive, but got {(*rates, max_norm)}.")
         super().__init__([len(ACTIVATIONS)] + [n for node in range(1, num_nodes) for n in (node, len(ACTIVATIONS))])
@@ -68,6 +76,8 @@ class Recurrent(Space):
         self.input_dropout = input_dropout
         self.output_dropout = output_dropout
         self.word_dropout = word_dropout
+        self.weight_drop = weight_drop
+        self.path_dropout = path_dropout
         self.max_norm = max_norm
 
     def supernet(self, in_channels: int, num_classes: int) -> RecurrentSupernet:
@@ -101,6 +111,8 @@ class Recurrent(Space):
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""
+        # Left out where they are 0, so that a run from before they were there is still the same one.
+        later = {"weight_drop": self.weight_drop, "path_dropout": self.path_dropout}
         return {
             "kind": "recurrent",
             "hidden_size": self.hidden_size,
@@ -109,6 +121,7 @@ class Recurrent(Space):
             "output_dropout": self.output_dropout,
             "word_dropout": self.word_dropout,
             "max_norm": self.max_norm,
+            **{name: rate for name, rate in later.items() if rate > 0},
         }
 
 

@@ -37,6 +37,23 @@ class Embedder(nn.Module):
         return keep_channels(embedded, self.input_dropout if self.training else 0.0), self.weight
 
 
+class RecurrentLinear(nn.Linear):
+    """A matrix that is applied at every time, and does without some of its weights where it has a mask.
+
+    It is a layer, and not a function of masked weights, so that guards that listen to layers hear it.
+    """
+
+    mask: Tensor | None = None
+
+    def forward(self, input: Tensor) -> Tensor:
+        """From [..., in] to [..., out]."""
+        return linear(input, self.weight if self.mask is None else self.weight * self.mask)
+
+    def draw_mask(self, rate: float) -> None:
+        """Leave out a share of the weights until ``mask`` is set anew; what stays makes up for it."""
+        self.mask = (torch.rand_like(self.weight) >= rate) / (1 - rate)
+
+
 class Cell(nn.Module):
     """The recurrent cell: all node-to-node matrices, of which an architecture uses one for each node.
 
@@ -49,14 +66,15 @@ class Cell(nn.Module):
         super().__init__()
         size = space.hidden_size
         self.max_norm = space.max_norm
+        self.weight_drop, self.path_dropout = space.weight_drop, space.path_dropout
         self.from_input = nn.Linear(size, 2 * size, bias=False)
-        self.from_hidden = nn.Linear(size, 2 * size, bias=False)
+        self.from_hidden = RecurrentLinear(size, 2 * size, bias=False)
         self.nodes = nn.ModuleDict()
         parents = None if only is None else only[1::2]
         for node in range(1, space.num_nodes):
             for parent in range(node):
                 if parents is None or parents[node - 1] == parent:
-                    self.nodes[f"{parent}to{node}"] = nn.Linear(size, 2 * size, bias=False)
+                    self.nodes[f"{parent}to{node}"] = RecurrentLinear(size, 2 * size, bias=False)
         for param in self.parameters():
             nn.init.uniform_(param, -_INIT, _INIT)
 
@@ -65,17 +83,37 @@ class Cell(nn.Module):
         embedded, weight = inputs
         driven = self.from_input(embedded)  # [batch, time, 2 * hidden], for all times at once
         hidden = torch.zeros_like(embedded[:, 0])
+        kept = self._draw_paths(hidden, len(arch) // 2)
+        layers = self._path(arch) if self.training and self.weight_drop > 0 else []
+        for layer in layers:
+            layer.draw_mask(self.weight_drop)
         states = []
-        for time in range(embedded.shape[1]):
-            hidden = self._step(driven[:, time], hidden, arch)
-            states.append(hidden)
+        try:
+            for time in range(embedded.shape[1]):
+                hidden = self._step(driven[:, time], hidden, arch, kept)
+                states.append(hidden)
+        finally:
+            for layer in layers:
+                layer.mask = None
         return torch.stack(states, dim=1), weight
 
-    def _step(self, driven: Tensor, hidden: Tensor, arch: Arch) -> Tensor:
+    def _path(self, arch: Arch) -> list[RecurrentLinear]:
+        """The recurrent matrices that an architecture uses."""
+        names = [f"{parent}to{node}" for node, parent in enumerate(arch[1::2], start=1)]
+        return [self.from_hidden, *(self.nodes[name] for name in names)]  # type: ignore[list-item]
+
+    def _draw_paths(self, hidden: Tensor, count: int) -> Tensor | None:
+        """Which nodes but the first compute anything, for each sequence, [nodes - 1, batch, 1]; none if all do."""
+        if not self.training or self.path_dropout == 0 or count == 0:
+            return None
+        return torch.rand(count, len(hidden), 1, device=hidden.device) >= self.path_dropout
+
+    def _step(self, driven: Tensor, hidden: Tensor, arch: Arch, kept: Tensor | None) -> Tensor:
         nodes = [_highway(driven + self.from_hidden(hidden), hidden, arch[0])]
         for parent, activation in zip(arch[1::2], arch[2::2], strict=True):
             layer = self.nodes[f"{parent}to{len(nodes)}"]
-            nodes.append(_highway(layer(nodes[parent]), nodes[parent], activation))
+            value = _highway(layer(nodes[parent]), nodes[parent], activation)
+            nodes.append(value if kept is None else torch.where(kept[len(nodes) - 1], value, nodes[parent]))
         leaves = [value for place, value in enumerate(nodes) if place not in arch[1::2]]
         mean = torch.stack(leaves).mean(dim=0)  # [batch, hidden]
         norm = torch.linalg.vector_norm(mean, dim=1, keepdim=True)

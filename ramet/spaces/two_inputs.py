@@ -83,6 +83,17 @@ class PairHead(nn.Module):
         return logits
 
 
+def drop_paths(value: Tensor, probability: float) -> Tensor:
+    """Drop-path: an operation's result is left out for some images, and the others make up for it.
+
+    Args:
+        value: shape [batch, channels, height, width].
+        probability: of being left out.
+    """
+    kept = torch.rand(len(value), 1, 1, 1, device=value.device) >= probability
+    return value * (kept / (1 - probability))
+
+
 def add(total: Tensor | None, value: Tensor | None) -> Tensor | None:
     """The sum of what is there."""
     if total is None or value is None:

@@ -62,6 +62,7 @@ def fit(
     *,
     seed: int,
     arguments: Callable[[int], tuple[Any, ...]] = lambda step: (),
+    loss_of: Callable[[int, Tensor, Tensor], Tensor] | None = None,
     after_step: Callable[[int, float], None] = lambda step, loss: None,
     guard: StepGuard | None = None,
     checkpoints: Checkpoints | None = None,
@@ -82,6 +83,8 @@ def fit(
         settings: the numbers of the training.
         seed: the seed of the batches, and of what layers draw.
         arguments: further arguments of the network in a step, for example the architecture that it trains.
+        loss_of: what is minimised, called as ``loss_of(step, x, y)`` with a step's inputs and labels, where it is not
+            the plain cross-entropy of ``network(x, *arguments(step))``; what it draws must follow from the step.
         after_step: called with the step's number and its loss, when the weights have been updated; the network may be
             evaluated there, as long as it is left in training mode.
         guard: what keeps the updates from disturbing earlier models; each step is taken as the turn of one model, which
@@ -113,7 +116,10 @@ def fit(
             indices = batches[step].to(x.device)
             optimizer.zero_grad(set_to_none=True)
             with nullcontext() if guard is None else guard.watch(network):
-                loss = cross_entropy(network(x[indices], *arguments(step)), y[indices])
+                if loss_of is None:
+                    loss = cross_entropy(network(x[indices], *arguments(step)), y[indices])
+                else:
+                    loss = loss_of(step, x[indices], y[indices])
                 loss.backward()  # type: ignore[no-untyped-call]
             if settings.clip_norm is not None:
                 nn.utils.clip_grad_norm_(network.parameters(), settings.clip_norm, foreach=True)

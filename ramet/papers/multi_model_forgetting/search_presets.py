@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ramet.papers.searches import Study
-from ramet.search import SearchJob, SearchPlan
+from ramet.search import Recipe, SearchJob, SearchPlan
 from ramet.search.strategies import EnasController
 from ramet.training import Settings
 
 DROPOUTS = (0.0, 0.25, 0.5, 0.75)
 """Output dropout of Figure 5."""
+
+PATH_DROPOUT = 0.5
+"""Path dropping beside Figure 5's searches; the paper gives no rate, and calls the one it used aggressive."""
 
 _RECURRENT_SMALL = SearchJob(
     space="recurrent",
@@ -71,6 +74,7 @@ _NAO_SMALL = replace(
 )
 _RECURRENT_PAPER = SearchJob(
     space="recurrent",
+    space_options={"weight_drop": 0.5},
     data="ptb",
     settings=Settings(
         epochs=150,
@@ -109,6 +113,7 @@ _CONVOLUTIONAL_PAPER = SearchJob(
         reward_samples=128,
         error_samples=1000,
         num_candidates=100,
+        final_recipe=Recipe(channels=36, cells=5, auxiliary_weight=0.4, drop_path=0.2, cutout=16).to_json(),
     ),
 )
 _NAO_PAPER = replace(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ramet.papers.claims import Claim
 from ramet.papers.desk import Desk, Outcome
-from ramet.papers.multi_model_forgetting.search_presets import DROPOUTS, SEARCHES
+from ramet.papers.multi_model_forgetting.search_presets import DROPOUTS, PATH_DROPOUT, SEARCHES
 from ramet.papers.searches import (
     DIFFERENCES,
     Study,
@@ -17,12 +17,14 @@ from ramet.papers.searches import (
     differences,
     final_error,
     late_reward,
+    mean_difference,
     reduction,
+    run_searches,
     tune_and_compare,
 )
 from ramet.ranking.intervals import mean_interval
 from ramet.reports import Table
-from ramet.seeding import numpy_generator
+from ramet.seeding import derive_seed, numpy_generator
 
 Json = dict[str, Any]
 Pairs = list[tuple[Json, Json]]
@@ -51,7 +53,7 @@ def figure_b(desk: Desk, preset: str) -> Outcome:
 
 
 def figure_5(desk: Desk, preset: str) -> Outcome:
-    """Error differences of a NAO search at four rates of output dropout; claim W7."""
+    """Error differences of a NAO search at four rates of output dropout, and with path dropping instead; claim W7."""
     base = SEARCHES[preset]["nao"]
     rows: list[list[Any]] = []
     lower = []
@@ -61,10 +63,12 @@ def figure_5(desk: Desk, preset: str) -> Outcome:
         guard, _, pairs = tune_and_compare(desk, study)
         without, guarded = differences(pairs, "difference_best5").mean(axis=0)
         lower.append(guarded < without)
-        rows.append(
-            [rate, without, guarded, guard, *(np.mean([late_reward(pair[side]) for pair in pairs]) for side in (0, 1))]
-        )
-    columns = ["output dropout", "best five, without", "with", "guard", "late reward, without", "reward with"]
+        dropped = _with_path_dropping(desk, study)
+        row = [rate, without, guarded, np.mean([mean_difference(run, "difference_best5") for run in dropped]), guard]
+        rewards = [[late_reward(pair[side]) for pair in pairs] for side in (0, 1)]
+        rows.append([*row, *map(np.mean, [*rewards, [late_reward(run) for run in dropped]])])
+    columns = ["output dropout", "best five, without", "with", "path dropping", "guard"]
+    columns += ["late reward, without", "reward with", "reward, path dropping"]
     claim = Claim(
         id="W7",
         claim="Plasticity lowers the error differences of NAO at every rate of output dropout.",
@@ -78,6 +82,14 @@ def figure_5(desk: Desk, preset: str) -> Outcome:
     )
     table = Table(columns, rows, title="Figure 5: NAO, perplexity at an epoch's end less right after training")
     return Outcome("Multi-model forgetting, Figure 5", [table], [claim], [_setting(base)]).kept(desk.results)
+
+
+def _with_path_dropping(desk: Desk, study: Study) -> list[Json]:
+    """The unguarded searches of a study once more, with nodes left out at random (Bender et al., 2018)."""
+    options = {**study.job.space_options, "path_dropout": PATH_DROPOUT}
+    dropping = replace(study, job=replace(study.job, space_options=options))
+    jobs = {f"path dropping {n}": dropping.of(derive_seed(desk.seed, n), "none") for n in range(study.seeds)}
+    return list(run_searches(desk, study.name, jobs).values())
 
 
 def table_1(desk: Desk, preset: str) -> Outcome:

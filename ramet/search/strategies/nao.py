@@ -80,7 +80,9 @@ class Nao(Strategy):
         self.trade_off, self.clip_norm = trade_off, clip_norm
         with seeded_globally(seed, "nao"):
             self.model = Autoencoder(space.num_options, embedding_size, hidden_size, predictor_layers, dropout)
-        self._optimizer = torch.optim.Adam(self.model.parameters(), lr=learning_rate, weight_decay=weight_decay)
+        self._optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True
+        )
         self._rewards: dict[Arch, list[float]] = {}  # sum and count
         self._drawn = 0
         self._num_observed = 0
