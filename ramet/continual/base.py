@@ -119,6 +119,14 @@ class Method(ABC):
         """
         return None
 
+    def units(self) -> dict[str, Any] | None:
+        """Which neurons or weights each task uses, for the report, if tasks share single ones; None if not.
+
+        ``{"unit": "neurons", "layers": [name, ...], "uses": {task: [[number, ...], ...]}}``, for each layer how many it
+        uses of those that were made for the first task, for the second, and so on up to its own.
+        """
+        return None
+
     # What an author writes.
 
     @abstractmethod

@@ -185,6 +185,14 @@ class Firefly(Method):
         with seeded_globally(0, "taken out"):  # a fresh head is drawn before its weights are put in
             return self.master.network(place, self.tasks[place].num_classes)
 
+    def units(self) -> dict[str, Any]:
+        """Which neurons each task uses, by the task that they were made for."""
+        return {
+            "unit": "neurons",
+            "layers": [layer.name for layer in self.skeleton.layers],
+            "uses": {task.name: self.master.uses(place) for place, task in enumerate(self.tasks)},
+        }
+
     def num_parameters(self) -> int:
         """The master network, and the heads."""
         return self.master.num_parameters()

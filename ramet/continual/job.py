@@ -183,7 +183,14 @@ def learn_one(room: Classroom, method: str, place: int) -> dict[str, Any]:
     networks = room.folder / "networks"
     networks.mkdir(exist_ok=True)
     learned.network.save(networks / f"{name}.safetensors")
-    return {"rows": learned.rows, "explanation": learned.network.explain(), "file": f"networks/{name}.safetensors"}
+    made = learned.network.method
+    return {
+        "rows": learned.rows,
+        "explanation": made.explain(),
+        "graph": made.graph(),
+        "units": made.units(),
+        "file": f"networks/{name}.safetensors",
+    }
 
 
 ONTO = "onto"
@@ -218,7 +225,7 @@ def _result(room: Classroom, run: Run, specs: list[str]) -> dict[str, Any]:
     methods = analyse(rows)
     for spec, entry in methods.items():
         first = run.records[f"{spec}/{job.seed}"]
-        entry["explanation"], entry["file"] = first["explanation"], first["file"]
+        entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file")}
         entry["forgets_nothing"] = spec != ONTO and make_method(spec).forgets_nothing
     validation = analyse(rows, split="validation")
     for spec, entry in methods.items():

@@ -172,7 +172,6 @@ def _measured(network: JointNetwork, stream: Stream, place: int, device: str) ->
     row["flops"] = count_flops(own, stream.input_shape)
     row["parameters"] = network.num_parameters()
     row["stored_bytes"] = network.stored_bytes()
-    row["graph"] = network.method.graph()
     return row
 
 

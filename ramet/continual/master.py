@@ -152,6 +152,16 @@ class Master:
         network.load_state_dict(self.tops[place], strict=False)
         return network.eval()
 
+    def uses(self, place: int) -> list[list[int]]:
+        """For each layer, how many neurons a task uses of those that came with the first task, the second, ..."""
+        counts = []
+        for layer, mask in enumerate(self.masks[place]):
+            # Neurons are only ever added, so that a mask is as long as its layer was when its task was finished.
+            ends = [len(masks[layer]) for masks in self.masks[: place + 1]]
+            starts = [0, *ends[:-1]]
+            counts.append([int(mask[start:end].sum()) for start, end in zip(starts, ends, strict=True)])
+        return counts
+
     def num_parameters(self) -> int:
         """The weights of all neurons, and of all heads and batch norms."""
         running = ("running_mean", "running_var", "num_batches_tracked")
