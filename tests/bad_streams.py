@@ -45,6 +45,17 @@ learn("the method joint needs the scenario all", "--method", "joint")
 learn("--scenario", "--scenario", "dreaming")
 learn("a network must be mlp, mlp:WIDTH,...", "--network", "vgg")
 learn("8 x 8 is too small for conv2", "--network", "conv")
+for name in ("packnet", "progressive", "firefly", "bind-and-grow", "random-growth"):
+    learn(
+        f"the method {name} has a head for each task, so that head must be own",
+        *("--head", "shared", "--stream", "permuted-digits:2", "--method", name),
+    )
+learn(
+    "tasks that share a head must have as many classes, but 'digits 0 1 2 3' has 4 and 'digits 4 5 6' 3",
+    *("--head", "shared", "--stream", "split-digits:3", "--method", "naive"),
+)
+learn("--head", "--head", "none")
+learn("reuse must not be negative", "--method", "firefly:reuse=-1")
 learn("seeds must be at least 1", "--seeds", "0")
 learn("epochs must be at least 1", "--epochs", "0")
 learn("--epochs", "--epochs", "1.5")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.continual.analysis import analyse
+from ramet.continual.base import check_classes
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import DEFAULT_SETTINGS, learn
 from ramet.continual.methods import make_method
@@ -37,6 +38,7 @@ class LearnJob:
         onto: A saved joint network that learns the stream as well, on top of what it knows.
         network: The name of a skeleton.
         batch_norm: Whether its layers have batch norm.
+        head: ``own``, a head for each task, or ``shared``.
         settings: The numbers of each training.
         scenario: ``streaming`` or ``all``.
         seeds: How many seeds each method is run with, counted from ``seed``.
@@ -50,6 +52,7 @@ class LearnJob:
     onto: str | None = None
     network: str = "mlp"
     batch_norm: bool = False
+    head: str = "own"
     settings: Settings = DEFAULT_SETTINGS
     scenario: str = "streaming"
     seeds: int = 1
@@ -92,8 +95,12 @@ class LearnJob:
         on_device(streams[0][0].dataset, self.device)  # refuses a device that is not there
         channels, height, width = streams[0].input_shape
         skeleton = make_skeleton(
-            self.network, in_channels=channels, image_size=(height, width), batch_norm=self.batch_norm
+            self.network, in_channels=channels, image_size=(height, width), batch_norm=self.batch_norm, head=self.head
         )
+        for spec in self.all_methods:
+            make_method(spec).check_head(skeleton)
+        if skeleton.shared_head:
+            check_classes([task.info for task in streams[0]])
         if self.onto is not None:
             known = JointNetwork.load(self.onto).method
             known.skeleton.check(streams[0][0].info)
