@@ -73,7 +73,7 @@ class Master:
             shape[:2] = [0, in_width * skeleton.spread(place)]
             self.weights.append(torch.zeros(shape, device=device))
             self.biases.append(torch.zeros(0, device=device))
-        self._used = [torch.zeros(0, 0, dtype=torch.bool) for _ in skeleton.layers]  # [neurons, neurons before]
+        self._used = self._unused()
         self.masks: list[list[Tensor]] = []
         self.tops: list[dict[str, Tensor]] = []
 
@@ -137,6 +137,11 @@ class Master:
         names = [name for name in draft.network.state_dict() if ".norm." in name or name.startswith("head.")]
         state, orders = draft.network.state_dict(), [torch.argsort(number) for number in numbers]
         self.tops.append({name: self._sorted(name, state[name], orders).clone() for name in names})
+
+    def _unused(self) -> list[Tensor]:
+        """Which neurons some task uses together, [neurons, neurons before], when there is no neuron yet."""
+        channels = self.skeleton.shape_before(0)[0]
+        return [torch.zeros(0, 0 if place else channels, dtype=torch.bool) for place in range(len(self.weights))]
 
     def _use(self, numbers: Sequence[Tensor]) -> None:
         """Note that a task uses some neurons of each layer together."""
@@ -209,7 +214,7 @@ class Master:
             for masks, lengths in zip(state["masks"], state["lengths"], strict=True)
         ]
         self.tops = [{name: tensor.to(self.device) for name, tensor in top.items()} for top in state["tops"]]
-        self._used = [torch.zeros(0, 0, dtype=torch.bool) for _ in self.skeleton.layers]
+        self._used = self._unused()
         for masks in self.masks:
             self._use([mask.nonzero()[:, 0] for mask in masks])
         for place, values in enumerate(state["weights"]):
