@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
+import torch
 from bad_input import BadInput, Maker
 
 from ramet.continual import JointNetwork, make_method, make_skeleton
+from ramet.continual.naive import Naive
+from ramet.continual.streams import TaskInfo
 from ramet.runs import Run
 from ramet.training import Settings
 
@@ -46,6 +50,17 @@ learn("the method joint needs the scenario all", "--method", "joint")
 learn("--scenario", "--scenario", "dreaming")
 learn("a network must be mlp, mlp:WIDTH,...", "--network", "vgg")
 learn("8 x 8 is too small for conv2", "--network", "conv")
+for name in ("packnet", "progressive", "firefly", "bind-and-grow", "random-growth"):
+    learn(
+        f"the method {name} has a head for each task, so that head must be own",
+        *("--head", "shared", "--stream", "permuted-digits:2", "--method", name),
+    )
+learn(
+    "tasks that share a head must have as many classes, but 'digits 0 1 2 3' has 4 and 'digits 4 5 6' 3",
+    *("--head", "shared", "--stream", "split-digits:3", "--method", "naive"),
+)
+learn("--head", "--head", "none")
+learn("reuse must not be negative", "--method", "firefly:reuse=-1")
 learn("seeds must be at least 1", "--seeds", "0")
 learn("epochs must be at least 1", "--epochs", "0")
 learn("--epochs", "--epochs", "1.5")
@@ -103,9 +118,18 @@ def damaged_list(folder: Path) -> list[str]:
 made("a damaged list", "a stream's file must be JSON", damaged_list)
 
 
-def saved(folder: Path, size: int = 8) -> Path:
-    method = make_method("naive")
-    method.start(make_skeleton("mlp:4", in_channels=1, image_size=(size, size)), Settings(epochs=1), 0)
+class Mine(Naive):
+    """A method that the command does not know."""
+
+    name = "mine"
+
+
+def saved(folder: Path, size: int = 8, channels: int = 1, method: Naive | None = None, task: str = "") -> Path:
+    method = make_method("naive") if method is None else method
+    method.start(make_skeleton("mlp:4", in_channels=channels, image_size=(size, size)), Settings(epochs=1), 0)
+    if task:
+        method._add_head(2, 0)
+        method.tasks.append(TaskInfo(task, 2, channels, (size, size)))
     JointNetwork(method).save(folder / "net.safetensors")
     return folder / "net.safetensors"
 
@@ -123,6 +147,44 @@ def cut_short(folder: Path) -> list[str]:
     return ["learn", "--onto", str(path)]
 
 
+def emptied(folder: Path) -> list[str]:
+    (folder / "net.safetensors").write_bytes(b"")
+    return ["learn", "--onto", "net.safetensors"]
+
+
+def something_else(folder: Path) -> list[str]:
+    safetensors.torch.save_file({"weight": torch.zeros(3)}, folder / "net.safetensors")
+    return ["learn", "--onto", "net.safetensors"]
+
+
+def a_folder(folder: Path) -> list[str]:
+    (folder / "net.safetensors").mkdir()
+    return ["learn", "--onto", "net.safetensors"]
+
+
+made("an empty joint network", "a joint network must be whole, but", emptied)
+made("tensors of something else", "is damaged or something else", something_else)
+made("a folder for a joint network", "a joint network must be a file, but there is none at", a_folder)
+made(
+    "a joint network of an unknown method",
+    "a method must be one of individual, naive",
+    lambda folder: ["learn", "--onto", str(saved(folder, method=Mine()))],
+)
+made(
+    "a task that the joint network has learned",
+    "a task is learned once, but 'digits 0 1' was learned already by",
+    lambda folder: ["learn", "--onto", str(saved(folder, task="digits 0 1"))],
+)
+made(
+    "a joint network for other channels",
+    "a task must have images of shape (3, 8, 8), but 'digits 0 1' has (1, 8, 8)",
+    lambda folder: ["learn", "--onto", str(saved(folder, channels=3))],
+)
+made(
+    "a later task of one class",
+    "at least 2 classes",
+    lambda folder: with_images(folder, named("a"), named("b", "one.npz")),
+)
 made("a damaged joint network", "a joint network must match its checksum, but", damaged)
 made("a joint network that is cut short", "a joint network must be whole, but", cut_short)
 made(

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from ramet.continual import make_method
 from ramet.continual.candidates import _best, grow_draft, widened
 from ramet.continual.master import Draft, Master, columns
-from ramet.continual.neuron_masks import MaskedNetwork, binary
+from ramet.continual.neuron_masks import MaskedNetwork, binary, kept
 from ramet.continual.skeletons import weights_of
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError
@@ -174,3 +174,49 @@ def test_growth_ends_with_its_budget():
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError):
         make_method("firefly", **options)
+
+
+@pytest.mark.parametrize("name", SKELETONS)
+def test_weights_between_neurons_of_no_common_task_are_neither_counted_nor_stored(name):
+    skeleton = SKELETONS[name]
+    master, first = made(skeleton)
+    torch.manual_seed(3)
+    strangers = Draft(
+        skeleton, skeleton.make_network(2, 5), [torch.full((layer.width,), -1) for layer in skeleton.layers]
+    )
+    master.add(strangers)
+    # Two networks that have nothing in common: the master is both, whatever its matrices look like.
+    both = sum(param.numel() for draft in (first, strangers) for param in draft.network.parameters())
+    assert master.num_parameters() == both
+    state = master.state()
+    stored = sum(values.numel() for values in state["weights"])
+    assert stored == sum(
+        weights_of(layer).weight.numel() for draft in (first, strangers) for layer in draft.network[:-1]
+    )
+    read = Master(skeleton, "cpu")
+    read.load_state(state)
+    dense = Master(skeleton, "cpu")
+    dense.load_state({**state, "weights": master.weights})  # as earlier versions stored it
+    for other in (read, dense):
+        assert all(torch.equal(a, b) for a, b in zip(master.weights, other.weights, strict=True))
+        assert other.num_parameters() == both
+    x = torch.randn(6, 1, 5, 5)
+    for place in range(2):
+        assert torch.equal(read.network(place, 2)(x), master.network(place, 2)(x))
+
+
+def test_a_limit_of_reuse_keeps_the_best_neurons():
+    assert kept(torch.tensor([0.02, 0.0, 0.01, 0.03, 0.02]), 3).tolist() == [0, 3, 4]
+    assert kept(torch.tensor([0.0, -1.0]), 5).tolist() == [0]  # a layer must have a neuron
+    stream = make_stream(size=3)
+    method = started(lambda: make_method("firefly", reuse=0.25, goal=1.0, rounds=1, neurons=6))
+    for _ in stream:
+        learn_next(method, stream)
+    widths = [layer.width for layer in method.skeleton.layers]
+    for place in (1, 2):
+        reused = [sum(counts[:-1]) for counts in method.master.uses(place)]
+        limits = [round(0.25 * width) for width in widths]
+        assert all(number <= limit for number, limit in zip(reused, limits, strict=True))
+    assert reused == limits  # the third task could have had more
+    with pytest.raises(ConfigError, match="reuse must not be negative"):
+        make_method("firefly", reuse=-1)

@@ -111,3 +111,29 @@ def test_resume_and_report_know_a_stream(tmp_path, capsys):
     first = capsys.readouterr().out
     main(["resume", str(tmp_path / "run")])
     assert capsys.readouterr().out == first and "naive" in first
+
+
+def test_the_records_say_whose_units_each_task_uses(tmp_path):
+    methods = ("packnet:prune=0.5", "firefly:neurons=4,candidates=3", "progressive", "bind-and-grow")
+    result = learn_stream(job(methods=methods), tmp_path / "run", make_executor(1))
+    for name, entry in result["methods"].items():
+        net = JointNetwork.load(tmp_path / "run" / entry["file"])
+        if name.startswith("bind"):
+            # A task's path is what its exported network consists of.
+            sizes = {node["id"]: node["parameters"] for node in entry["graph"]["nodes"]}
+            for task, keys in entry["graph"]["paths"].items():
+                assert sum(sizes[key] for key in keys) == sum(p.numel() for p in net.task(task).parameters())
+            continue
+        assert (entry["units"] is None) == (name == "individual")
+        for place, task in enumerate(result["tasks"]):
+            module = net.task(task)
+            for layer, uses in enumerate(entry["units"]["uses"][task] if entry["units"] else ()):
+                assert len(uses) == place + 1
+                if name == "progressive":
+                    assert uses == [(12, 8)[layer]] * (place + 1)
+                    continue
+                weights = module[layer].weights.weight
+                expected = int((weights != 0).sum()) if name.startswith("packnet") else len(weights)
+                assert sum(uses) == expected
+    rows = [row for record in read_records(tmp_path / "run") for row in record.get("rows", ())]
+    assert rows and not any("graph" in row for row in rows)  # once, at the end: else records grow with the square

@@ -17,6 +17,7 @@ def learn(
     onto: Path | None = None,
     network: str = "mlp",
     batch_norm: Annotated[bool, Parameter(negative=())] = False,
+    head: Literal["own", "shared"] = "own",
     scenario: Literal["streaming", "all"] = "streaming",
     seeds: Annotated[int, WHOLE] = 1,
     data_dir: Path | None = None,
@@ -50,6 +51,7 @@ def learn(
         onto: a saved joint network that learns the stream on top of what it knows.
         network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths.
         batch_norm: give each layer batch norm.
+        head: own, one for each task, or shared, one for all, as permuted MNIST usually has it.
         scenario: streaming, in which a finished task's data are gone, or all.
         seeds: how many seeds each method runs with, from --seed on; each has a stream of its own.
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
@@ -84,6 +86,7 @@ def learn(
         onto=None if onto is None else str(onto.absolute()),
         network=anchored(network),
         batch_norm=batch_norm,
+        head=head,
         settings=Settings(
             epochs=epochs,
             batch_size=batch_size,

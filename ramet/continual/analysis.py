@@ -22,7 +22,8 @@ def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[
 
     Returns:
         For each method ``figures`` (each with ``mean``, ``deviation`` over seeds and ``values``), the mean ``matrix``
-        (None for tasks that were still to come), and ``growth``, the parameters after each task.
+        (None for tasks that were still to come), ``growth`` and ``stored``, the parameters and the stored bytes after
+        each task, and the ``notes`` of the first seed's tasks.
     """
     alone = [[row[split][-1] for row in seed] for seed in rows["individual"]] if "individual" in rows else None
     joint = [[row[split][-1] for row in seed] for seed in rows["joint"]] if "joint" in rows else None
@@ -37,7 +38,7 @@ def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[
             "figures": {key: _spread([seed[key] for seed in figures]) for key in figures[0]},
             "matrix": _mean_matrix(matrices),
             "growth": [statistics.fmean(seed[task]["parameters"] for seed in seeds) for task in range(len(seeds[0]))],
-            "graph": seeds[0][-1].get("graph"),
+            "stored": [statistics.fmean(seed[task]["stored_bytes"] for seed in seeds) for task in range(len(seeds[0]))],
             "notes": [row["notes"] for row in seeds[0]],
         }
     return methods

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ramet.continual.skeletons import Skeleton
 from ramet.continual.streams import TaskData, TaskInfo
 from ramet.continual.training import Saves
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, DataError
 from ramet.runs import pack_state
 from ramet.training import Settings
 
@@ -33,6 +33,7 @@ class Method(ABC):
         name: How the method is called on the command line and in records.
         forgets_nothing: Whether the outputs of a finished task stay the same, bit for bit, whatever is learned later.
         needs_earlier: Whether it needs the data of earlier tasks, that is the scenario ``all``.
+        takes_shared_head: Whether its tasks may have one head in common.
         skeleton: The layers of every task's network.
         settings: The numbers of a training.
         seed: What all randomness follows from.
@@ -43,6 +44,7 @@ class Method(ABC):
     name: ClassVar[str]
     forgets_nothing: ClassVar[bool] = False
     needs_earlier: ClassVar[bool] = False
+    takes_shared_head: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self.skeleton: Skeleton
@@ -55,7 +57,12 @@ class Method(ABC):
 
     @final
     def start(self, skeleton: Skeleton, settings: Settings, seed: int, device: str = "cpu") -> None:
-        """Begin with no task; whatever was learned before is dropped."""
+        """Begin with no task; whatever was learned before is dropped.
+
+        Raises:
+            ConfigError: The tasks of the skeleton share a head, and the method has one for each.
+        """
+        self.check_head(skeleton)
         self.skeleton, self.settings, self.seed, self.device, self.tasks = skeleton, settings, seed, device, []
         self._begin()
 
@@ -78,11 +85,18 @@ class Method(ABC):
         if any(task.info.name == known.name for known in self.tasks):
             raise ConfigError(f"a task is learned once, but {task.info.name!r} was learned already.")
         self.skeleton.check(task.info)
+        if self.skeleton.shared_head and self.tasks:
+            check_classes([self.tasks[0], task.info])
         if self.needs_earlier and (len(earlier) < len(self.tasks) or any(data.is_closed for data in earlier)):
             raise ConfigError(f"the method {self.name} needs the scenario all, but the data of earlier tasks are gone.")
         notes = self._learn(task, earlier, Saves() if saves is None else saves)
         self.tasks.append(task.info)
         return notes
+
+    def check_head(self, skeleton: Skeleton) -> None:
+        """Refuse a skeleton whose tasks share a head, if this method has a head for each."""
+        if skeleton.shared_head and not self.takes_shared_head:
+            raise ConfigError(f"the method {self.name} has a head for each task, so that head must be own, not shared.")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -119,6 +133,14 @@ class Method(ABC):
         """
         return None
 
+    def units(self) -> dict[str, Any] | None:
+        """Which neurons or weights each task uses, for the report, if tasks share single ones; None if not.
+
+        ``{"unit": "neurons", "layers": [name, ...], "uses": {task: [[number, ...], ...]}}``, for each layer how many it
+        uses of those that were made for the first task, for the second, and so on up to its own.
+        """
+        return None
+
     # What an author writes.
 
     @abstractmethod
@@ -144,6 +166,20 @@ class Method(ABC):
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``, on a method that was started and whose ``tasks`` are set."""
+
+
+def check_classes(tasks: Sequence[TaskInfo]) -> None:
+    """Refuse tasks that cannot share a head.
+
+    Raises:
+        DataError: They differ in classes.
+    """
+    for task in tasks:
+        if task.num_classes != tasks[0].num_classes:
+            raise DataError(
+                f"tasks that share a head must have as many classes, but {tasks[0].name!r} has {tasks[0].num_classes} "
+                f"and {task.name!r} {task.num_classes}."
+            )
 
 
 def detached(module: nn.Module) -> dict[str, Tensor]:

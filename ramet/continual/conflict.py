@@ -80,26 +80,29 @@ def measure_conflicts(
         One entry a candidate, in their order.
     """
     ours = [Represented(features, measure) for features in layer_features(layers, x)]
-    theirs = {way: Represented(features, measure) for way, features in graph.features(x, candidates)}
-    # Layers that several candidates share are compared once.
+    paths = [graph.path(task) for task in candidates]
+    # Ways on which a candidate of other layers lies: any of our layers may be its partner there.
+    unlike = {
+        path.steps[: depth + 1] for path in paths if path.skeleton != skeleton for depth in range(len(path.steps))
+    }
+    # Layers that several candidates share are compared once, and what comparing takes is held for one of them at a
+    # time: a matrix of samples x samples for each layer of each candidate would fill the memory long before weights do.
     scores: dict[tuple[int, Any], float] = {}
-
-    def conflict(place: int, way: Any) -> float:
-        if (place, way) not in scores:
-            scores[place, way] = 1 - ours[place].similarity(theirs[way])
-        return scores[place, way]
-
+    for way, features in graph.features(x, candidates):
+        theirs = Represented(features, measure)
+        # Of networks of the same layers, each is compared with its counterpart alone.
+        for place in range(len(ours)) if way in unlike else (len(way) - 1,):
+            scores[place, way] = 1 - ours[place].similarity(theirs)
     found = []
-    for task in candidates:
-        path = graph.path(task)
+    for task, path in zip(candidates, paths, strict=True):
         ways = [path.steps[: depth + 1] for depth in range(len(path.steps))]
         if path.skeleton == skeleton:
             partners: list[int | None] = list(range(len(ours)))
         else:
-            similarity = np.array([[1 - conflict(place, way) for way in ways] for place in range(len(ours))])
+            similarity = np.array([[1 - scores[place, way] for way in ways] for place in range(len(ours))])
             partners = align(similarity, compatible(skeleton, path.skeleton))
         values = [
-            UNRELATED if partner is None else conflict(place, ways[partner]) for place, partner in enumerate(partners)
+            UNRELATED if partner is None else scores[place, ways[partner]] for place, partner in enumerate(partners)
         ]
         found.append(Conflict(task, tuple(values), tuple(partners)))
     return found

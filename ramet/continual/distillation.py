@@ -51,6 +51,7 @@ class Distillation(SharedBody):
     """
 
     name: ClassVar[str] = "distillation"
+    takes_shared_head: ClassVar[bool] = True
     strength: float = 1.0
     temperature: float = 2.0
     warm_up: float = 0.2
@@ -67,14 +68,16 @@ class Distillation(SharedBody):
         place, data = len(self.tasks), task.train
         with torch.no_grad():
             features = self.shared.eval().body(data.x)
-            answers = [self.shared.heads[old](features) for old in range(place)]
+            # A head that all tasks have gives one answer, however many tasks there were.
+            old_heads = range(min(place, len(self.shared.heads)))
+            answers = [self.shared.heads[old](features) for old in old_heads]
 
         def loss(indices: Tensor) -> Tensor:
             return self.classification_loss(data, place, indices)
 
         def loss_with_answers(indices: Tensor) -> Tensor:
             features = self.shared.body(data.x[indices])
-            total = torch.nn.functional.cross_entropy(self.shared.heads[place](features), data.y[indices])
+            total = torch.nn.functional.cross_entropy(self.shared.head(place)(features), data.y[indices])
             for old, answer in enumerate(answers):
                 held = distillation_loss(self.shared.heads[old](features), answer[indices], self.temperature)
                 total = total + self.strength * held
@@ -82,6 +85,8 @@ class Distillation(SharedBody):
 
         settings, seed = self.settings, self.training_seed()
         alone = min(round(self.warm_up * settings.epochs), settings.epochs - 1) if place else 0
+        if self.shared.one_head:
+            alone = 0  # there is no new head to warm up
         if alone:
             new_head = f"heads.{place}."
             train(

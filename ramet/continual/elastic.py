@@ -38,6 +38,7 @@ class Elastic(SharedBody):
     """
 
     name: ClassVar[str] = "elastic"
+    takes_shared_head: ClassVar[bool] = True
     strength: float = 1e5
     form: Form = "implicit"
     samples: int = 500
@@ -49,7 +50,13 @@ class Elastic(SharedBody):
         self._guard = self._make_guard()
 
     def _make_guard(self) -> ElasticConsolidation:
-        return ElasticConsolidation(self.strength, form=self.form, protect=("body.*",))
+        # A head that all tasks have is worth protecting as well; one of a finished task does not move anyway.
+        return ElasticConsolidation(self.strength, form=self.form, protect=("body.*", *self._shared_head))
+
+    @property
+    def _shared_head(self) -> tuple[str, ...]:
+        is_started = hasattr(self, "skeleton")
+        return ("heads.*",) if is_started and self.skeleton.shared_head else ()
 
     def _begin(self) -> None:
         super()._begin()

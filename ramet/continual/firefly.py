@@ -42,6 +42,9 @@ class Firefly(Method):
         start_share: The share of the skeleton's width that the first task begins with.
         candidate_epochs: How long candidates are trained before they are chosen.
         mask_rate: The learning rate of the masks' scores (Adam).
+        reuse: The most neurons of earlier tasks that a task takes over in a layer, as a multiple of the skeleton's
+            width; 0 for as many as its mask keeps, as in the paper. Masks keep most of what there is, so that without a
+            limit each task's network, and what it costs, grows with the number of tasks.
 
     Raises:
         ConfigError: A number is out of its range.
@@ -58,6 +61,7 @@ class Firefly(Method):
     start_share: float = 0.3
     candidate_epochs: int = 2
     mask_rate: float = 5e-4
+    reuse: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,6 +71,8 @@ class Firefly(Method):
                 "neurons, candidates and candidate_epochs must be at least 1 and rounds not negative, but got "
                 f"{', '.join(map(str, (*counts, self.rounds)))}."
             )
+        if self.reuse < 0:
+            raise ConfigError(f"reuse must not be negative, but got {self.reuse}.")
         if not 0 < self.goal <= 1 or not 0 < self.start_share <= 1 or self.mask_rate <= 0:
             raise ConfigError(
                 "goal and start_share must lie in (0, 1] and mask_rate must be positive, but got "
@@ -127,7 +133,8 @@ class Firefly(Method):
         classes = task.info.num_classes
         with seeded_globally(self.seed, "head", place):
             full = self.master.draft(everything, classes)
-        chosen = train_masks(full, data, self.settings, seed=seed, mask_rate=self.mask_rate, saves=saves)
+        most = [max(1, round(self.reuse * layer.width)) for layer in self.skeleton.layers] if self.reuse else None
+        chosen = train_masks(full, data, self.settings, seed=seed, mask_rate=self.mask_rate, saves=saves, most=most)
         with seeded_globally(self.seed, "head", place):
             draft = self.master.draft(chosen, classes)
         draft = self._trained(draft, task, saves, "head")
@@ -184,6 +191,14 @@ class Firefly(Method):
         place = self.place(name)
         with seeded_globally(0, "taken out"):  # a fresh head is drawn before its weights are put in
             return self.master.network(place, self.tasks[place].num_classes)
+
+    def units(self) -> dict[str, Any]:
+        """Which neurons each task uses, by the task that they were made for."""
+        return {
+            "unit": "neurons",
+            "layers": [layer.name for layer in self.skeleton.layers],
+            "uses": {task.name: self.master.uses(place) for place, task in enumerate(self.tasks)},
+        }
 
     def num_parameters(self) -> int:
         """The master network, and the heads."""

@@ -115,8 +115,9 @@ class GraphMethod(Method):
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         info, skeleton = task.info, self.skeleton_of(task.info)
-        self.graph_.to(task.train.x.device)
         is_first = not self.graph_.paths
+        if not is_first and next(self.graph_.parameters()).device != task.train.x.device:
+            self.graph_.to(task.train.x.device)  # of a graph that was loaded; asking each weight would take its time
         probe = self._probe(task, skeleton, saves, whole=is_first) if is_first or self.needs_probe else None
         if is_first:
             assert probe is not None

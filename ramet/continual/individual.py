@@ -22,6 +22,7 @@ class Individual(Method):
     """The reference of every gain: each task has the whole skeleton for itself."""
 
     name: ClassVar[str] = "individual"
+    takes_shared_head: ClassVar[bool] = True
     forgets_nothing: ClassVar[bool] = True
 
     def _begin(self) -> None:

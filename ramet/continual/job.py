@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.continual.analysis import analyse
+from ramet.continual.base import check_classes
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import DEFAULT_SETTINGS, learn
 from ramet.continual.methods import make_method
@@ -37,6 +38,7 @@ class LearnJob:
         onto: A saved joint network that learns the stream as well, on top of what it knows.
         network: The name of a skeleton.
         batch_norm: Whether its layers have batch norm.
+        head: ``own``, a head for each task, or ``shared``.
         settings: The numbers of each training.
         scenario: ``streaming`` or ``all``.
         seeds: How many seeds each method is run with, counted from ``seed``.
@@ -50,6 +52,7 @@ class LearnJob:
     onto: str | None = None
     network: str = "mlp"
     batch_norm: bool = False
+    head: str = "own"
     settings: Settings = DEFAULT_SETTINGS
     scenario: str = "streaming"
     seeds: int = 1
@@ -92,8 +95,12 @@ class LearnJob:
         on_device(streams[0][0].dataset, self.device)  # refuses a device that is not there
         channels, height, width = streams[0].input_shape
         skeleton = make_skeleton(
-            self.network, in_channels=channels, image_size=(height, width), batch_norm=self.batch_norm
+            self.network, in_channels=channels, image_size=(height, width), batch_norm=self.batch_norm, head=self.head
         )
+        for spec in self.all_methods:
+            make_method(spec).check_head(skeleton)
+        if skeleton.shared_head:
+            check_classes([task.info for task in streams[0]])
         if self.onto is not None:
             known = JointNetwork.load(self.onto).method
             known.skeleton.check(streams[0][0].info)
@@ -183,7 +190,14 @@ def learn_one(room: Classroom, method: str, place: int) -> dict[str, Any]:
     networks = room.folder / "networks"
     networks.mkdir(exist_ok=True)
     learned.network.save(networks / f"{name}.safetensors")
-    return {"rows": learned.rows, "explanation": learned.network.explain(), "file": f"networks/{name}.safetensors"}
+    made = learned.network.method
+    return {
+        "rows": learned.rows,
+        "explanation": made.explain(),
+        "graph": made.graph(),
+        "units": made.units(),
+        "file": f"networks/{name}.safetensors",
+    }
 
 
 ONTO = "onto"
@@ -218,7 +232,7 @@ def _result(room: Classroom, run: Run, specs: list[str]) -> dict[str, Any]:
     methods = analyse(rows)
     for spec, entry in methods.items():
         first = run.records[f"{spec}/{job.seed}"]
-        entry["explanation"], entry["file"] = first["explanation"], first["file"]
+        entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file")}
         entry["forgets_nothing"] = spec != ONTO and make_method(spec).forgets_nothing
     validation = analyse(rows, split="validation")
     for spec, entry in methods.items():

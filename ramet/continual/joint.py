@@ -11,6 +11,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 from ramet.continual.base import Method
@@ -18,6 +19,7 @@ from ramet.continual.skeletons import Skeleton
 from ramet.continual.streams import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, RunError
+from ramet.growth.saving import export
 from ramet.runs import pack_state, unpack_state
 from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import decode, encode
@@ -56,6 +58,21 @@ class JointNetwork:
             ConfigError: No such task was learned.
         """
         return self.method.network(name).eval()
+
+    def export(self, name: str, path: str | Path) -> None:
+        """Write a task's module as a file that torch alone runs: ``torch.export.load(path).module()(images)``.
+
+        Args:
+            name: The task.
+            path: The file, which should end in ``.pt2``. It takes batches of any size.
+
+        Raises:
+            ConfigError: No such task was learned.
+            RunError: The disk refuses.
+        """
+        method = self.method
+        images = torch.zeros(2, *method.tasks[method.place(name)].input_shape, device=method.device)
+        write_atomically(Path(path), export(self.task(name), images))
 
     def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
         """Add a task; ``Task(name, dataset).data()`` makes the data."""

@@ -22,6 +22,7 @@ class Joint(SharedBody):
     """
 
     name: ClassVar[str] = "joint"
+    takes_shared_head: ClassVar[bool] = True
     needs_earlier: ClassVar[bool] = True
 
     def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:

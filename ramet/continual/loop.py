@@ -67,6 +67,7 @@ def learn(
     method: str | Method = "naive",
     onto: JointNetwork | None = None,
     network: str | Skeleton = "mlp",
+    head: str = "own",
     settings: Settings | None = None,
     seed: int = 0,
     scenario: str = "streaming",
@@ -84,6 +85,7 @@ def learn(
         onto: A network that has learned other tasks already and goes on with these; method, network, settings and seed
             are then its own.
         network: The name of a skeleton (``make_skeleton``), or one.
+        head: ``own``, a head for each task, or ``shared``, where the network is named.
         settings: The numbers of each training; ``DEFAULT_SETTINGS`` if none.
         seed: What all randomness follows from.
         scenario: ``streaming``, in which a finished task's data are gone, or ``all``.
@@ -107,7 +109,7 @@ def learn(
     """
     check_scenario(scenario)
     if onto is None:
-        joint = _fresh(stream, method, network, settings or DEFAULT_SETTINGS, seed, device)
+        joint = _fresh(stream, method, network, head, settings or DEFAULT_SETTINGS, seed, device)
     else:
         joint, seed = onto, onto.method.seed
     made = joint.method
@@ -144,13 +146,19 @@ def learn(
 
 
 def _fresh(
-    stream: Stream, method: str | Method, network: str | Skeleton, settings: Settings, seed: int, device: str
+    stream: Stream,
+    method: str | Method,
+    network: str | Skeleton,
+    head: str,
+    settings: Settings,
+    seed: int,
+    device: str,
 ) -> JointNetwork:
     """A network that has learned nothing yet."""
     made = make_method(method) if isinstance(method, str) else method
     if isinstance(network, str):
         channels, height, width = stream.input_shape
-        network = make_skeleton(network, in_channels=channels, image_size=(height, width))
+        network = make_skeleton(network, in_channels=channels, image_size=(height, width), head=head)
     made.start(network, settings, seed, device)
     return JointNetwork(made)
 
@@ -172,7 +180,6 @@ def _measured(network: JointNetwork, stream: Stream, place: int, device: str) ->
     row["flops"] = count_flops(own, stream.input_shape)
     row["parameters"] = network.num_parameters()
     row["stored_bytes"] = network.stored_bytes()
-    row["graph"] = network.method.graph()
     return row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,8 +54,9 @@ class Draft:
 class Master:
     """All neurons of all tasks, layer by layer, and for each task a mask over them, a head and batch norms of its own.
 
-    A neuron has weights from every neuron before it; those that no task has trained are zero and belong to nobody.
-    Neurons are only ever added, so that what a mask takes out stays the same, bit for bit.
+    A neuron has weights from every neuron before it; those between neurons that no task uses together are zero and
+    belong to nobody: they are neither counted nor stored. Neurons are only ever added, so that what a mask takes out
+    stays the same, bit for bit. While a task is learned the weights lie in dense matrices, zeros included.
 
     Args:
         skeleton: The layers; widths are the tasks' own.
@@ -71,6 +73,7 @@ class Master:
             shape[:2] = [0, in_width * skeleton.spread(place)]
             self.weights.append(torch.zeros(shape, device=device))
             self.biases.append(torch.zeros(0, device=device))
+        self._used = self._unused()
         self.masks: list[list[Tensor]] = []
         self.tops: list[dict[str, Tensor]] = []
 
@@ -93,10 +96,10 @@ class Master:
             layer = skeleton.make_layer(place, in_width=in_width, width=len(neurons)).to(self.device)
             weights = weights_of(layer)
             with torch.no_grad():
-                rows = self.weights[place][neurons]
+                inputs = torch.arange(self.weights[place].shape[1])
                 if place:
-                    rows = rows[:, columns(chosen[place - 1], skeleton.spread(place))]
-                weights.weight.copy_(rows)
+                    inputs = columns(chosen[place - 1], skeleton.spread(place))
+                weights.weight.copy_(self.weights[place][neurons[:, None], inputs[None, :]])
                 assert weights.bias is not None
                 weights.bias.copy_(self.biases[place][neurons])
             layers.append(layer)
@@ -130,9 +133,30 @@ class Master:
             self.biases[place] = torch.cat([self.biases[place], weights.bias.detach()[own]])
             numbers.append(number)
         self.masks.append([_mask(number, width) for number, width in zip(numbers, self.widths, strict=True)])
+        self._use(numbers)
         names = [name for name in draft.network.state_dict() if ".norm." in name or name.startswith("head.")]
         state, orders = draft.network.state_dict(), [torch.argsort(number) for number in numbers]
         self.tops.append({name: self._sorted(name, state[name], orders).clone() for name in names})
+
+    def _unused(self) -> list[Tensor]:
+        """Which neurons some task uses together, [neurons, neurons before], when there is no neuron yet."""
+        channels = self.skeleton.shape_before(0)[0]
+        return [torch.zeros(0, 0 if place else channels, dtype=torch.bool) for place in range(len(self.weights))]
+
+    def _use(self, numbers: Sequence[Tensor]) -> None:
+        """Note that a task uses some neurons of each layer together."""
+        before = torch.arange(self.skeleton.shape_before(0)[0])
+        widths = [len(before), *self.widths]
+        for place, number in enumerate(numbers):
+            known = self._used[place]
+            used = torch.zeros(widths[place + 1], widths[place], dtype=torch.bool)
+            used[: known.shape[0], : known.shape[1]] = known
+            used[number[:, None], before[None, :]] = True
+            self._used[place], before = used, number
+
+    def _pairs(self, place: int) -> Tensor:
+        """Which weights of a layer are in some task's network, [outputs, inputs]."""
+        return self._used[place].repeat_interleave(self.skeleton.spread(place), dim=1).to(self.device)
 
     def _sorted(self, name: str, value: Tensor, orders: Sequence[Tensor]) -> Tensor:
         """A tensor of a batch norm or a head, in the order of the master's numbers instead of the draft's."""
@@ -152,16 +176,30 @@ class Master:
         network.load_state_dict(self.tops[place], strict=False)
         return network.eval()
 
+    def uses(self, place: int) -> list[list[int]]:
+        """For each layer, how many neurons a task uses of those that came with the first task, the second, ..."""
+        counts = []
+        for layer, mask in enumerate(self.masks[place]):
+            # Neurons are only ever added, so that a mask is as long as its layer was when its task was finished.
+            ends = [len(masks[layer]) for masks in self.masks[: place + 1]]
+            starts = [0, *ends[:-1]]
+            counts.append([int(mask[start:end].sum()) for start, end in zip(starts, ends, strict=True)])
+        return counts
+
     def num_parameters(self) -> int:
-        """The weights of all neurons, and of all heads and batch norms."""
+        """The weights that are in some task's network, and those of all heads and batch norms."""
         running = ("running_mean", "running_var", "num_batches_tracked")
         own = sum(t.numel() for top in self.tops for name, t in top.items() if not name.endswith(running))
-        return sum(tensor.numel() for tensor in [*self.weights, *self.biases]) + own
+        kernels = [weights[:1, :1].numel() if weights.numel() else 0 for weights in self.weights]
+        spreads = [self.skeleton.spread(place) for place in range(len(self.weights))]
+        pairs = [int(used.sum()) for used in self._used]
+        inside = sum(math.prod(sizes) for sizes in zip(pairs, spreads, kernels, strict=True))
+        return inside + sum(self.widths) + own
 
     def state(self) -> dict[str, Any]:
         """Tensors, with a bit for each neuron of a mask."""
         return {
-            "weights": [weights.clone() for weights in self.weights],
+            "weights": [weights[self._pairs(place)] for place, weights in enumerate(self.weights)],
             "biases": [bias.clone() for bias in self.biases],
             "masks": [[_packed(mask) for mask in masks] for masks in self.masks],
             "lengths": [[len(mask) for mask in masks] for masks in self.masks],
@@ -170,13 +208,22 @@ class Master:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
-        self.weights = [weights.to(self.device) for weights in state["weights"]]
         self.biases = [bias.to(self.device) for bias in state["biases"]]
         self.masks = [
             [_unpacked(bits, length) for bits, length in zip(masks, lengths, strict=True)]
             for masks, lengths in zip(state["masks"], state["lengths"], strict=True)
         ]
         self.tops = [{name: tensor.to(self.device) for name, tensor in top.items()} for top in state["tops"]]
+        self._used = self._unused()
+        for masks in self.masks:
+            self._use([mask.nonzero()[:, 0] for mask in masks])
+        for place, values in enumerate(state["weights"]):
+            pairs = self._pairs(place)
+            if values.ndim == self.weights[place].ndim:  # earlier versions stored weights that belong to nobody as well
+                self.weights[place] = values.to(self.device)
+            else:
+                self.weights[place] = torch.zeros(*pairs.shape, *values.shape[1:], device=self.device)
+                self.weights[place][pairs] = values.to(self.device)
 
 
 def columns(neurons: Tensor, spread: int) -> Tensor:

@@ -16,6 +16,7 @@ class Naive(SharedBody):
     """The lower bound: shared layers, a head for each task, plain training."""
 
     name: ClassVar[str] = "naive"
+    takes_shared_head: ClassVar[bool] = True
 
     def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         place, data = len(self.tasks), task.train

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -52,7 +53,14 @@ class MaskedNetwork(nn.Module):
 
 
 def train_masks(
-    draft: Draft, data: Split, settings: Settings, *, seed: int, mask_rate: float, saves: Saves
+    draft: Draft,
+    data: Split,
+    settings: Settings,
+    *,
+    seed: int,
+    mask_rate: float,
+    saves: Saves,
+    most: Sequence[int] | None = None,
 ) -> list[Tensor]:
     """Train masks over all neurons of a draft, along with its head and its batch norms.
 
@@ -63,9 +71,10 @@ def train_masks(
         seed: Of the batches.
         mask_rate: The learning rate of the scores.
         saves: Where the training saves itself.
+        most: For each layer, how many neurons may be kept; as many as the mask keeps if not given.
 
     Returns:
-        For each layer the neurons that the mask keeps, ascending.
+        For each layer the neurons that the mask keeps, ascending; of too many those with the highest scores.
     """
     masked = MaskedNetwork(draft.network, draft.widths).to(data.x.device)
 
@@ -88,4 +97,16 @@ def train_masks(
         phase="masks",
     )
     draft.network.requires_grad_(True)
-    return [binary(scores.detach()).nonzero()[:, 0].cpu() for scores in masked.scores]
+    limits = [len(scores) for scores in masked.scores] if most is None else most
+    return [kept(scores.detach().cpu(), limit) for scores, limit in zip(masked.scores, limits, strict=True)]
+
+
+def kept(scores: Tensor, most: int) -> Tensor:
+    """The neurons that a mask keeps, ascending; of more than ``most`` those with the highest scores.
+
+    >>> kept(torch.tensor([0.02, 0.0, 0.01, 0.03]), 2).tolist()
+    [0, 3]
+    """
+    chosen = binary(scores).nonzero()[:, 0]
+    best = scores[chosen].sort(descending=True, stable=True).indices[:most]
+    return chosen[best.sort().values]

@@ -116,6 +116,15 @@ class PackNet(SharedBody):
         super().load_state(state)
         self._owners = [owner.to(self.device) for owner in state["owners"]]
 
+    def units(self) -> dict[str, Any]:
+        """Which weights each task uses, by the task that owns them: its own and all before it."""
+        owned = [torch.bincount(owner.flatten(), minlength=len(self.tasks) + 1).tolist() for owner in self._owners]
+        return {
+            "unit": "weights",
+            "layers": [layer.name for layer in self.skeleton.layers],
+            "uses": {task.name: [own[1 : place + 2] for own in owned] for place, task in enumerate(self.tasks)},
+        }
+
     def explain(self) -> list[str]:
         """How much of the network each task owns."""
         total = sum(owner.numel() for owner in self._owners)

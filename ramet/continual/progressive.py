@@ -159,6 +159,17 @@ class Progressive(Method):
             node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
         return fx.GraphModule(columns, graph, class_name="Columns").eval()
 
+    def units(self) -> dict[str, Any]:
+        """Which neurons each task reads: those of its own column and of all before it."""
+        layers = self.skeleton.layers
+        return {
+            "unit": "neurons",
+            "layers": [layer.name for layer in layers],
+            "uses": {
+                task.name: [[layer.width] * (place + 1) for layer in layers] for place, task in enumerate(self.tasks)
+            },
+        }
+
     def num_parameters(self) -> int:
         """All columns and adapters."""
         return sum(count_parameters(column) for column in self.columns)

@@ -33,6 +33,7 @@ class Replay(SharedBody):
     """
 
     name: ClassVar[str] = "replay"
+    takes_shared_head: ClassVar[bool] = True
     memory: int = 100
 
     def __post_init__(self) -> None:

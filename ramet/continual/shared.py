@@ -1,4 +1,4 @@
-"""One body that all tasks share, with a head for each: naive, joint, elastic, distillation, replay."""
+"""One body that all tasks share, with a head for each or for all: naive, joint, elastic, distillation, replay."""
 
 from __future__ import annotations
 
@@ -22,29 +22,36 @@ from ramet.seeding import derive_seed
 
 
 class SharedNetwork(nn.Module):
-    """The shared layers, and the head of each task.
+    """The shared layers, and the head of each task, or the one that all have.
 
     Args:
         layers: The body.
+        one_head: Whether there is one head for all tasks.
     """
 
-    def __init__(self, layers: Sequence[nn.Module]) -> None:
+    def __init__(self, layers: Sequence[nn.Module], one_head: bool = False) -> None:
         super().__init__()
+        self.one_head = one_head
         self.body = nn.Sequential(*layers)
         self.heads = nn.ModuleList()
 
     def forward(self, x: Tensor, task: int) -> Tensor:
         """The logits of one task, [batch, classes]."""
-        logits: Tensor = self.heads[task](self.body(x))
+        logits: Tensor = self.head(task)(self.body(x))
         return logits
+
+    def head(self, task: int) -> nn.Module:
+        """The head of a task."""
+        return self.heads[0 if self.one_head else task]
 
 
 @dataclass(kw_only=True, eq=False)
 class SharedBody(Method):
-    """A method whose tasks share all layers but the heads; sub-classes say how the body is trained."""
+    """A method whose tasks share all layers, and perhaps the head; sub-classes say how the body is trained."""
 
     def _begin(self) -> None:
-        self.shared = SharedNetwork(self.skeleton.make_body(self.seed, "shared")).to(self.device)
+        self.shared = SharedNetwork(self.skeleton.make_body(self.seed, "shared"), self.skeleton.shared_head)
+        self.shared.to(self.device)
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         self._add_head(task.info.num_classes, len(self.tasks))
@@ -57,7 +64,7 @@ class SharedBody(Method):
     def network(self, name: str) -> nn.Module:
         """A copy of the body with the task's head."""
         place = self.place(name)
-        return copy.deepcopy(self.skeleton.assemble(list(self.shared.body), self.shared.heads[place])).eval()
+        return copy.deepcopy(self.skeleton.assemble(list(self.shared.body), self.shared.head(place))).eval()
 
     def num_parameters(self) -> int:
         """The body and all heads."""
@@ -69,7 +76,7 @@ class SharedBody(Method):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
-        for task in self.tasks:
+        for task in self.tasks[:1] if self.shared.one_head else self.tasks:
             self.shared.heads.append(self.skeleton.make_head(task.num_classes).to(self.device))
         self.shared.load_state_dict(state["network"])
         self.shared.eval()
@@ -88,10 +95,12 @@ class SharedBody(Method):
         total: Tensor = features.new_zeros(())
         for place in sorted(set(places.tolist())):
             own = places == place
-            total = total + cross_entropy(self.shared.heads[place](features[own]), y[own], reduction="sum")
+            total = total + cross_entropy(self.shared.head(place)(features[own]), y[own], reduction="sum")
         return total / len(y)
 
     def _add_head(self, num_classes: int, place: int) -> None:
+        if self.shared.one_head and place:
+            return
         head = seeded(lambda: self.skeleton.make_head(num_classes), self.seed, "head", place)
         self.shared.heads.append(head.to(self.device))
 

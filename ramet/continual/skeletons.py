@@ -50,6 +50,7 @@ class Skeleton:
         in_channels: The channels of an image.
         image_size: Its height and width.
         batch_norm: Whether each layer has batch norm between its weights and its ReLU.
+        shared_head: Whether all tasks have one head, as permuted MNIST usually has, instead of one each.
 
     Raises:
         ConfigError: There is no layer, a width is not positive, two layers have one name, or a linear layer comes
@@ -66,6 +67,7 @@ class Skeleton:
     in_channels: int
     image_size: tuple[int, int]
     batch_norm: bool = False
+    shared_head: bool = False
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -172,24 +174,32 @@ class Skeleton:
     def from_json(cls, values: dict[str, Any]) -> Skeleton:
         """The inverse of ``to_json``."""
         layers = tuple(Layer(**layer) for layer in values["layers"])
-        return cls(layers, values["in_channels"], tuple(values["image_size"]), values["batch_norm"])
+        shared_head = values.get("shared_head", False)  # networks of earlier versions have none
+        return cls(layers, values["in_channels"], tuple(values["image_size"]), values["batch_norm"], shared_head)
 
     def _meets_an_image(self, place: int) -> bool:
         return place == 0 or self.layers[place - 1].kind == "conv"
 
 
 def make_skeleton(
-    network: str = "mlp", *, in_channels: int, image_size: tuple[int, int], batch_norm: bool = False
+    network: str = "mlp",
+    *,
+    in_channels: int,
+    image_size: tuple[int, int],
+    batch_norm: bool = False,
+    head: str = "own",
 ) -> Skeleton:
     """A skeleton by name.
 
     ``mlp`` has two hidden layers of 100, ``mlp:300,300,300`` those widths. ``conv`` is the network of the paper for
     CIFAR: convolutions of 64 (4 x 4), 128 (3 x 3) and 256 (2 x 2) channels, each max-pooled, and two linear layers
-    of 2048; ``conv:8,16,32,64,64`` the same with other widths.
+    of 2048; ``conv:8,16,32,64,64`` the same with other widths. ``head`` is ``own``, one for each task, or ``shared``.
 
     Raises:
         ConfigError: The name has another form.
     """
+    if head not in ("own", "shared"):
+        raise ConfigError(f"head must be own or shared, but got {head!r}.")
     name, _, text = network.partition(":")
     try:
         widths = [int(width) for width in text.split(",")] if text else []
@@ -208,7 +218,7 @@ def make_skeleton(
         widths = widths or [64, 128, 256, 2048, 2048]
         layers = [Layer(f"conv{i + 1}", "conv", widths[i], kernels[i], pool=True) for i in range(3)]
         layers += [Layer(f"linear{i - 2}", "linear", widths[i]) for i in (3, 4)]
-    return Skeleton(tuple(layers), in_channels, image_size, batch_norm)
+    return Skeleton(tuple(layers), in_channels, image_size, batch_norm, head == "shared")
 
 
 def seeded(make: Callable[[], nn.Sequential], seed: int, *role: str | int) -> nn.Sequential:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.reports.charts import Line, Points, heat_map, line_chart, scatter_chart
 from ramet.reports.formats import count, decimals, duration, percent, size
+from ramet.reports.learn_conflicts import add_conflicts
+from ramet.reports.learn_network import add_networks
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
 
 Json = dict[str, Any]
 
-MAX_MAPS = 12
+MAX_MAPS, MAX_LINES = 12, 8
+"""How many methods are shown at most in heat maps and as lines."""
 
 
 def learn_table(result: Json) -> Table:
@@ -79,18 +83,104 @@ def learn_page(result: Json, config: Json) -> Page:
     page.verdict(words, because, tone=tone)
     page.numbers(*_key_numbers(result))
     page.section("Every method")
-    page.table(learn_table(result))
+    page.table(_accuracy_table(result))
+    page.table(_cost_table(result))
+    _add_tasks(page, result)
     _add_front(page, result)
     _add_growth(page, result)
+    add_networks(page, result)
+    add_conflicts(page, result)
     _add_matrices(page, result)
     _add_explanations(page, result)
+    page.section("How this was made")
     page.details("Configuration", config)
     return page
+
+
+def _accuracy_table(result: Json) -> Table:
+    """How accurate and how forgetful each method is."""
+    signed = decimals(1)
+    has_seeds = len(result["seeds"]) > 1
+    columns: list[Column | str] = [
+        "method",
+        Column("accuracy, %", signed, best="highest"),
+        *([Column("±", signed)] if has_seeds else []),
+        Column("backward", signed, best="highest"),
+        Column("forgetting", signed, best="lowest"),
+        Column("forward", signed, best="highest"),
+        Column("gain", signed, best="highest"),
+    ]
+    rows = []
+    for name, entry in result["methods"].items():
+        accuracy = entry["figures"]["average_accuracy"]
+        row = [name, _points(accuracy["mean"]), *([_points(accuracy["deviation"])] if has_seeds else [])]
+        keys = ("backward_transfer", "forgetting", "forward_transfer", "average_gain")
+        rows.append([*row, *[_points(entry["figures"][key]["mean"]) for key in keys]])
+    seeds = f"the mean of {len(result['seeds'])} seeds and its deviation" if has_seeds else "of one seed"
+    caption = (
+        f"Test accuracy over all {len(result['tasks'])} tasks at the end, {seeds}; the others are in points of "
+        "accuracy. Backward: how much tasks changed since they were learned. Forward: how much better a new task was "
+        "learned than alone. Gain: the final accuracy over that of individual networks."
+    )
+    return Table(columns, rows, title="What it knows", caption=caption)
+
+
+def _cost_table(result: Json) -> Table:
+    """What each method costs."""
+    columns: list[Column | str] = [
+        "method",
+        Column("parameters", count, best="lowest"),
+        Column("stored", size, best="lowest"),
+        Column("multiply-adds", count, best="lowest"),
+        Column("time", duration),
+        Column("paper's gain", decimals(2), best="lowest"),
+    ]
+    keys = ("parameters", "stored_bytes", "flops", "seconds", "paper_gain")
+    rows = [[name, *[entry["figures"][key]["mean"] for key in keys]] for name, entry in result["methods"].items()]
+    caption = (
+        "Stored: weights, masks and memories. Multiply-adds of one image through one task's network. The paper's gain "
+        "is a sum of relative errors, so that less is better."
+    )
+    return Table(columns, rows, title="What it costs", caption=caption)
+
+
+def _add_tasks(page: Page, result: Json) -> None:
+    """The numbers that stand for tasks in this report, and what each method knows of each task at the end."""
+    page.section("Every task")
+    methods = result["methods"]
+    shown = dict.fromkeys([next(iter(methods)), _best(result)])
+    columns: list[Column | str] = ["task", *[Column(name, decimals(1)) for name in shown]]
+    rows = [
+        [f"{place + 1} {task}", *[_points(methods[name]["matrix"][-1][place]) for name in shown]]
+        for place, task in enumerate(result["tasks"])
+    ]
+    caption = "Test accuracy at the end, in per cent. The numbers stand for the tasks from here on."
+    page.table(Table(columns, rows, caption=caption))
+    if len(methods) > len(shown):
+        page.chart(
+            heat_map(
+                list(methods)[:MAX_MAPS],
+                [str(place) for place in range(1, len(rows) + 1)],
+                [[_points(value) for value in entry["matrix"][-1]] for entry in list(methods.values())[:MAX_MAPS]],
+                row_label="method",
+                column_label="task",
+                value_label="accuracy, %",
+                centre=None,
+                form=decimals(1),
+            ),
+            "Test accuracy of every method on each task at the end.",
+        )
 
 
 def _others(result: Json) -> dict[str, Json]:
     """The methods that share anything; individual networks are their reference."""
     return {name: entry for name, entry in result["methods"].items() if name != "individual"}
+
+
+def _best(result: Json) -> str:
+    """The most accurate of the methods that share anything, or individual networks if there is none."""
+    others = _others(result) or result["methods"]
+    return max(others, key=lambda name: _mean(others[name], "average_accuracy"))
 
 
 def _mean(entry: Json, figure: str) -> float:
@@ -101,28 +191,25 @@ def _verdict(result: Json) -> tuple[str, str, Tone]:
     others = _others(result)
     if not others:
         return "Individual networks alone: there is nothing to compare them with.", "", "neutral"
-    best = max(others, key=lambda name: _mean(others[name], "average_accuracy"))
+    best = _best(result)
     entry, alone = others[best], result["methods"]["individual"]
     gain, forgotten = 100 * _mean(entry, "average_gain"), 100 * _mean(entry, "forgetting")
     share = _mean(entry, "parameters") / _mean(alone, "parameters")
     level = f"{abs(gain):.1f} points {'above' if gain > 0 else 'below'}" if abs(gain) >= 0.05 else "level with"
-    because = (
-        f"It ends {level} individual networks on average, with {share:.0%} of their parameters, and "
-        f"forgets {forgotten:.1f} points."
-    )
+    forgets = f"forgets {forgotten:.1f} points" if forgotten >= 0.05 else "forgets nothing"
+    because = f"It ends {level} individual networks on average, with {share:.0%} of their parameters, and {forgets}."
     tone: Tone = "good" if gain > -0.5 and share < 1 else "caution" if gain > -3 else "bad"
     return f"{best} is the most accurate of the methods that share weights.", because, tone
 
 
 def _key_numbers(result: Json) -> list[KeyNumber]:
-    numbers = []
-    others = _others(result) or result["methods"]
-    best = max(others, key=lambda name: _mean(others[name], "average_accuracy"))
-    entry = others[best]
-    numbers.append(KeyNumber("average accuracy, %", 100 * _mean(entry, "average_accuracy"), best))
-    numbers.append(KeyNumber("forgetting, points", 100 * _mean(entry, "forgetting"), best))
-    numbers.append(KeyNumber("parameters, thousands", _mean(entry, "parameters") / 1000, best))
-    return numbers
+    best = _best(result)
+    entry = result["methods"][best]
+    return [
+        KeyNumber("average accuracy", _mean(entry, "average_accuracy"), best, percent),
+        KeyNumber("forgetting, points", 100 * _mean(entry, "forgetting"), best, decimals(1)),
+        KeyNumber("parameters", _mean(entry, "parameters"), best, count),
+    ]
 
 
 def _add_front(page: Page, result: Json) -> None:
@@ -153,31 +240,49 @@ def _add_growth(page: Page, result: Json) -> None:
     if len(places) < 2:
         return
     page.section("Growth")
+    shown = list(result["methods"].items())[:MAX_LINES]
     page.chart(
         line_chart(
-            [Line(name, places, entry["growth"]) for name, entry in list(result["methods"].items())[:8]],
+            [Line(name, places, entry["growth"]) for name, entry in shown],
             x_label="tasks learned",
             y_label="parameters",
+            include=[0.0],
         ),
         "The parameters of the whole network after each task.",
+        title="Parameters",
     )
+    if all("stored" in entry for _, entry in shown):  # runs of earlier versions have none
+        page.chart(
+            line_chart(
+                [Line(name, places, [stored / 1000 for stored in entry["stored"]]) for name, entry in shown],
+                x_label="tasks learned",
+                y_label="stored, kB",
+                include=[0.0],
+            ),
+            "What must be kept to use all tasks and to go on: weights, masks and memories, in thousands of bytes.",
+            title="Stored bytes",
+        )
 
 
 def _add_matrices(page: Page, result: Json) -> None:
     page.section("Accuracy on each task, after each task")
-    for name, entry in list(result["methods"].items())[:MAX_MAPS]:
+    shown = list(result["methods"].items())[:MAX_MAPS]
+    known = [100 * value for _, entry in shown for row in entry["matrix"] for value in row if value is not None]
+    names = [f"{place} {task}" for place, task in enumerate(result["tasks"], start=1)]
+    for name, entry in shown:
         page.chart(
             heat_map(
-                result["tasks"],
-                result["tasks"],
+                names,
+                [str(place) for place in range(1, len(names) + 1)],
                 [[None if value is None else 100 * value for value in row] for row in entry["matrix"]],
                 row_label="after learning",
                 column_label="accuracy on",
                 value_label="accuracy, %",
-                centre=None,
+                span=(min(known), max(known)),
                 form=decimals(1),
             ),
-            f"{name}. A column that fades from its diagonal downwards is a task that is being forgotten.",
+            "A column that fades from its diagonal downwards is a task that is being forgotten. All maps have one "
+            "scale.",
             title=name,
         )
 
@@ -188,7 +293,25 @@ def _add_explanations(page: Page, result: Json) -> None:
         return
     page.section("Why")
     for name, lines in said.items():
-        page.prose(f"**{name}**\n\n" + "\n".join(f"- {line}" for line in lines))
+        graph = result["methods"][name].get("graph")
+        tasks = list(graph["paths"]) if graph else result["tasks"]
+        page.prose(f"**{name}**\n\n" + "\n".join(f"- {words}" for words in by_task(lines, tasks)))
+
+
+def by_task(lines: Sequence[str], tasks: Sequence[str]) -> list[str]:
+    """An explanation with all that is said of one task in one piece: a line that names a task begins a new one.
+
+    >>> by_task(["'a' came first.", "'b' was bound to 'a'.", "Shared: all."], ["a", "b"])
+    ["'a' came first.", "'b' was bound to 'a'. Shared: all."]
+    """
+    pieces: list[str] = []
+    openings = tuple(opening for task in tasks for opening in (task, repr(task)))
+    for line in lines:
+        if pieces and not line.startswith(openings):
+            pieces[-1] += f" {line}"
+        else:
+            pieces.append(line)
+    return pieces
 
 
 def _points(value: float | None) -> float | None:

@@ -7,6 +7,7 @@ from ramet.reports.charts.heatmap import heat_map
 from ramet.reports.charts.intervals import bar_chart, dot_chart
 from ramet.reports.charts.layers import Block, layer_chart
 from ramet.reports.charts.lines import Line, Reference, line_chart
+from ramet.reports.charts.paths import Route, Stop, path_chart
 from ramet.reports.charts.scatter import Points, scatter_chart
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "Node",
     "Points",
     "Reference",
+    "Route",
+    "Stop",
     "bar_chart",
     "box_chart",
     "dot_chart",
@@ -24,5 +27,6 @@ __all__ = [
     "heat_map",
     "layer_chart",
     "line_chart",
+    "path_chart",
     "scatter_chart",
 ]

@@ -21,6 +21,7 @@ Level: TypeAlias = Callable[[float], int]
 _MANY_CELLS = 200
 _SMALLEST_CELL = 4.0  # below this, neighbours cannot be told apart
 _MAX_COLUMN_NAME = 90.0
+_FEW_COLUMNS, _WIDEST_CELL = 8, 72.0
 _BAR_WIDTH = 210.0
 _GAP_SIGN = 84.0  # the room for the sign of a missing value, beside the colour bar
 _SHADES = ("on-weak",) * 6 + ("on-middle",) * 2 + ("on-strong",) * 3  # the colour of a text on each level
@@ -35,6 +36,8 @@ def heat_map(
     column_label: str = "",
     value_label: str = "",
     centre: float | None = 0.0,
+    span: tuple[float, float] | None = None,
+    marked: Iterable[tuple[int, int]] = (),
     form: Format = significant,
     description: str = "",
 ) -> Chart:
@@ -51,6 +54,8 @@ def heat_map(
         column_label: What the columns are.
         value_label: What a cell measures.
         centre: The value without colour, such as 0 for a change. None: the lowest value is without colour.
+        span: The ends of the scale, where several maps are to be compared; the lower one is without colour.
+        marked: Cells by row and column that get a frame, such as what was chosen.
         form: How values are written.
         description: What a screen reader says; by default it is made from the labels.
     """
@@ -60,6 +65,9 @@ def heat_map(
     known = finite(value for row in values for value in row)
     middle = centre if centre is not None else min(known, default=0.0)
     limit = _limit([abs(value - middle) for value in known])
+    if span is not None:
+        centre, middle, limit = None, span[0], span[1] - span[0] or 1.0
+    framed = list(marked)
 
     def level(value: float) -> int:
         return level_of((value - middle) / limit)
@@ -79,6 +87,7 @@ def heat_map(
         ]
         if written:
             parts += _values(values, texts, level, grid, size)
+        parts += [_frame(row, column, grid) for row, column in framed]
         parts.append(_readout(rows, columns, texts, value_label, grid))
         bottom = grid.top + grid.cell_height * len(rows) + 16
         has_gaps = not written and len(known) < len(rows) * len(columns)
@@ -110,11 +119,13 @@ class _Grid:
 def _place(rows: Sequence[str], columns: Sequence[str], width: float, *, caption: bool) -> _Grid:
     size = font_size(width)
     left = min(max(text_width(name, size) for name in rows), width * 0.3) + 10
+    widest = max(text_width(name, size) for name in columns)
     largest = 46.0 if len(columns) <= 16 else 9.0 if width >= 600 else 20.0
+    if len(columns) <= _FEW_COLUMNS and widest + 8 <= _WIDEST_CELL:
+        largest = max(largest, widest + 8)  # a few short names need not be turned
     cell = min((width - left - 2) / len(columns), largest)
     if cell < _SMALLEST_CELL:
         cell, width = _SMALLEST_CELL, left + _SMALLEST_CELL * len(columns) + 2
-    widest = max(text_width(name, size) for name in columns)
     upright = widest + 6 > cell
     head = min(widest, _MAX_COLUMN_NAME) + 8 if upright else size * 1.6
     lines = (1 if width >= 600 else 2) if caption else 0
@@ -200,6 +211,18 @@ def _values(
             x = grid.left + grid.cell * (column + 0.5)
             drawn.append(tag("text", texts[row][column], x=x, y=_middle(grid, row, size), class_=f"middle {shade}"))
     return drawn
+
+
+def _frame(row: int, column: int, grid: _Grid) -> Markup:
+    inset = min(1.5, grid.cell / 6)
+    return tag(
+        "rect",
+        x=grid.left + grid.cell * column + inset,
+        y=grid.top + grid.cell_height * row + inset,
+        width=grid.cell - 2 * inset,
+        height=grid.cell_height - 2 * inset,
+        class_="frame",
+    )
 
 
 def _readout(
