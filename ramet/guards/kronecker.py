@@ -24,7 +24,7 @@ from ramet.guards.matrices import joined, parted, weight_of
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.guards.plasticity import Form, check_form, check_strength
 from ramet.guards.quadratic import all_finite
-from ramet.guards.ranks import process_group_of
+from ramet.guards.ranks import part_of, process_group_of
 from ramet.params import Params
 
 
@@ -104,14 +104,15 @@ class KroneckerPlasticity(Guard):
                 raise ConfigError(
                     f"a layer may be at most max_width={self.max_width} wide, but {product.key} is {widest} wide."
                 )
-        self._group = process_group_of(module)
+        self._group, part = process_group_of(module), part_of(module)
 
         def on_inputs(product: Product, columns: Tensor) -> None:
             if torch.is_grad_enabled():
                 self._gathered.setdefault(product.key, Factors(product.key)).add_inputs(columns)
 
         def on_output_gradient(layer: nn.Module, products: list[Product], gradient: Tensor) -> None:
-            columns, num_samples = output_columns(layer, gradient)
+            # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
+            columns, num_samples = output_columns(layer, gradient if part is None else gradient / part.weight)
             self._gathered[products[0].key].add_gradients(columns, num_samples)
 
         with listening(module, layers, on_inputs, mean=False, on_output_gradient=on_output_gradient):
