@@ -19,7 +19,7 @@ from datetime import timedelta
 
 from torch import distributed
 
-from ramet.errors import RametError, RunError
+from ramet.errors import LostRankError, RametError
 
 LINE = "a rank of this job has ended before the others, so the job ends; `ramet resume DIR` goes on from the last save."
 _SECONDS_TO_SPEAK = 1.0
@@ -67,7 +67,7 @@ def ending_together(store: distributed.Store, *, is_leader: bool) -> Iterator[No
         is_leader: whether this rank tells of errors that all ranks have.
 
     Raises:
-        RunError: another rank was lost, and this one is the first to notice; the others exit in silence, with code 1.
+        LostRankError: another rank was lost, and this one is the first to notice; the others exit with code 1, silent.
     """
     voice = Voice(store)
     with _ended_by_a_signal(voice):
@@ -85,7 +85,7 @@ def ending_together(store: distributed.Store, *, is_leader: bool) -> Iterator[No
             if not _is_loss(error):
                 raise
             if voice.claim():
-                raise RunError(LINE) from error
+                raise LostRankError(LINE) from error
             sys.exit(1)
 
 

@@ -212,7 +212,8 @@ def joined(*, timeout_seconds: float = TIMEOUT_SECONDS) -> Iterator[Ranks]:
     ends the block on every other rank, with one line from one of them.
 
     Raises:
-        RunError: the ranks do not find each other, or one was lost.
+        RunError: the ranks do not find each other.
+        LostRankError: one was lost; see ``ending_together``.
     """
     if not is_launched():
         yield ALONE

@@ -29,8 +29,8 @@ def process_group_of(module: nn.Module) -> Any | None:
 def part_of(module: nn.Module) -> Part | None:
     """What this rank takes of the mini-batch under way; None for a module that ``Ranks`` does not train.
 
-    ``DistributedDataParallel`` does not know the parts of its ranks, which are taken as equal. Its losses are means over
-    a rank's own samples; those of ``Ranks`` are parts of one mean over the whole mini-batch.
+    ``DistributedDataParallel`` does not know the parts of its ranks, which are taken as equal. Its losses are means
+    over a rank's own samples; those of ``Ranks`` are parts of one mean over the whole mini-batch.
     """
     found = [ranks.current for outer in _wrappers_of(module) if (ranks := ranks_of(outer)) is not None]
     return found[0] if found else None

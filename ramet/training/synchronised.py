@@ -33,8 +33,8 @@ class SynchronisedNorms:
     running statistics stay as they are.
 
     Args:
-        network: its modules ``nn.BatchNorm1d``, ``2d`` and ``3d`` are meant; batch norm as a function, or in a class with a
-            ``forward`` of its own, is not seen.
+        network: its modules ``nn.BatchNorm1d``, ``2d`` and ``3d`` are meant; batch norm as a function, or in a class
+            with a ``forward`` of its own, is not seen.
         sum_over_ranks: how sums are taken. The loss that is differentiated must be this rank's part of the whole loss,
             so that gradients of the ranks add up.
     """
@@ -60,7 +60,7 @@ class SynchronisedNorms:
 
 
 def synchronised_forward(norm: _BatchNorm, x: Tensor, *, sum_over_ranks: Sum) -> Tensor:
-    """What ``norm(x)`` gives for this rank's samples when the statistics are those of all ranks, [batch, channels, ...].
+    """What ``norm(x)`` gives for this rank's samples, [batch, channels, ...], by the statistics of all ranks' samples.
 
     Raises:
         ValueError: a channel has only one value on all ranks together.
@@ -75,7 +75,9 @@ def synchronised_forward(norm: _BatchNorm, x: Tensor, *, sum_over_ranks: Sum) ->
         if norm.training and norm.track_running_stats:
             _update_running(norm, mean, var * (count / (count - 1)))
     dtype = torch.promote_types(x.dtype, torch.float32)
-    y: Tensor = _Normalise.apply(x, norm.weight, norm.bias, mean.to(dtype), var.to(dtype), norm.eps, count, sum_over_ranks)
+    y: Tensor = _Normalise.apply(
+        x, norm.weight, norm.bias, mean.to(dtype), var.to(dtype), norm.eps, count, sum_over_ranks
+    )
     return y
 
 
@@ -139,4 +141,9 @@ class _Normalise(torch.autograd.Function):
         gx = normal.mul_(-mean_along.view(shape)).add_(g).sub_(mean_plain.view(shape)).mul_(scale.view(shape))
         # The parameters' gradients stay this rank's part, as those of all other layers do.
         has_bias = ctx.needs_input_grad[2]
-        return gx.to(x.dtype), None if weight is None else along.to(weight.dtype), plain if has_bias else None, *[None] * 5
+        return (
+            gx.to(x.dtype),
+            None if weight is None else along.to(weight.dtype),
+            plain if has_bias else None,
+            *[None] * 5,
+        )
