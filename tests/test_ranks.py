@@ -5,11 +5,14 @@ The ranks are real processes, started by torchrun on this machine.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+import time
+import uuid
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,8 +20,9 @@ import torch
 from ranks_driver import CASES, MORE_CASES, SETTINGS, SMALL_LAST, make_words, search_case
 from torch import Tensor, nn
 
+from ramet.cli.main import main
 from ramet.execution.ranks import ALONE, Ranks
-from ramet.runs import state_from_bytes
+from ramet.runs import read_records, state_from_bytes
 from ramet.training import SynchronisedNorms
 
 ROOT = Path(__file__).parents[1]
@@ -28,42 +32,31 @@ SECONDS = 400  # for a machine that is busy with other things
 
 @contextmanager
 def torchrun(*arguments, num_ranks=2):
-    """A torchrun in a session of its own, of which nothing is left afterwards; arguments are a script or a module."""
+    """A torchrun of which nothing is left afterwards; its arguments are a script or a module, and theirs."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(num_ranks)]
-    # Port 0: the agent finds a free one, and the workers meet at the agent's store.
+    # Port 0: the agent finds a free one, and the ranks meet at the agent's store.
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    mark = uuid.uuid4().hex
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "RAMET_TEST_MARK": mark}
+    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        yield process
+        yield process, mark
     finally:
-        for pid in members(process.pid):
-            os.kill(pid, signal.SIGKILL)
-        process.wait()
+        for pid in marked(f"RAMET_TEST_MARK={mark}"):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
 
 
-def members(session):
-    """The processes of a session that are not zombies."""
+def marked(*variables):
+    """The processes that have these variables in their environment, as torchrun's ranks have theirs."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z" and int(fields[3]) == session:
-            found.append(int(folder.name))
+        with suppress(OSError):
+            present = (folder / "environ").read_bytes().split(b"\0")
+            if all(variable.encode() in present for variable in variables):
+                found.append(int(folder.name))
     return found
-
-
-def rank_process(session, rank):
-    """The process id of a rank, from its environment."""
-    for pid in members(session):
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        if f"RANK={rank}".encode() in variables and b"TORCHELASTIC_USE_AGENT_STORE=True" in variables:
-            return pid
-    raise AssertionError(f"rank {rank} is not there")
 
 
 def finish(process):
@@ -99,7 +92,7 @@ def run_equal(folder, cases, dtype, num_ranks=2, settings=SETTINGS):
     are compared as wholes, to 1e-5: all weights, all momenta, all Fisher information, the numbers of a record.
     """
     make_words(folder)
-    with torchrun(DRIVER, "equal", str(folder), dtype, ",".join(cases), num_ranks=num_ranks) as process:
+    with torchrun(DRIVER, "equal", str(folder), dtype, ",".join(cases), num_ranks=num_ranks) as (process, _):
         code, _, err = finish(process)
     assert code == 0, err
     for case in cases:
@@ -123,7 +116,7 @@ def by_part(found):
     for name, value in found.items():
         is_number = isinstance(value, float) or (isinstance(value, Tensor) and value.is_floating_point())
         if is_number:
-            part = "/".join(name.split("/")[: 5 if "/guard/" in name else 4 if "/records/" in name else 3])
+            part = "/".join(name.split("/")[: 4 if "/guard/" in name or "/records/" in name else 3])
             kind = name.rpartition(".")[2] if "running" in name else ""
             parts.setdefault(f"{part} {kind}", []).append(torch.as_tensor(value).double().reshape(-1))
         else:
@@ -187,3 +180,92 @@ def test_a_synchronised_norm_of_one_rank_is_the_norm(kind, options):
         assert "forward" not in vars(norm)
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+SMALL = ["--channels", "2", "--cells", "1", "--train-size", "40", "--eval-size", "16", "--epochs", "4", "--seed", "1"]
+SMALL += ["--warmup-epochs", "1", "--models-per-epoch", "4", "--batches-per-model", "2", "--strategy-steps", "3"]
+SMALL += ["--archs-per-step", "3", "--batch-size", "9", "--candidates", "3", "--final", "0", "--guard", "projection"]
+
+
+def kill_a_rank(out, rank):
+    """Start a search on two ranks, kill one in the middle of it; gives standard output and standard error."""
+    arguments = ["-m", "ramet", "search", *SMALL, "--checkpoint-every", "0", "--out", str(out)]
+    with torchrun(*arguments) as (process, mark):
+        while process.poll() is None and not list((out / "checkpoints").glob("search/step-*.json")):
+            time.sleep(0.001)
+        for pid in marked(f"RAMET_TEST_MARK={mark}", f"RANK={rank}"):
+            os.kill(pid, signal.SIGKILL)
+        code, printed, err = finish(process)
+    assert code != 0 and "result" not in [record["key"] for record in read_records(out)]
+    return printed, err
+
+
+def told(err):
+    """What ramet itself has written on standard error."""
+    return [line for line in err.splitlines() if line.startswith("ramet:")]
+
+
+def check_records(ours, theirs):
+    """The records of two searches: the same architectures and figures, up to rounding."""
+    ours, theirs = (leaves({record["key"]: record for record in read_records(out)}) for out in (ours, theirs))
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name] == (pytest.approx(value, rel=1e-3, abs=1e-5) if isinstance(value, float) else value), name
+
+
+def test_a_killed_rank_ends_the_job_with_a_line_and_it_goes_on(tmp_path, capsys):
+    """SIGKILL in the middle of a search; gone on with by one process, it ends like one that never stopped."""
+    printed, err = kill_a_rank(tmp_path / "killed", rank=1)
+    assert printed == "" and len(told(err)) == 1 and "`ramet resume DIR`" in told(err)[0]
+    main(["resume", str(tmp_path / "killed")])
+    main(["search", *SMALL, "--out", str(tmp_path / "whole")])
+    check_records(tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_without_its_leader_a_job_ends_too_and_goes_on_with_all_ranks(tmp_path, capsys):
+    """Rank 0 is killed; two ranks go on. One of them writes and prints."""
+    printed, err = kill_a_rank(tmp_path / "killed", rank=0)
+    assert printed == "" and len(told(err)) == 1
+    with torchrun("-m", "ramet", "resume", str(tmp_path / "killed"), "--json") as (process, _):
+        code, printed, err = finish(process)
+    assert code == 0 and not told(err), err
+    assert [json.loads(line)["epochs"] for line in printed.splitlines()] == [4]
+    main(["search", *SMALL, "--out", str(tmp_path / "whole")])
+    check_records(tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_rank_that_hangs_ends_the_job(tmp_path):
+    with torchrun(DRIVER, "hang", str(tmp_path)) as (process, _):
+        code, _, err = finish(process)
+    assert code != 0 and len(told(err)) == 1 and "`ramet resume DIR`" in told(err)[0]
+
+
+@pytest.mark.slow
+def test_what_one_rank_refuses_all_refuse(tmp_path):
+    with torchrun(DRIVER, "agree", str(tmp_path)) as (process, _):
+        code, _, err = finish(process)
+    assert code == 0, err
+    for rank in range(2):
+        said = (tmp_path / f"said-{rank}").read_text().splitlines()
+        assert said[:2] == ["from 1", "2 on rank 1: no room."]
+        assert said[2] == f"1 ranks are alike, but on rank {rank} it is another than elsewhere."
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rank"], "torchrun is for `ramet search` and `ramet resume`, but got 'rank'"),
+        (["search", "--strategy", "luck"], "luck"),
+    ],
+)
+def test_bad_input_is_told_by_the_leader_alone(rank, arguments, words, capsys, monkeypatch):
+    launch = {"TORCHELASTIC_RUN_ID": "1", "RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1"}
+    for name, value in (launch | {"MASTER_PORT": 1}).items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and err.count("\n") == (rank == 0) and (words in err) == (rank == 0)
