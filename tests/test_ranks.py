@@ -71,7 +71,8 @@ def leaves(value, where=""):
         return {k: v for key, item in value.items() for k, v in leaves(item, f"{where}/{key}").items()}
     if isinstance(value, list | tuple):
         return {k: v for key, item in enumerate(value) for k, v in leaves(item, f"{where}/{key}").items()}
-    return {where: value}
+    # The directions that a projection of a limited rank keeps are eigenvectors, whose signs mean nothing.
+    return {where: value.abs() if "/basis/" in where else value}
 
 
 def distance(ours, theirs):

@@ -53,7 +53,7 @@ class Kind:
     ) -> Result:
         """Go on with a run; gives its result."""
         assert self.resumer is not None
-        options = self.options | ({"ranks": ranks} if self.has_ranks else {})
+        options = {**self.options, "ranks": ranks} if self.has_ranks else self.options
         result: Result = _imported(self.resumer)(
             directory,
             executor,

@@ -27,11 +27,12 @@ def resume(
     """
     from ramet.execution.ranks import joined
 
-    options = {"tensorboard": common.tensorboard, "checkpoint_every": checkpoint_every}
     with joined() as ranks:
         # Only the leader needs the directory; the others know already that it can only be a search.
         kind = ranks.agree(lambda: kind_of(directory, "resume") if ranks.is_leader else KINDS["search"])
-        result = kind.resume(directory, common.executor(), ranks, **options)
+        result = kind.resume(
+            directory, common.executor(), ranks, tensorboard=common.tensorboard, checkpoint_every=checkpoint_every
+        )
     if ranks.is_leader:
         kind.show(result, directory, common.json)
 

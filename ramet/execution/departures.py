@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from torch import distributed
+from torch._C._distributed_c10d import Store
 
 from ramet.errors import LostRankError, RametError
 
@@ -29,7 +30,7 @@ _STORE_TIMEOUT = timedelta(seconds=5)
 class Voice:
     """Who may speak: of all ranks, only the first that asks."""
 
-    def __init__(self, store: distributed.Store) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._is_ours = False
         self.lock = threading.Lock()
@@ -59,7 +60,7 @@ class Voice:
 
 
 @contextmanager
-def ending_together(store: distributed.Store, *, is_leader: bool) -> Iterator[None]:
+def ending_together(store: Store, *, is_leader: bool) -> Iterator[None]:
     """A block that the loss of another rank ends.
 
     Args:

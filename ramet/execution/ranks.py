@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.rendezvous import rendezvous
 
 from ramet.errors import ConfigError, RametError, RunError
 from ramet.execution.departures import ending_together
@@ -111,7 +112,7 @@ class Ranks:
             under_way.append((bucket, flat, distributed.all_reduce(flat, group=self.group, async_op=True)))
         for bucket, flat, handle in under_way:
             handle.wait()
-            parts = flat.split([tensor.numel() for tensor in bucket])
+            parts = torch.split(flat, [tensor.numel() for tensor in bucket])
             torch._foreach_copy_(bucket, [part.view(t.shape) for part, t in zip(parts, bucket, strict=True)])
 
     def tell(self, message: bytes, *, source: int = 0) -> bytes:
@@ -225,7 +226,7 @@ def joined(*, timeout_seconds: float = TIMEOUT_SECONDS) -> Iterator[Ranks]:
         torch.cuda.set_device(min(local_rank, torch.cuda.device_count() - 1))
         backend = "cpu:gloo,cuda:nccl"
     try:
-        store, _, _ = next(distributed.rendezvous("env://", timeout=timeout))
+        store, _, _ = next(rendezvous("env://", timeout=timeout))
         distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     except (RuntimeError, ValueError) as error:
         line = str(error).splitlines()[0]

@@ -60,5 +60,5 @@ def average_over_ranks(tensors: Sequence[Tensor], weight: float, group: Any) -> 
     """The means over the ranks of a group, each rank counting by its weight: in one message for all tensors."""
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors]) * weight
     sum_over_ranks([flat], group)
-    parts = flat.split([tensor.numel() for tensor in tensors])
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
     return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]

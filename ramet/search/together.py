@@ -43,11 +43,8 @@ class Together:
     def batch(self, count: int) -> Iterator[Part]:
         """A block for this rank's part of a mini-batch; batch norms see the whole of it."""
         part = self.ranks.part(count)
-        if self._norms is None or part.repeated:
-            norms = nullcontext()
-        else:
-            norms = self._norms.synchronised()
-        with self.ranks.taking(part), norms:
+        norms = None if part.repeated else self._norms  # what every rank sees whole needs no sums
+        with self.ranks.taking(part), nullcontext() if norms is None else norms.synchronised():
             yield part
 
     def share(self, part: Part, loss: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def synchronised_forward(norm: _BatchNorm, x: Tensor, *, sum_over_ranks: Sum) ->
     """
     if not norm.training and norm.running_mean is not None:
         return type(norm).forward(norm, x)
-    norm._check_input_dim(x)
+    norm._check_input_dim(x)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         mean, var, count = _moments(x.detach(), sum_over_ranks)
         if count <= 1:
@@ -75,7 +75,7 @@ def synchronised_forward(norm: _BatchNorm, x: Tensor, *, sum_over_ranks: Sum) ->
         if norm.training and norm.track_running_stats:
             _update_running(norm, mean, var * (count / (count - 1)))
     dtype = torch.promote_types(x.dtype, torch.float32)
-    y: Tensor = _Normalise.apply(
+    y: Tensor = _Normalise.apply(  # type: ignore[no-untyped-call]
         x, norm.weight, norm.bias, mean.to(dtype), var.to(dtype), norm.eps, count, sum_over_ranks
     )
     return y
