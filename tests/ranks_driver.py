@@ -99,6 +99,8 @@ def search_case(case: str, folder: Path, ranks: Ranks, dtype: str, settings: Set
     loop = kind(make_bench(case, folder, settings), plan, record=record, ranks=ranks)
     if dtype == "float64":
         to_float64(loop.network)
+        for alpha in getattr(loop, "alphas", ()):
+            alpha.data = alpha.data.double()
     if case in OTHER_GUARDS:
         loop.guard = OTHER_GUARDS[case]()
     archs = loop.run().derive(3)
