@@ -121,8 +121,10 @@ class Ranks:
             return message
         length = torch.tensor([len(message)])
         distributed.broadcast(length, source, group=self.group)
+        if not int(length):
+            return b""
         content = torch.empty(int(length), dtype=torch.uint8)
-        if self.rank == source and message:
+        if self.rank == source:
             content.copy_(torch.frombuffer(bytearray(message), dtype=torch.uint8))
         distributed.broadcast(content, source, group=self.group)
         return content.numpy().tobytes()

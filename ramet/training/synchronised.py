@@ -60,18 +60,12 @@ class SynchronisedNorms:
 
 
 def synchronised_forward(norm: _BatchNorm, x: Tensor, *, sum_over_ranks: Sum) -> Tensor:
-    """What ``norm(x)`` gives for this rank's samples, [batch, channels, ...], by the statistics of all ranks' samples.
-
-    Raises:
-        ValueError: a channel has only one value on all ranks together.
-    """
+    """What ``norm(x)`` gives for this rank's samples, [batch, channels, ...], by the statistics of all ranks'."""
     if not norm.training and norm.running_mean is not None:
         return type(norm).forward(norm, x)
     norm._check_input_dim(x)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         mean, var, count = _moments(x.detach(), sum_over_ranks)
-        if count <= 1:
-            raise ValueError(f"batch norm in training needs more than 1 value per channel, but got {tuple(x.shape)}.")
         if norm.training and norm.track_running_stats:
             _update_running(norm, mean, var * (count / (count - 1)))
     dtype = torch.promote_types(x.dtype, torch.float32)
@@ -81,15 +75,15 @@ def synchronised_forward(norm: _BatchNorm, x: Tensor, *, sum_over_ranks: Sum) ->
     return y
 
 
-def _moments(x: Tensor, sum_over_ranks: Sum) -> tuple[Tensor, Tensor, float]:
-    """Mean and biased variance of each channel in float64, [channels], and how many values a channel has."""
+def _moments(x: Tensor, sum_over_ranks: Sum) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and biased variance of each channel in float64, [channels], and how many values a channel has, [1]."""
     var, mean = torch.var_mean(x.to(torch.promote_types(x.dtype, torch.float32)), _other_dims(x), correction=0)
     count = x.numel() // x.shape[1]
     mean, var = mean.double(), var.double()
     # Sums of squares lose digits that float64 has to spare: the variance itself was taken about the rank's own mean.
     sums = torch.cat([mean * count, (var + mean.square()) * count, mean.new_tensor([float(count)])])
     sum_over_ranks([sums])
-    total = float(sums[-1])
+    total = sums[-1:]  # a tensor still: on a GPU a number would make the host wait in every layer
     mean, square = (sums[:-1] / total).chunk(2)
     return mean, (square - mean.square()).clamp(min=0), total
 
@@ -119,23 +113,23 @@ class _Normalise(torch.autograd.Function):
         mean: Tensor,
         var: Tensor,
         eps: float,
-        count: float,
+        count: Tensor,
         sum_over_ranks: Sum,
     ) -> Tensor:
-        ctx.save_for_backward(x, weight, mean, torch.rsqrt(var + eps))
-        ctx.count, ctx.sum_over_ranks = count, sum_over_ranks
+        ctx.save_for_backward(x, weight, mean, torch.rsqrt(var + eps), count)
+        ctx.sum_over_ranks = sum_over_ranks
         return functional.batch_norm(x, mean, var, weight, bias, training=False, eps=eps)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, inverse = ctx.saved_tensors
+        x, weight, mean, inverse, count = ctx.saved_tensors
         shape = [1, -1] + [1] * (x.dim() - 2)
         g = gradients[0].to(mean.dtype)
         normal = (x.to(mean.dtype) - mean.view(shape)) * inverse.view(shape)
         plain, along = g.sum(_other_dims(x)), (g * normal).sum(_other_dims(x))  # [channels]
         sums = torch.cat([plain, along]).double()
         ctx.sum_over_ranks([sums])
-        mean_plain, mean_along = (sums / ctx.count).to(g.dtype).chunk(2)
+        mean_plain, mean_along = (sums / count).to(g.dtype).chunk(2)
         scale = inverse if weight is None else inverse * weight
         # Fewer passes: scale * (g - mean_plain - normal * mean_along).
         gx = normal.mul_(-mean_along.view(shape)).add_(g).sub_(mean_plain.view(shape)).mul_(scale.view(shape))
