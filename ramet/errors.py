@@ -25,6 +25,10 @@ class RunError(RametError):
     """A run that cannot go on: its directory is locked, damaged or not writable, or a worker failed."""
 
 
+class LostRankError(RunError):
+    """Another process of the same training is gone; only the one rank that is to tell the user raises this."""
+
+
 class MissingExtraError(ConfigError):
     """An optional library that the request needs is not installed."""
 

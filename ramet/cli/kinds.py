@@ -16,9 +16,11 @@ from ramet.cli.learn import show_learn
 from ramet.cli.rank import show_rank
 from ramet.cli.search import show_search
 from ramet.errors import ConfigError
+from ramet.execution.launch import is_launched
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
+    from ramet.execution.ranks import Ranks
 
 Result = dict[str, Any]
 
@@ -33,26 +35,31 @@ class Kind:
         resumer: ``module:function`` that goes on with a run; none if it was started from Python, where it is to be
             called again instead.
         options: what else the resumer takes.
+        has_ranks: whether it can run on the ranks of torchrun.
     """
 
     show: Callable[[Result, Path, bool], None]
     writer: str
     resumer: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    has_ranks: bool = False
 
     def write_report(self, directory: Path) -> None:
         """Write report.html anew."""
         _imported(self.writer)(directory)
 
-    def resume(self, directory: Path, executor: Executor, *, tensorboard: bool, checkpoint_every: float) -> Result:
+    def resume(
+        self, directory: Path, executor: Executor, ranks: Ranks, *, tensorboard: bool, checkpoint_every: float
+    ) -> Result:
         """Go on with a run; gives its result."""
         assert self.resumer is not None
+        options = {**self.options, "ranks": ranks} if self.has_ranks else self.options
         result: Result = _imported(self.resumer)(
             directory,
             executor,
             tensorboard=tensorboard,
             seconds_between_checkpoints=checkpoint_every,
-            **self.options,
+            **options,
         )
         return result
 
@@ -63,7 +70,7 @@ KINDS: dict[str, Kind] = {
     "grow": Kind(
         show_grow, "ramet.reports.grow:write_grow_report", "ramet.growth.job:resume_grow", {"on_step": show_step}
     ),
-    "search": Kind(show_search, "ramet.reports.search:write_search_report", "ramet.search.job:resume"),
+    "search": Kind(show_search, "ramet.reports.search:write_search_report", "ramet.search.job:resume", has_ranks=True),
     "learn": Kind(show_learn, "ramet.reports.learn:write_learn_report", "ramet.continual.job:resume"),
 }
 """The kinds of run that there are, as ``config.json`` names them."""
@@ -81,6 +88,8 @@ def kind_of(directory: Path, purpose: str) -> Kind:
     able = [key for key, kind in KINDS.items() if purpose != "resume" or kind.resumer is not None]
     if name not in able:
         raise ConfigError(f"a run to {purpose} must be one of: {', '.join(able)}; but {directory} is of kind {name!r}.")
+    if purpose == "resume" and is_launched() and not KINDS[name].has_ranks:
+        raise ConfigError(f"torchrun is for searches, but {directory} is of kind {name!r}; resume it without.")
     return KINDS[name]
 
 

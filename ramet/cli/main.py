@@ -17,7 +17,8 @@ from ramet.cli.rank import rank
 from ramet.cli.reproduce import reproduce
 from ramet.cli.runs import report, resume
 from ramet.cli.search import search
-from ramet.errors import RametError
+from ramet.errors import ConfigError, LostRankError, RametError
+from ramet.execution.launch import is_launched, is_leader
 
 app = App(
     name="ramet",
@@ -35,14 +36,21 @@ app.command(resume)
 app.command(report)
 app.command(data_app)
 
+RANKED = ("search", "resume")
+"""The commands that share their work among the processes of torchrun."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a failure, 2 bad input."""
-    logging.basicConfig(level=logging.WARNING, format="ramet: %(message)s", stream=sys.stderr)
+    level = logging.WARNING if is_leader() else logging.CRITICAL
+    logging.basicConfig(level=level, format="ramet: %(message)s", stream=sys.stderr)
     try:
+        _check_launch(sys.argv[1:] if arguments is None else arguments)
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         _fail(" ".join(str(error).split()), code=2)
+    except LostRankError as error:
+        _fail(str(error), code=error.exit_code, speaks=True)
     except RametError as error:
         _fail(" ".join(str(error).split()), code=error.exit_code)
     except OSError as error:
@@ -53,6 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail("interrupted; `ramet resume DIR` goes on from here.", code=130)
 
 
-def _fail(message: str, code: int) -> None:
-    print(f"ramet: {message}", file=sys.stderr)
+def _check_launch(arguments: Sequence[str]) -> None:
+    """Refuse torchrun where its processes would all do the same."""
+    if is_launched() and arguments and arguments[0] not in RANKED and not arguments[0].startswith("-"):
+        names = " and ".join(f"`ramet {name}`" for name in RANKED)
+        raise ConfigError(f"torchrun is for {names}, but got {arguments[0]!r}.")
+
+
+def _fail(message: str, code: int, *, speaks: bool = False) -> None:
+    if speaks or is_leader():
+        print(f"ramet: {message}", file=sys.stderr)
     sys.exit(code)

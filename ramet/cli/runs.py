@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ramet.cli.kinds import kind_of
+from ramet.cli.kinds import KINDS, kind_of
 from ramet.cli.options import Common
 from ramet.errors import ConfigError
 
@@ -25,11 +25,16 @@ def resume(
         checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command; seed, out and device are the run's own and are not taken from here.
     """
-    kind = kind_of(directory, "resume")
-    result = kind.resume(
-        directory, common.executor(), tensorboard=common.tensorboard, checkpoint_every=checkpoint_every
-    )
-    kind.show(result, directory, common.json)
+    from ramet.execution.ranks import joined
+
+    with joined() as ranks:
+        # Only the leader needs the directory; the others know already that it can only be a search.
+        kind = ranks.agree(lambda: kind_of(directory, "resume") if ranks.is_leader else KINDS["search"])
+        result = kind.resume(
+            directory, common.executor(), ranks, tensorboard=common.tensorboard, checkpoint_every=checkpoint_every
+        )
+    if ranks.is_leader:
+        kind.show(result, directory, common.json)
 
 
 def report(directory: Path, *, json: Annotated[bool, Parameter(negative=())] = False) -> None:

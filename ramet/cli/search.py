@@ -63,7 +63,8 @@ def search(
     once. Writes a run directory with report.html and the network as network.pt2.
 
     Examples: `ramet search` on the embedded digits; `ramet search --space darts --data cifar10 --guard projection`;
-    `ramet search --space recurrent --strategy nao --guard plasticity:60`; `ramet search --budget params=20k`.
+    `ramet search --space recurrent --strategy nao --guard plasticity:60`; `ramet search --budget params=20k`. One large
+    supernet on several processes: `torchrun --nproc-per-node 2 -m ramet search`, with all of these options.
 
     Args:
         space: cells64, nasbench201, darts, enas-micro, recurrent, or FILE.py:function for your own.
@@ -112,6 +113,7 @@ def search(
         common: the options of every command.
     """
     from ramet.data import SOURCES
+    from ramet.execution.ranks import joined
     from ramet.search import Recipe, SearchJob, SearchPlan
     from ramet.search import search as run_search
     from ramet.search.job import TEXTS
@@ -171,15 +173,18 @@ def search(
         device=common.device,
     )
     out = common.folder("search")
-    result = run_search(
-        job,
-        out,
-        common.executor(),
-        overwrite=common.overwrite,
-        tensorboard=common.tensorboard,
-        seconds_between_checkpoints=checkpoint_every,
-    )
-    show_search(result, out, common.json)
+    with joined() as ranks:
+        result = run_search(
+            job,
+            out,
+            common.executor(),
+            overwrite=common.overwrite,
+            tensorboard=common.tensorboard,
+            seconds_between_checkpoints=checkpoint_every,
+            ranks=ranks,
+        )
+    if ranks.is_leader:
+        show_search(result, out, common.json)
 
 
 def show_search(result: dict[str, Any], out: Path, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from torch.func import functional_call, grad, vmap
 
 from ramet.errors import ConfigError
 from ramet.guards.names import plain_names, unwrapped
-from ramet.guards.ranks import process_group_of, sum_over_ranks, world_size
+from ramet.guards.ranks import process_group_of, sum_over_ranks
 from ramet.params import Params
 
 
@@ -81,8 +81,9 @@ def diagonal_fisher(
     for xs, ys in zip(torch.split(x, chunk_size or len(x)), torch.split(y, chunk_size or len(x)), strict=True):
         for name, gradients in per_sample(params, xs, ys).items():
             total[name] += gradients.square().sum(0)
-    sum_over_ranks(list(total.values()), group)
-    torch._foreach_div_(list(total.values()), len(x) * world_size(group))
+    count = torch.tensor([float(len(x))], dtype=torch.float64, device=x.device)
+    sum_over_ranks([*total.values(), count], group)
+    torch._foreach_div_(list(total.values()), float(count))
     named = zip(plain_names(total), total.values(), strict=True)
     return {name: fisher for name, fisher in named if bool(fisher.any())}
 

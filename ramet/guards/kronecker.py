@@ -24,7 +24,7 @@ from ramet.guards.matrices import joined, parted, weight_of
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.guards.plasticity import Form, check_form, check_strength
 from ramet.guards.quadratic import all_finite
-from ramet.guards.ranks import process_group_of
+from ramet.guards.ranks import part_of, process_group_of, world_size
 from ramet.params import Params
 
 
@@ -104,15 +104,17 @@ class KroneckerPlasticity(Guard):
                 raise ConfigError(
                     f"a layer may be at most max_width={self.max_width} wide, but {product.key} is {widest} wide."
                 )
-        self._group = process_group_of(module)
+        self._group, part = process_group_of(module), part_of(module)
+        num_repeats = world_size(self._group) if part is not None and part.repeated else 1
 
         def on_inputs(product: Product, columns: Tensor) -> None:
             if torch.is_grad_enabled():
-                self._gathered.setdefault(product.key, Factors(product.key)).add_inputs(columns)
+                self._gathered.setdefault(product.key, Factors(product.key)).add_inputs(columns, num_repeats)
 
         def on_output_gradient(layer: nn.Module, products: list[Product], gradient: Tensor) -> None:
-            columns, num_samples = output_columns(layer, gradient)
-            self._gathered[products[0].key].add_gradients(columns, num_samples)
+            # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
+            columns, num_samples = output_columns(layer, gradient if part is None else gradient / part.weight)
+            self._gathered[products[0].key].add_gradients(columns, num_samples, num_repeats)
 
         with listening(module, layers, on_inputs, mean=False, on_output_gradient=on_output_gradient):
             yield

@@ -94,16 +94,16 @@ class Factors:
         self.key = key
         self.sums = dict(sums or {})
 
-    def add_inputs(self, columns: Tensor) -> None:
-        """Take the inputs of one forward pass, [groups, width, n]."""
-        self._add("input_sum", gram_of(finite_columns(columns)))
-        self._add("num_inputs", torch.tensor(float(columns.shape[-1]), dtype=torch.float64))
+    def add_inputs(self, columns: Tensor, num_repeats: int = 1) -> None:
+        """Take the inputs of one forward pass, [groups, width, n], which ``num_repeats`` ranks take alike."""
+        self._add("input_sum", gram_of(finite_columns(columns)) / num_repeats)
+        self._add("num_inputs", torch.tensor(columns.shape[-1] / num_repeats, dtype=torch.float64))
 
-    def add_gradients(self, columns: Tensor, num_samples: int) -> None:
-        """Take the samples' output gradients of one backward pass, [groups, outputs, n]."""
-        self._add("gradient_sum", gram_of(columns))
-        self._add("num_gradients", torch.tensor(float(columns.shape[-1]), dtype=torch.float64))
-        self._add("num_samples", torch.tensor(float(num_samples), dtype=torch.float64))
+    def add_gradients(self, columns: Tensor, num_samples: int, num_repeats: int = 1) -> None:
+        """Take the samples' output gradients of one backward pass, [groups, outputs, n], likewise."""
+        self._add("gradient_sum", gram_of(columns) / num_repeats)
+        self._add("num_gradients", torch.tensor(columns.shape[-1] / num_repeats, dtype=torch.float64))
+        self._add("num_samples", torch.tensor(num_samples / num_repeats, dtype=torch.float64))
 
     def _add(self, part: str, value: Tensor) -> None:
         kept = self.sums.get(part)

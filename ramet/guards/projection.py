@@ -18,7 +18,7 @@ from ramet.guards.matrices import check_width, joined, names_of, parted, weight_
 from ramet.guards.names import StepSizes, matches
 from ramet.guards.projection_memory import ProjectionMemory, estimate_memory
 from ramet.guards.projectors import DiagonalProjector, MatrixProjector, Projector, RankProjector, close_matrices
-from ramet.guards.ranks import process_group_of
+from ramet.guards.ranks import average_over_ranks, part_of, process_group_of, world_size
 from ramet.params import Params
 
 logger = logging.getLogger(__name__)
@@ -136,14 +136,30 @@ class OrthogonalProjection(Guard):
             self._plan(module)
             self._products = products
         self._group = process_group_of(module)
+        part, num_ranks = part_of(module), world_size(self._group)
+        means: list[tuple[Product, Tensor]] = []
 
-        def on_inputs(product: Product, columns: Tensor) -> None:
+        def gather(product: Product, columns: Tensor) -> None:
             projector = self._projectors[product.key]
             projector.move(columns.device)
             projector.gather(columns)
 
+        def on_inputs(product: Product, columns: Tensor) -> None:
+            if num_ranks > 1 and self.inputs == "mean" and not product.one_hot:
+                means.append((product, columns))
+                return
+            if part is not None and part.repeated:  # each rank sees all samples, and their sum counts them all
+                columns = columns / (num_ranks if product.one_hot else num_ranks**0.5)
+            gather(product, columns)
+
         with listening(module, layers, on_inputs, mean=self.inputs == "mean"):
             yield
+        if means:
+            # At once, because the square of a mean is not the mean of the ranks' squares.
+            weight = 1 / num_ranks if part is None else part.weight
+            wholes = average_over_ranks([columns for _, columns in means], weight, self._group)
+            for (product, _), columns in zip(means, wholes, strict=True):
+                gather(product, columns)
 
     def _plan(self, module: nn.Module) -> None:
         """Decide how each projection is held, and refuse what does not fit."""

@@ -23,7 +23,7 @@ class Projector(ABC):
 
     Args:
         regularisation: lambda of Eq. 7.
-        mean: whether inputs come as means, of which the ranks' mean is to be taken, and not their union.
+        mean: whether inputs come as means, which are over the samples of all ranks already.
     """
 
     def __init__(self, regularisation: float, *, mean: bool) -> None:
@@ -109,16 +109,13 @@ class MatrixProjector(Projector):
         """The gathered inputs of all ranks, either in columns or as their X X'; none are left."""
         columns = torch.cat(self._columns, dim=-1) if self._columns else None
         gram, self.gram, self._columns = self.gram, None, []
-        if columns is not None and world_size(group) > 1:
-            if self.mean:
-                sum_over_ranks([columns], group)
-                return columns / world_size(group), None
+        if self.mean or world_size(group) == 1:
+            return columns, gram
+        if columns is not None:
             gram = gram_of(columns)
-            columns = None
         if gram is not None:
             sum_over_ranks([gram], group)
-            gram = gram / world_size(group) if self.mean else gram
-        return columns, gram
+        return None, gram
 
     def close(self, keep: float, group: Any | None) -> None:
         """Eq. 8 for all gathered inputs at once."""
@@ -218,13 +215,13 @@ class RankProjector(Projector):
         if self._columns is None:
             return
         columns, self._columns = self._columns, None
-        if world_size(group) > 1:
+        if world_size(group) > 1 and not self.mean:
             shape = (*columns.shape[:-1], self.rank)
             padded = columns.new_zeros(shape)
             padded[..., : columns.shape[-1]] = columns
             everyone = [torch.empty_like(padded) for _ in range(world_size(group))]
             torch.distributed.all_gather(everyone, padded, group=group)
-            columns = torch.cat(everyone, dim=-1) / (world_size(group) ** 0.5 if self.mean else 1.0)
+            columns = torch.cat(everyone, dim=-1)
         if self.basis is not None and self.energy is not None:
             columns = torch.cat([self.basis * (keep * self.energy).sqrt().unsqueeze(-2), columns], dim=-1)
         strongest = _strongest(columns, self.rank)

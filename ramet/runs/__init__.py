@@ -11,7 +11,7 @@ from ramet.runs.environment import describe_environment
 from ramet.runs.records import Records, read_records
 
 if TYPE_CHECKING:
-    from ramet.runs.packing import pack_state, unpack_state
+    from ramet.runs.packing import pack_state, state_from_bytes, state_to_bytes, unpack_state
     from ramet.runs.scalars import ScalarMirror, require_tensorboard
 
 __all__ = [
@@ -28,13 +28,15 @@ __all__ = [
     "read_records",
     "remove_run",
     "require_tensorboard",
+    "state_from_bytes",
+    "state_to_bytes",
     "unpack_state",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # These need torch or tensorboard, which readers of records (reports, the command line's help) must not wait for.
-    if name in ("pack_state", "unpack_state"):
+    if name in ("pack_state", "state_from_bytes", "state_to_bytes", "unpack_state"):
         from ramet.runs import packing
 
         return getattr(packing, name)

@@ -92,7 +92,7 @@ class Checkpoints:
         """
         if step < 0:
             raise ConfigError(f"the step of a checkpoint must not be negative, but got {step}.")
-        data, aliases, strides = _serialise(tensors)
+        data, aliases, strides = serialise(tensors)
         digest = hashlib.sha256(data).hexdigest()
         tensor_file = f"step-{step:012d}-{digest[:16]}.safetensors"
         body = {
@@ -186,7 +186,7 @@ class Checkpoints:
             raise _DamagedError(f"its tensors have {len(data)} of {body['tensors']['bytes']} bytes")
         if hashlib.sha256(data).hexdigest() != body["tensors"]["sha256"]:
             raise _DamagedError("its tensors do not match their checksum")
-        return Checkpoint(body["step"], _deserialise(data, body["aliases"], body["strides"]), body["state"])
+        return Checkpoint(body["step"], deserialise(data, body["aliases"], body["strides"]), body["state"])
 
     @staticmethod
     def _read_bytes(path: Path) -> bytes:
@@ -202,7 +202,7 @@ def _rebuild(folder: str, keep: int) -> Checkpoints:
     return Checkpoints(folder, keep=keep)
 
 
-def _serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dict[str, list[int]]]:
+def serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dict[str, list[int]]]:
     """The tensors as the bytes of a safetensors file, with what that format cannot hold beside it.
 
     Returns:
@@ -238,7 +238,8 @@ def _serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], di
     return safetensors.torch.save(stored), aliases, strides
 
 
-def _deserialise(data: bytes, aliases: dict[str, str], strides: dict[str, list[int]]) -> dict[str, Tensor]:
+def deserialise(data: bytes, aliases: dict[str, str], strides: dict[str, list[int]]) -> dict[str, Tensor]:
+    """The tensors that :func:`serialise` turned into bytes, on the CPU."""
     import safetensors.torch
     import torch
 

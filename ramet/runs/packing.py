@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ramet.runs.checkpoints import deserialise, serialise
+from ramet.runs.encoding import decode, encode
+
 _MARK = "$"
 
 
@@ -58,6 +61,25 @@ def unpack_state(tensors: Mapping[str, Tensor], packed: Any) -> Any:
         if mark == "$dict":
             return {unpack_state(tensors, key): unpack_state(tensors, item) for key, item in content}
     return {key: unpack_state(tensors, item) for key, item in packed.items()}
+
+
+def state_to_bytes(value: object) -> bytes:
+    """A structure as :func:`pack_state` takes it, as bytes for another process.
+
+    >>> state_from_bytes(state_to_bytes({"betas": (0.9, None), "step": torch.tensor(2.0)}))
+    {'betas': (0.9, None), 'step': tensor(2.)}
+    """
+    tensors, packed = pack_state(value)
+    data, aliases, strides = serialise(tensors)
+    head = encode({"state": packed, "aliases": aliases, "strides": strides}).encode()
+    return len(head).to_bytes(8, "big") + head + data
+
+
+def state_from_bytes(message: bytes) -> Any:
+    """The structure that :func:`state_to_bytes` was given; its tensors are on the CPU."""
+    end = 8 + int.from_bytes(message[:8], "big")
+    head = decode(message[8:end])
+    return unpack_state(deserialise(message[end:], head["aliases"], head["strides"]), head["state"])
 
 
 def _pack(value: object, where: str, tensors: dict[str, Tensor]) -> Any:

@@ -11,12 +11,13 @@ from typing import Any
 from ramet.data import DataSet, Text, load, load_text, on_device
 from ramet.errors import ConfigError, RametError, RunError
 from ramet.execution import Executor, Task
+from ramet.execution.ranks import ALONE, Ranks
 from ramet.progress import progress
 from ramet.ranking.bench import Bench
 from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.reports.search import write_search_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
-from ramet.runs.encoding import plain
+from ramet.runs.encoding import decode, encode, plain
 from ramet.search.costs import ArchCosts, pareto_front
 from ramet.search.final import export, train_final, trained_child
 from ramet.search.loop import Search
@@ -106,6 +107,7 @@ def search(
     overwrite: bool = False,
     tensorboard: bool = False,
     seconds_between_checkpoints: float = 30.0,
+    ranks: Ranks = ALONE,
 ) -> Json:
     """Search in a new run directory; gives the result, and leaves ``report.html`` and the network found beside it.
 
@@ -116,76 +118,116 @@ def search(
         overwrite: replace a run that is there already.
         tensorboard: also write the numbers of the records as TensorBoard scalars.
         seconds_between_checkpoints: how much work a kill may cost; it has no influence on the result.
+        ranks: the processes that train the shared weights together. All of them call this with the same job. Only the
+            leader writes and trains the architectures found; the others return an empty result after the search.
     """
     if tensorboard:
         require_tensorboard()
-    bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
-    if overwrite:
-        remove_run(out)
-    with Run.create(out, KIND, job.to_json()) as run:
-        return _search(job, bench, run, executor, tensorboard)
+    bench = ranks.agree(lambda: _build(job, seconds_between_checkpoints, ranks))
+
+    def create() -> Run | None:
+        if not ranks.is_leader:
+            return None
+        if overwrite:
+            remove_run(out)
+        return Run.create(out, KIND, job.to_json())
+
+    with ranks.agree(create) or nullcontext() as run:
+        return _search(job, bench, run, executor, tensorboard, ranks)
 
 
 def resume(
-    path: Path, executor: Executor, *, tensorboard: bool = False, seconds_between_checkpoints: float = 30.0
+    path: Path,
+    executor: Executor,
+    *,
+    tensorboard: bool = False,
+    seconds_between_checkpoints: float = 30.0,
+    ranks: Ranks = ALONE,
 ) -> Json:
-    """Go on with a search that was interrupted; one that is finished gives its result again."""
+    """Go on with a search that was interrupted; one that is finished gives its result again.
+
+    The number of ranks may be another than before. Only the leader needs the run directory.
+    """
     if tensorboard:
         require_tensorboard()
-    with Run.open(path) as run:
-        job = SearchJob.from_json(run.config)
-        bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
-        return _search(job, bench, run, executor, tensorboard)
+    with ranks.agree(lambda: Run.open(path) if ranks.is_leader else None) or nullcontext() as run:
+        config = ranks.tell(b"" if run is None else encode(run.config).encode())
+        job = SearchJob.from_json(decode(config))
+        bench = ranks.agree(lambda: _build(job, seconds_between_checkpoints, ranks))
+        return _search(job, bench, run, executor, tensorboard, ranks)
 
 
-def _search(job: SearchJob, bench: Bench, run: Run, executor: Executor, tensorboard: bool) -> Json:
-    setting = plain(bench.describe())
-    if "setting" in run.records and run.records["setting"] != {"key": "setting", **setting}:
-        raise ConfigError(f"a run goes on with what it began with, but the space or the data of {run.path} changed.")
-    run.records.append("setting", **setting)
+def _build(job: SearchJob, seconds_between_checkpoints: float, ranks: Ranks) -> Bench:
+    bench = replace(job, device=ranks.device(job.device)).build()
+    return replace(bench, seconds_between_checkpoints=seconds_between_checkpoints)
+
+
+def _search(job: SearchJob, bench: Bench, run: Run | None, executor: Executor, tensorboard: bool, ranks: Ranks) -> Json:
+    """All of a search that its records do not hold yet; ``run`` is none on a rank that is not the leader."""
+    if ranks.size > 1:
+        ranks.check_same(int(bench.fingerprint(), 16) >> 2, "all ranks must have the same space, data and settings")
+    ranks.agree(lambda: _check_setting(bench, run))
+    is_due = ranks.tell(b"due" if run is not None and "candidates" not in run.records else b"") == b"due"
+    if run is None:
+        if is_due:
+            loop = _loop(bench, job.plan, ranks=ranks)
+            loop.score(loop.run().derive(job.plan.num_candidates))
+        return {}
     bench = replace(bench, folder=run.path / "checkpoints")
     with closing(ScalarMirror(run)) if tensorboard else nullcontext():
+        if is_due:
+            run.records.append("candidates", entries=plain(_candidates(bench, job.plan, run, ranks)))
+        ranks.leave()  # what follows are independent trainings, which the executor has
         if "result" not in run.records:
-            candidates = _candidates(bench, job.plan, run)
+            candidates = list(run.records["candidates"]["entries"])
+            if not candidates:
+                raise RunError(
+                    "at least one candidate must have a finite error, but all diverged: lower the learning rate."
+                )
             finals = _finals(bench, job.plan, run, executor, candidates)
             run.records.append("result", **plain(_result(bench, job.plan, run, candidates, finals)))
         write_search_report(run.path)
         return {key: value for key, value in run.records["result"].items() if key != "key"}
 
 
+def _check_setting(bench: Bench, run: Run | None) -> None:
+    if run is not None:
+        setting = plain(bench.describe())
+        if "setting" in run.records and run.records["setting"] != {"key": "setting", **setting}:
+            raise ConfigError(
+                f"a run goes on with what it began with, but the space or the data of {run.path} changed."
+            )
+        run.records.append("setting", **setting)
+
+
 def _loop(bench: Bench, plan: SearchPlan, **options: Any) -> Search | RelaxedSearch:
     return RelaxedSearch(bench, plan, **options) if plan.strategy == "darts" else Search(bench, plan, **options)
 
 
-def _candidates(bench: Bench, plan: SearchPlan, run: Run) -> list[Json]:
+def _candidates(bench: Bench, plan: SearchPlan, run: Run, ranks: Ranks) -> list[Json]:
     """What the search ends with, scored on the whole validation split, the best first."""
-    if "candidates" not in run.records:
-        with progress("searching", total=1.0) as bar:
+    with progress("searching", total=1.0) as bar:
 
-            def show(share: float, text: str) -> None:
-                bar.label = text
-                bar.set(share)
+        def show(share: float, text: str) -> None:
+            bar.label = text
+            bar.set(share)
 
-            loop = _loop(bench, plan, record=run.records.append, checkpoints=run.checkpoints("search"), progress=show)
-            archs = loop.run().derive(plan.num_candidates)
-            scores = loop.score(archs)
-        costs = ArchCosts(bench.space, bench.data.train.x.shape[1:], bench.data.num_classes)
-        entries: list[Json] = [
-            {"arch": list(arch), "name": bench.space.name(arch), "error": score.error}
-            for arch, score in zip(archs, scores, strict=True)
-            if score.error == score.error
-        ]
-        for entry in entries:
-            arch = tuple(entry["arch"])
-            entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
-        free = _free_scores(bench, plan, [tuple(entry["arch"]) for entry in entries])
-        entries = [entry | scored for entry, scored in zip(entries, free, strict=True)]
-        entries.sort(key=lambda entry: entry["error"])
-        run.records.append("candidates", entries=plain(entries))
-    entries = run.records["candidates"]["entries"]
-    if not entries:
-        raise RunError("at least one candidate must have a finite error, but all diverged: lower the learning rate.")
-    return list(entries)
+        places: Json = {"record": run.records.append, "checkpoints": run.checkpoints("search"), "progress": show}
+        loop = _loop(bench, plan, ranks=ranks, **places)
+        archs = loop.run().derive(plan.num_candidates)
+        scores = loop.score(archs)
+    costs = ArchCosts(bench.space, bench.data.train.x.shape[1:], bench.data.num_classes)
+    entries: list[Json] = [
+        {"arch": list(arch), "name": bench.space.name(arch), "error": score.error}
+        for arch, score in zip(archs, scores, strict=True)
+        if score.error == score.error
+    ]
+    for entry in entries:
+        arch = tuple(entry["arch"])
+        entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
+    free = _free_scores(bench, plan, [tuple(entry["arch"]) for entry in entries])
+    entries = [entry | scored for entry, scored in zip(entries, free, strict=True)]
+    return sorted(entries, key=lambda entry: float(entry["error"]))
 
 
 def _free_scores(bench: Bench, plan: SearchPlan, archs: list[Arch]) -> list[Json]:

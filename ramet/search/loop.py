@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -17,15 +18,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ramet.execution.ranks import ALONE, Ranks
 from ramet.guards import Guard, make_guard
 from ramet.params import named_params
 from ramet.ranking.bench import Bench
-from ramet.runs import Checkpoints, pack_state, unpack_state
+from ramet.runs import Checkpoints, pack_state, state_from_bytes, state_to_bytes, unpack_state
 from ramet.search.costs import ArchCosts, Budgeted, parse_limits
 from ramet.search.measures import Score, batch_statistics, measure
 from ramet.search.plan import SearchPlan
 from ramet.search.shared import share
 from ramet.search.strategies import RandomSearch, Strategy, make_strategy
+from ramet.search.together import Together
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch
 from ramet.training import Batches, make_optimizer
@@ -48,6 +51,7 @@ class Search:
         record: called as ``record(key, **fields)`` after each epoch.
         progress: called with the share that is done and a line about it.
         checkpoints: where the search saves itself, and goes on from.
+        ranks: the processes that search together; only the leader's ``record``, ``progress`` and ``checkpoints`` count.
     """
 
     def __init__(
@@ -58,12 +62,14 @@ class Search:
         record: Record = lambda key, **fields: None,
         progress: Callable[[float, str], None] = lambda share, text: None,
         checkpoints: Checkpoints | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         plan.check(bench.space)
         self.bench, self.plan = bench, plan
         self._record, self._progress, self._checkpoints = record, progress, checkpoints
         data, seed = bench.data, plan.seed
         self.network = share(bench.space, bench.new_supernet(seed), plan.sharing, seed)  # type: ignore[arg-type]
+        self._together = Together(self.network, ranks)
         self.guard: Guard = make_guard(plan.guard, warmup_epochs=plan.warmup_epochs)
         self.strategy, self._explorer = make_strategies(bench, plan)
         self._optimizer = make_optimizer(self.network, bench.settings)
@@ -109,7 +115,7 @@ class Search:
         before = snapshot(self.network, self._optimizer)
         turn = epoch * plan.models_per_epoch + unit
         # Dropout has only the global generator: it follows from the seed and the turn.
-        with seeded_globally(plan.seed, "draws", turn):
+        with seeded_globally(plan.seed, "draws", turn, *self._together.draws):
             losses = [
                 self._train_batch(arch, turn * plan.batches_per_model + number, guarded)
                 for number in range(plan.batches_per_model)
@@ -136,13 +142,14 @@ class Search:
         indices = self._batches[step].to(data.train.x.device)
         self.network.train()
         self._optimizer.zero_grad(set_to_none=True)
-        if not guarded:
-            loss = cross_entropy(self.network(data.train.x[indices], arch), data.train.y[indices])
+        with self._together.batch(len(indices)) as part, self.guard.watch(self.network) if guarded else nullcontext():
+            rows = indices[part.rows]
+            loss = cross_entropy(self.network(data.train.x[rows], arch), data.train.y[rows])
+            loss = self._together.share(part, loss)
             torch.autograd.backward(loss)
-        else:
-            with self.guard.watch(self.network):
-                loss = cross_entropy(self.network(data.train.x[indices], arch), data.train.y[indices])
-                torch.autograd.backward(loss)
+        if step % self.plan.batches_per_model == 0:  # once in a child's turn is enough, and costs next to nothing
+            self._together.check_path(self._params, arch)
+        loss = self._together.sum_gradients(self._params, loss)
         norm = nn.utils.clip_grad_norm_(self._params.values(), settings.clip_norm or float("inf"), foreach=True)
         if not bool(torch.isfinite(loss)) or not bool(torch.isfinite(norm)):
             return None
@@ -162,8 +169,16 @@ class Search:
         data = self.bench.data.validation
         indices = self._fisher_batches[turn].to(data.x.device)
         self._optimizer.zero_grad(set_to_none=True)
-        with batch_statistics(self.network), torch.inference_mode(False), torch.enable_grad():
-            torch.autograd.backward(cross_entropy(self.network(data.x[indices], arch), data.y[indices]))
+        with (
+            batch_statistics(self.network),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            self._together.batch(len(indices)) as part,
+        ):
+            rows = indices[part.rows]
+            loss = cross_entropy(self.network(data.x[rows], arch), data.y[rows])
+            torch.autograd.backward(self._together.share(part, loss))
+        self._together.sum_gradients(self._params, loss)
         self.guard.remember(self._params)
         self.network.train()
 
@@ -185,7 +200,8 @@ class Search:
         step = (epoch - self.plan.warmup_epochs) * self.plan.strategy_steps + unit
         data = self.bench.data.validation
         indices = self._held_out[step].to(data.x.device)
-        scored = [(arch, self._measure(arch, data.x[indices], data.y[indices]).reward) for arch in archs]
+        scores = self._score_each(archs, data.x[indices], data.y[indices])
+        scored = [(arch, score.reward) for arch, score in zip(archs, scores, strict=True)]
         finite = [(arch, reward) for arch, reward in scored if reward == reward]  # a diverged child teaches nothing
         if finite:
             self.strategy.observe([arch for arch, _ in finite], [reward for _, reward in finite])
@@ -225,14 +241,15 @@ class Search:
 
     def _error(self, arch: Arch) -> tuple[Score, Tensor | None]:
         data, count = self.bench.data.validation, self.plan.error_samples
-        score = self._measure(arch, data.x[:count], data.y[:count])
+        options: Json = {"batch_norm": self.plan.batch_norm, "calibration": self.calibration()}
+        score = self._together.measure(arch, data.x[:count], data.y[:count], **options)
         if data.y.ndim > 1 or len(data.y[:count]) * self.bench.data.num_classes > MAX_KEPT_LOGITS:
             return score, None
-        with batch_statistics(self.network):
-            return score, self.network(data.x[:count], arch).clone()
+        return score, self._together.outputs(arch, data.x[:count])
 
-    def _measure(self, arch: Arch, x: Tensor, y: Tensor) -> Score:
-        return measure(self.network, arch, x, y, batch_norm=self.plan.batch_norm, calibration=self.calibration())
+    def _score_each(self, archs: list[Arch], x: Tensor, y: Tensor) -> list[Score]:
+        options: Json = {"batch_norm": self.plan.batch_norm, "calibration": self.calibration()}
+        return self._together.score_each(archs, lambda arch: measure(self.network, arch, x, y, **options))
 
     def calibration(self) -> list[Tensor]:
         """Training inputs from which batch-norm statistics are made anew, where that is asked for."""
@@ -244,7 +261,7 @@ class Search:
     def score(self, archs: list[Arch]) -> list[Score]:
         """Children on the whole validation split."""
         data = self.bench.data.validation
-        return [self._measure(arch, data.x, data.y) for arch in archs]
+        return self._score_each(archs, data.x, data.y)
 
     # Going on after a kill.
 
@@ -269,8 +286,12 @@ class Search:
         place, plan = self._place, self.plan
         most = max(plan.models_per_epoch, plan.strategy_steps) + 1
         step = (place["epoch"] * len(PHASES) + place["phase"]) * most + place["unit"]
-        state = {
-            "place": place,
+        self._checkpoints.save(step, *pack_state(self._state()))
+        self._saved_at = time.monotonic()
+
+    def _state(self) -> Json:
+        return {
+            "place": self._place,
             "log": self._log,
             "best": self.best,
             "network": dict(self.network.state_dict()),
@@ -279,15 +300,16 @@ class Search:
             "strategy": self.strategy.state(),
             "explorer": self._explorer.state(),
         }
-        self._checkpoints.save(step, *pack_state(state))
-        self._saved_at = time.monotonic()
 
     def _resume(self) -> None:
         checkpoint = None if self._checkpoints is None else self._checkpoints.load()
         self._saved_at = time.monotonic()
-        if checkpoint is None:
+        ranks = self._together.ranks
+        if checkpoint is None and ranks.size == 1:
             return
-        state = unpack_state(checkpoint.tensors, checkpoint.state)
+        state = self._state() if checkpoint is None else unpack_state(checkpoint.tensors, checkpoint.state)
+        if ranks.size > 1:  # only the leader has the files, and all begin with its bits
+            state = state_from_bytes(ranks.tell(state_to_bytes(state) if ranks.is_leader else b""))
         self._place, self._log, self.best = state["place"], state["log"], state["best"]
         self.network.load_state_dict(state["network"])
         self._optimizer.load_state_dict(state["optimizer"])

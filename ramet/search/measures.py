@@ -76,20 +76,28 @@ def measure(
     if batch_norm == "reestimated":
         with reestimated_batch_norm(network, calibration, arch):
             return measure(network, arch, x, y, batch_norm="running")
-    wrong, loss = 0, 0.0
+    total = torch.zeros(3, dtype=torch.float64)
     with batch_statistics(network) if batch_norm == "batch" else evaluating(network):
         for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
-            logits = network(inputs, arch)
-            if labels.ndim == 1:
-                wrong += int((logits.argmax(dim=1) != labels).sum())
-                if not bool(torch.isfinite(logits).all()):
-                    return Score(math.nan, math.nan)
-            else:
-                loss += float(cross_entropy(logits, labels, reduction="sum"))
-    if y.ndim == 1:
-        error = wrong / y.numel()
-        return Score(error, 1 - error)
-    return score_of_loss(loss / y.numel())
+            total += tally(network(inputs, arch), labels)
+    return score_of_tally(total, y)
+
+
+def tally(logits: Tensor, labels: Tensor) -> Tensor:
+    """What some samples add to a score, [3]: wrong labels, outputs that are not finite, the summed loss of words."""
+    if labels.ndim == 1:
+        wrong, broken = (logits.argmax(dim=1) != labels).sum(), (~torch.isfinite(logits)).sum()
+        return torch.tensor([float(wrong), float(broken), 0.0], dtype=torch.float64)
+    return torch.tensor([0.0, 0.0, float(cross_entropy(logits, labels, reduction="sum"))], dtype=torch.float64)
+
+
+def score_of_tally(total: Tensor, y: Tensor) -> Score:
+    """The score of all samples from the sum of their tallies."""
+    wrong, broken, loss = total.tolist()
+    if y.ndim > 1:
+        return score_of_loss(loss / y.numel())
+    error = math.nan if broken else wrong / y.numel()
+    return Score(error, 1 - error)
 
 
 def score_of_loss(loss: float) -> Score:

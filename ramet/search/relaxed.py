@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
+from ramet.execution.ranks import ALONE, Ranks
 from ramet.ranking.bench import Bench
-from ramet.runs import Checkpoints, pack_state, unpack_state
+from ramet.runs import Checkpoints, pack_state, state_from_bytes, state_to_bytes, unpack_state
 from ramet.search.measures import Score, measure
 from ramet.search.plan import SearchPlan
+from ramet.search.together import Together
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, Relaxed, Supernet
 from ramet.training import Batches, make_optimizer
@@ -38,6 +40,7 @@ class RelaxedSearch:
         record: called as ``record(key, **fields)`` after each epoch.
         progress: called with the share that is done and a line about it.
         checkpoints: where the search saves itself after each epoch, and goes on from.
+        ranks: the processes that search together; only the leader's ``record``, ``progress`` and ``checkpoints`` count.
 
     Raises:
         ConfigError: an unknown option or order, or a space that cannot be mixed.
@@ -56,6 +59,7 @@ class RelaxedSearch:
         record: Callable[..., object] = lambda key, **fields: None,
         progress: Callable[[float, str], None] = lambda share, text: None,
         checkpoints: Checkpoints | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         plan.check(bench.space)
         options = {"order": 1, "alpha_learning_rate": 3e-4, "alpha_weight_decay": 1e-3} | plan.strategy_options
@@ -66,6 +70,7 @@ class RelaxedSearch:
         supernet = bench.new_supernet(plan.seed)
         assert isinstance(supernet, Supernet)
         self.network = Relaxed(supernet, bench.space)
+        self._together = Together(self.network, ranks)
         generator = torch_generator(plan.seed, "alphas")
         device = bench.data.train.x.device
         self.alphas = [
@@ -89,7 +94,7 @@ class RelaxedSearch:
         num_steps = plan.epochs * training.steps_per_epoch
         for epoch in range(self._resume(), plan.epochs):
             total, validation = 0.0, 0.0
-            with seeded_globally(plan.seed, "draws", epoch):
+            with seeded_globally(plan.seed, "draws", epoch, *self._together.draws):
                 for step in range(epoch * training.steps_per_epoch, (epoch + 1) * training.steps_per_epoch):
                     learning_rate = settings.learning_rate_at(step, num_steps)
                     batch = (data.train.x[training[step]], data.train.y[training[step]])
@@ -133,8 +138,10 @@ class RelaxedSearch:
             group["lr"] = learning_rate
         self.network.train()
         self._optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(batch)
-        torch.autograd.backward(loss, inputs=self._weights)
+        with self._together.batch(len(batch[0])) as part:
+            loss = self._together.share(part, self.loss((batch[0][part.rows], batch[1][part.rows])))
+            torch.autograd.backward(loss, inputs=self._weights)
+        loss = self._together.sum_gradients(dict(self.network.named_parameters()), loss)
         nn.utils.clip_grad_norm_(self._weights, self.bench.settings.clip_norm or float("inf"))
         self._optimizer.step()
         return float(loss.detach())
@@ -142,14 +149,22 @@ class RelaxedSearch:
     def _step_alphas(self, batch: Batch, held: Batch, learning_rate: float) -> float:
         self.network.train()
         if self.order == 1:
-            loss = self.loss(held)
-            gradients = list(torch.autograd.grad(loss, self.alphas))
+            loss, gradients = self._gradients(held, self.alphas)
         else:
             loss, gradients = self.unrolled_gradient(batch, held, learning_rate)
         for alpha, gradient in zip(self.alphas, gradients, strict=True):
             alpha.grad = gradient
         self._alpha_optimizer.step()
         return float(loss.detach())
+
+    def _gradients(self, batch: Batch, inputs: Sequence[Tensor]) -> tuple[Tensor, list[Any]]:
+        """The loss on a mini-batch of all ranks and its gradients, None for an input that it does not depend on."""
+        with self._together.batch(len(batch[0])) as part:
+            loss = self._together.share(part, self.loss((batch[0][part.rows], batch[1][part.rows])))
+            gradients = list(torch.autograd.grad(loss, inputs, allow_unused=True))
+        loss = loss.detach()
+        self._together.sum_each([*gradients, loss])
+        return loss, gradients
 
     def unrolled_gradient(self, batch: Batch, held: Batch, step_size: float) -> tuple[Tensor, list[Tensor]]:
         r"""The gradient of the validation loss after one virtual step of the weights, DARTS Eqs. 7 and 8.
@@ -165,17 +180,16 @@ class RelaxedSearch:
         """
         weights = self._weights
         kept = [weight.detach().clone() for weight in weights]
-        inner = torch.autograd.grad(self.loss(batch), weights, allow_unused=True)
+        _, inner = self._gradients(batch, weights)
         self._move(kept, inner, -step_size)
-        loss = self.loss(held)
-        both = torch.autograd.grad(loss, [*self.alphas, *weights], allow_unused=True)
+        loss, both = self._gradients(held, [*self.alphas, *weights])
         direct, outer = both[: len(self.alphas)], both[len(self.alphas) :]
         norm = torch.stack([gradient.norm() for gradient in outer if gradient is not None]).norm()
         epsilon = float(self.epsilon / norm.clamp_min(1e-12))
         slopes = []
         for sign in (1, -1):
             self._move(kept, outer, sign * epsilon)
-            slopes.append(torch.autograd.grad(self.loss(batch), self.alphas))
+            slopes.append(self._gradients(batch, self.alphas)[1])
         self._move(kept, outer, 0.0)
         gradients = [
             gradient - step_size * (plus - minus) / (2 * epsilon)
@@ -191,22 +205,28 @@ class RelaxedSearch:
 
     def _save(self, epoch: int) -> None:
         if self._checkpoints is not None:
-            state: dict[str, Any] = {
-                "network": dict(self.network.state_dict()),
-                "alphas": [alpha.detach() for alpha in self.alphas],
-                "optimizers": [self._optimizer.state_dict(), self._alpha_optimizer.state_dict()],
-            }
-            self._checkpoints.save(epoch, *pack_state(state))
+            self._checkpoints.save(epoch, *pack_state(self._state()))
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "network": dict(self.network.state_dict()),
+            "alphas": [alpha.detach() for alpha in self.alphas],
+            "optimizers": [self._optimizer.state_dict(), self._alpha_optimizer.state_dict()],
+        }
 
     def _resume(self) -> int:
         checkpoint = None if self._checkpoints is None else self._checkpoints.load()
-        if checkpoint is None:
+        ranks = self._together.ranks
+        if checkpoint is None and ranks.size == 1:
             return 0
-        state = unpack_state(checkpoint.tensors, checkpoint.state)
+        state = self._state() if checkpoint is None else unpack_state(checkpoint.tensors, checkpoint.state)
+        state["epoch"] = 0 if checkpoint is None else checkpoint.step
+        if ranks.size > 1:  # only the leader has the files, and all begin with its bits
+            state = state_from_bytes(ranks.tell(state_to_bytes(state) if ranks.is_leader else b""))
         self.network.load_state_dict(state["network"])
         self._optimizer.load_state_dict(state["optimizers"][0])
         self._alpha_optimizer.load_state_dict(state["optimizers"][1])
         with torch.no_grad():
             for alpha, value in zip(self.alphas, state["alphas"], strict=True):
                 alpha.copy_(value)
-        return checkpoint.step
+        return int(state["epoch"])
