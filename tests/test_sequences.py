@@ -7,8 +7,10 @@ import torch
 from tiny_tasks import make_task
 
 from ramet.continual import JointNetwork, Stream, make_skeleton
-from ramet.continual.sequence_search import SequenceSearch, dominates, import_optuna, pareto_front, population_for
+from ramet.continual.search_result import dominates, pareto_front
+from ramet.continual.sequence_search import SequenceSearch, population_for
 from ramet.continual.sequences import COMPUTED, SequenceSpace
+from ramet.continual.study_storage import import_optuna
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.execution import Inline
 from ramet.runs import Run
