@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
+import sys
 
 import pytest
 import torch
@@ -156,3 +158,31 @@ def test_a_relative_file_is_found_from_elsewhere(whole, tmp_path, monkeypatch, c
     main([*STUDY[:-1], "1", "--storage", "sqlite:///own.db", "--out", "run", "--networks", "none"])
     assert (tmp_path / "own.db").exists() and not (tmp_path / "run" / "study.db").exists()
     assert read_config(tmp_path / "run")["config"]["search"]["storage"] == f"sqlite:///{tmp_path / 'own.db'}"
+
+
+def test_a_server_that_does_not_answer_is_given_up(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("ramet.continual.study_storage.PATIENCE_SECONDS", 1.0)
+    with socket.socket() as deaf:  # it takes connections, and never says a word
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        address = f"postgresql://ann:s3cret@127.0.0.1:{deaf.getsockname()[1]}/lab"
+        with pytest.raises(SystemExit) as caught:
+            main([*STUDY, "--storage", address, "--out", str(tmp_path / "run")])
+    errors = capsys.readouterr().err
+    assert caught.value.code == 2 and "must answer within 1 s, but does not" in errors and "s3cret" not in errors
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_patience_is_less_than_ten_seconds():
+    from ramet.continual.study_storage import PATIENCE_SECONDS
+
+    assert PATIENCE_SECONDS < 10
+
+
+def test_a_missing_driver_is_named(monkeypatch):
+    from ramet.continual.study_address import engine_address
+    from ramet.errors import MissingExtraError
+
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ramet\[postgres\]'"):
+        engine_address("postgresql://ann@db/lab")

@@ -1,4 +1,4 @@
-"""A study of tens of images, as a command and from Python; also a program that joins a study when it is told to."""
+"""A study of tens of images as a command; also a program that joins one study several times at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,18 @@ def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
     )
 
 
-def start_joining(address: str, go: Path) -> subprocess.Popen[str]:
-    """A process that joins the study at an address when the file ``go`` appears, and prints the study's id."""
+def join_together(address: str, count: int) -> list[str]:
+    """The id of the study at an address, as several processes see it that join it at the same moment."""
     root = Path(__file__).parent.parent
-    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "ADDRESS": address, "GO": str(go)}
-    return subprocess.Popen(
-        [sys.executable, __file__], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    done = subprocess.run(
+        [sys.executable, __file__, address, str(count)],
+        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
 
 
 def wait_for(condition: Any, process: subprocess.Popen[str], seconds: float = 240) -> None:
@@ -47,17 +53,32 @@ def wait_for(condition: Any, process: subprocess.Popen[str], seconds: float = 24
 
 
 def main() -> None:
+    """Fork, so that all begin at the same moment although what they import takes seconds."""
+    import sqlalchemy.dialects.sqlite  # noqa: F401
+
     from ramet.continual.study_storage import StudyStorage, import_optuna
 
-    import_optuna()
-    import sqlalchemy  # noqa: F401 - so that all begin at the same moment
-
-    print("ready", flush=True)
-    while not Path(os.environ["GO"]).exists():
-        time.sleep(0.001)
-    study = StudyStorage(os.environ["ADDRESS"]).join("together", {"stream": "a"}, may_adopt=False)
-    study.enqueue_trial({}, user_attrs={"by": os.getpid()})
-    print(study.user_attrs["id"])
+    address, count = sys.argv[1], int(sys.argv[2])
+    import_optuna().storages.RDBStorage  # noqa: B018 - imported late
+    go = os.pipe()
+    children = []
+    for _ in range(count):
+        child = os.fork()
+        if child == 0:
+            os.close(go[1])
+            os.read(go[0], 1)  # ends when the parent closes its side
+            try:
+                study = StudyStorage(address).join("together", {"stream": "a"}, may_adopt=False)
+                study.enqueue_trial({}, user_attrs={"by": os.getpid()})
+                os.write(1, f"{study.user_attrs['id']}\n".encode())
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        children.append(child)
+    os.close(go[1])
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    sys.exit(max(codes))
 
 
 if __name__ == "__main__":

@@ -61,11 +61,11 @@ def engine_address(address: str) -> Any:
     try:
         url = make_url(text)
         dialect = url.get_dialect()
-    except (ArgumentError, ValueError):
-        raise ConfigError(f"{rule}, but got {masked(address)!r}.") from None
     except NoSuchModuleError:
         scheme = address.partition(":")[0]
         raise ConfigError(f"{rule}; SQLAlchemy knows no database {scheme!r}: {masked(address)!r}.") from None
+    except (ArgumentError, ValueError):
+        raise ConfigError(f"{rule}, but got {masked(address)!r}.") from None
     try:
         dialect.import_dbapi()
     except ImportError as error:
