@@ -7,6 +7,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -78,12 +79,8 @@ def serving(find: Callable[[str], str]) -> Iterator[Server]:
         yield Server(port, password)
     finally:
         if server is not None:
-            server.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.wait(timeout=5)
-            if server.poll() is None:
-                server.send_signal(3)  # SIGQUIT: at once, without waiting for clients
-                server.wait(timeout=30)
+            server.send_signal(signal.SIGQUIT)  # at once, without waiting for clients
+            server.wait(timeout=60)
         shutil.rmtree(folder, ignore_errors=True)
 
 

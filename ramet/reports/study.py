@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.reports.charts import Line, Points, line_chart, scatter_chart
-from ramet.reports.formats import count, decimals, percent
+from ramet.reports.formats import count, decimals, number, percent
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
@@ -33,7 +34,7 @@ def study_table(result: Json) -> Table:
         ]
         for row in result["front"]
     ]
-    signed = decimals(2)
+    signed = _signed
     columns: list[Column | str] = [
         "network",
         Column("parameters", count, best="lowest"),
@@ -69,8 +70,8 @@ def study_page(result: Json, config: Json) -> Page:
     chosen = recommended(result)
     _add_verdict(page, result, chosen)
     page.numbers(
-        KeyNumber("gain on validation data, points", 100 * chosen["gain"], f"trial {chosen['trial']}", decimals(2)),
-        KeyNumber("gain on test data, points", _points(chosen["test_gain"]), "measured once, at the end", decimals(2)),
+        KeyNumber("gain on validation data, points", 100 * chosen["gain"], f"trial {chosen['trial']}", _signed),
+        KeyNumber("gain on test data, points", _points(chosen["test_gain"]), "measured once, at the end", _signed),
         KeyNumber("parameters", chosen["parameters"], f"of {count(result['alone']['parameters'])} alone", count),
     )
     page.section("The Pareto front")
@@ -163,11 +164,7 @@ def _add_search(page: Page, result: Json) -> None:
     trials = result["trials"]
     if len(trials) < 3:
         return
-    best, smallest, gains, sizes = float("-inf"), float("inf"), [], []
-    for row in trials:
-        best, smallest = max(best, row["gain"]), min(smallest, row["parameters"])
-        gains.append(100 * best)
-        sizes.append(smallest)
+    gains = [100 * gain for gain in accumulate((row["gain"] for row in trials), max)]
     places = list(range(1, len(trials) + 1))
     page.section("How the search went")
     page.chart(
@@ -179,8 +176,7 @@ def _add_search(page: Page, result: Json) -> None:
             x_label="trials",
             y_label="average gain, points",
         ),
-        "The gain on validation data. A best that still climbs at the end asks for more trials. The smallest network "
-        f"had {count(sizes[-1])} parameters, found by trial {trials[sizes.index(sizes[-1])]['trial']}.",
+        "The gain on validation data. A best that still climbs at the end asks for more trials.",
     )
 
 
@@ -225,11 +221,16 @@ def _all_trials(result: Json) -> Table:
     columns: list[Column | str] = [
         "trial",
         Column("parameters", count),
-        Column("gain, validation", decimals(2)),
+        Column("gain, validation", _signed),
         "on the front",
         "deltas",
     ]
     return Table(columns, rows)
+
+
+def _signed(value: float) -> str:
+    """A difference in points; its sign says which way."""
+    return ("+" if round(value, 2) > 0 else "") + number(value)
 
 
 def _points(value: float | None) -> float | None:
