@@ -185,7 +185,7 @@ class SequenceSearch:
         known = study.get_trials(deepcopy=False)
         done = [trial for trial in known if trial.state == states.COMPLETE]
         errors = [trial.user_attrs[ERROR] for trial in known if trial.user_attrs.get(ERROR, SUPERFLUOUS) != SUPERFLUOUS]
-        if len(errors) >= _MAX_FAILURES and len(errors) > len(done):
+        if len(errors) >= _MAX_FAILURES and len(errors) > 2 * len(done):
             raise RunError(f"most trials must finish, but {len(errors)} failed and {len(done)} did not; {errors[-1]}")
         if done:
             best = max(done, key=lambda trial: (trial.values[0], -trial.values[1]))

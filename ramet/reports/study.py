@@ -78,8 +78,11 @@ def study_page(result: Json, config: Json) -> Page:
     _add_front(page, result)
     page.table(study_table(result))
     _add_search(page, result)
-    _add_sequences(page, result)
+    page.section(f"How trial {chosen['trial']} is learned")
+    page.table(_sequence_table(chosen))
     for row in result["front"]:
+        if row["trial"] != chosen["trial"]:
+            page.details(f"How trial {row['trial']} is learned", _sequence_table(row))
         if row["explanation"]:
             page.details(f"Why trial {row['trial']} became what it is", "\n".join(row["explanation"]))
     page.details("All trials", _all_trials(result))
@@ -180,21 +183,16 @@ def _add_search(page: Page, result: Json) -> None:
     )
 
 
-def _add_sequences(page: Page, result: Json) -> None:
-    """Of each point of the front: the order of the tasks, what each is bound to, and how much it grows."""
-    page.section("How each point is learned")
+def _sequence_table(row: Json) -> Table:
+    """How one network is learned: the order of the tasks, what each is bound to, and how much it grows."""
+    sequence, bound = row["sequence"], row["bound_to"] or {}
     rows = []
-    for row in result["front"]:
-        sequence, bound = row["sequence"], row["bound_to"] or {}
-        for place, task in enumerate(sequence["order"]):
-            is_first = place == 0
-            delta = None if is_first else sequence["deltas"].get(task)
-            given = task in sequence["bindings"]
-            to = "founds the network" if is_first else f"{bound.get(task, '')}{', given' if given else ''}"
-            accuracy = (row["accuracies"] or {}).get(task)
-            rows.append([f"trial {row['trial']}" if is_first else "", task, to, delta, accuracy])
+    for place, task in enumerate(sequence["order"]):
+        is_first = place == 0
+        to = "founds the network" if is_first else f"{bound.get(task, '')}{', given' * (task in sequence['bindings'])}"
+        delta = None if is_first else sequence["deltas"].get(task)
+        rows.append([task, to, delta, (row["accuracies"] or {}).get(task)])
     columns: list[Column | str] = [
-        "network",
         "task, in order",
         "bound to",
         Column("delta", decimals(2)),
@@ -204,7 +202,7 @@ def _add_sequences(page: Page, result: Json) -> None:
         "Delta is the share of the conflict between layers that is removed by growing: 0 shares all layers, 1 gives "
         "the task layers of its own. A binding that is not given follows from the least conflict."
     )
-    page.table(Table(columns, rows, caption=caption))
+    return Table(columns, rows, caption=caption)
 
 
 def _all_trials(result: Json) -> Table:
