@@ -73,6 +73,8 @@ def test_a_dead_runs_trial_is_queued_once_whoever_notices(address: str) -> None:
     assert second.tell(again, [0.5, 10]) and states(first) == ["FAIL", "COMPLETE"]
     # It was only asleep: what it says now does not count.
     assert not dead.tell(trial, [0.9, 5]) and states(first) == ["FAIL", "COMPLETE"]
+    dead.fail(trial, "too late")
+    assert "error" not in first.known()[0].user_attrs
 
 
 def test_a_beating_run_keeps_its_trial_and_a_locked_one_takes_its_own_up(address: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -15,7 +14,7 @@ from ramet.continual.sequences import SequenceBench, SequenceSpace, measure_on_t
 from ramet.continual.skeletons import Skeleton
 from ramet.continual.streams import Stream
 from ramet.continual.study_storage import StudyStorage, digest, import_optuna
-from ramet.continual.study_turns import END, ERROR, Turns
+from ramet.continual.study_turns import END, ERROR, SUPERFLUOUS, Turns, finished_elsewhere
 from ramet.continual.suggestions import Replayed
 from ramet.errors import ConfigError, RunError
 from ramet.execution import Executor, Task
@@ -137,11 +136,14 @@ class SequenceSearch:
         bench = replace(bench, alone=self._alone(bench, run, executor))
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
             while not self._is_over(optuna, study, bar):
-                trials = self._next(optuna, turns)
-                if trials:
-                    self._evaluate(turns, trials, bench, run, executor)
-                else:  # other runs have the last ones: wait, in case that they die
-                    time.sleep(min(2.0, self.silence / 6))
+                with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
+                    trials = self._next(optuna, turns)
+                    if trials:
+                        self._evaluate(turns, trials, bench, run, executor)
+                    else:  # other runs have the last ones: wait, in case that they die
+                        time.sleep(min(2.0, self.silence / 6))
+            for trial in turns.left(turns.known()):
+                turns.fail(trial, SUPERFLUOUS)
             result = SearchResult.of(study, run.path, population_for(self.num_trials))
         return self._tested(result, bench, run, executor)
 
@@ -268,7 +270,7 @@ class SequenceSearch:
             turns.fail(trial, result["error"])
             return
         for name in ("paper_gain", "bound_to", "expanded", "added"):
-            with _finished_elsewhere():
+            with finished_elsewhere():
                 trial.set_user_attr(name, result[name])
         turns.tell(trial, [result["gain"], result["parameters"]])
 
@@ -297,9 +299,6 @@ class SequenceSearch:
         return result.tested({n: {name: run.records[f"test/{n}"][name] for name in names} for n in here})
 
 
-SUPERFLUOUS = "superfluous"
-
-
 def attempt(bench: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
     """A trial: what a sequence gives on validation data, or why it gives nothing, which ends no other trial."""
     try:
@@ -314,12 +313,3 @@ def _keep_networks(run: Run, front: set[int]) -> None:
     for path in (run.path / "networks").glob("trial-*.safetensors"):
         if path not in kept:
             path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _finished_elsewhere() -> Iterator[None]:
-    """Another run may have taken the trial over: what it found is then what counts."""
-    try:
-        yield
-    except import_optuna().exceptions.UpdateFinishedTrialError:
-        pass

@@ -19,6 +19,16 @@ OWNER, BEAT, SILENCE, END, AGAIN, ERROR = "owner", "beat", "silence", "batch_end
 counts as dead, the number after the last of its batch, the trial that it repeats, why it failed."""
 
 
+SUPERFLUOUS = "superfluous"
+
+
+@contextlib.contextmanager
+def finished_elsewhere() -> Iterator[None]:
+    """Another run may have taken a trial over: what it finds is then what counts."""
+    with contextlib.suppress(import_optuna().exceptions.UpdateFinishedTrialError):
+        yield
+
+
 @dataclass
 class Turns:
     """The trials of one run among those of a study.
@@ -78,13 +88,14 @@ class Turns:
             if sum(number < trial.number for number in alive) < num_trials:
                 kept.append(trial)
             else:
-                self.fail(trial, "superfluous")
+                self.fail(trial, SUPERFLUOUS)
         return kept
 
     def fail(self, trial: Any, reason: str) -> None:
-        """End a trial of this run without a result."""
-        trial.set_user_attr(ERROR, reason)
-        self._set_failed(trial._trial_id)
+        """End a trial of this run without a result, unless others ended it already."""
+        with finished_elsewhere():
+            self.study._storage.set_trial_user_attr(trial._trial_id, ERROR, reason)
+            self._set_failed(trial._trial_id)
 
     def tell(self, trial: Any, values: Sequence[float]) -> bool:
         """Give a result; False if others took the trial over meanwhile, so that theirs counts."""
