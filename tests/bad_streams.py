@@ -13,7 +13,9 @@ from bad_input import BadInput, Maker
 
 from ramet.continual import JointNetwork, make_method, make_skeleton
 from ramet.continual.naive import Naive
+from ramet.continual.sequence_search import SequenceSearch
 from ramet.continual.streams import TaskInfo
+from ramet.continual.study_job import StudyJob
 from ramet.runs import Run
 from ramet.training import Settings
 
@@ -200,3 +202,55 @@ def no_stream(folder: Path) -> list[str]:
 
 
 made("a config.json of nothing", "config.json must describe a stream and its methods", no_stream)
+
+
+# Studies
+
+
+def study(phrase: str, *arguments: str) -> None:
+    """A row of arguments of ``ramet study``, named by them."""
+    row = ["study", *arguments]
+    ROWS.append(BadInput(" ".join(row), lambda folder: row, phrase))
+
+
+study("trials must be at least 1, but got -3", "--trials", "-3")
+study("trials must be at least 1, but got 0", "--trials", "0")
+study("--trials", "--trials", "many")
+study("num_trials and batch must be at least 1", "--batch", "0")
+study("--sampler", "--sampler", "magic")
+study("--delta", "--delta", "some")
+study("--order", "--order", "odd")
+study("the step of delta must be above 0 and at most 1", "--step", "0")
+study("silence must be positive", "--silence", "0")
+study("a study must have a name", "--name", " ")
+study("the method of a study must be bind-and-grow, but got 'naive'", "--method", "naive")
+study("delta is what a study searches", "--method", "bind-and-grow:delta=0.5")
+study("a stream must have at least 2 tasks to be studied", "--stream", "split-digits:1")
+study("a stream must be split-DATA:TASKS", "--stream", "digits")
+study("a storage must be an address such as sqlite:///FILE", "--storage", "nonsense")
+study("SQLAlchemy knows no database 'mongodb': 'mongodb://ann:***@", "--storage", "mongodb://ann:s3cret@db/lab")
+study("a SQLite storage must be a file, sqlite:///FILE", "--storage", "sqlite:///:memory:")
+study("a SQLite storage must be a file in a folder that exists", "--storage", "sqlite:///nowhere/study.db")
+study("install it with: pip install pymysql", "--storage", "mysql+pymysql://ann:s3cret@127.0.0.1/lab")
+study("the storage postgresql+psycopg://ann:***@", "--storage", "postgresql+psycopg://ann:s3cret@127.0.0.1:1/lab")
+
+
+def no_database(folder: Path) -> list[str]:
+    (folder / "study.db").write_text("a thesis, not a database\n" * 100)
+    return ["study", "--storage", f"sqlite:///{folder / 'study.db'}"]
+
+
+def no_study(folder: Path) -> list[str]:
+    with Run.create(folder / "run", "study", {"stream": "split-digits:5"}) as run:
+        return ["resume", str(run.path)]
+
+
+def no_password(folder: Path) -> list[str]:
+    job = StudyJob(search=SequenceSearch(storage="postgresql://ann:s3cret@127.0.0.1:1/lab"))
+    with Run.create(folder / "run", "study", job.to_json()) as run:
+        return ["resume", str(run.path)]
+
+
+ROWS.append(BadInput("study: a file that is no database", no_database, "file is not a database"))
+ROWS.append(BadInput("study: a config.json of nothing", no_study, "config.json must describe a study"))
+ROWS.append(BadInput("study: a password that is not kept", no_password, "in the environment variable RAMET_STORAGE"))

@@ -49,6 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
     monkeypatch.delenv("RAMET_DATA", raising=False)
+    monkeypatch.delenv("RAMET_STORAGE", raising=False)
     return tmp_path
 
 
@@ -56,7 +57,7 @@ def check_refusal(row: bad_input.BadInput, code: object, stdout: str, stderr: st
     assert stderr.startswith("ramet: "), stderr
     assert stderr.endswith("\n") and stderr.count("\n") == 1, f"more than one line: {stderr}"
     assert row.phrase in stderr
-    assert "Traceback" not in stderr
+    assert "Traceback" not in stderr and "s3cret" not in stderr
     assert stdout == ""
     assert code == 2
 

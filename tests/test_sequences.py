@@ -6,10 +6,13 @@ import pytest
 import torch
 from tiny_tasks import make_task
 
+import ramet.continual.sequence_search as sequence_search
 from ramet.continual import JointNetwork, Stream, make_skeleton
-from ramet.continual.sequence_search import SequenceSearch, dominates, import_optuna, pareto_front, population_for
+from ramet.continual.search_result import dominates, pareto_front
+from ramet.continual.sequence_search import SequenceSearch, population_for
 from ramet.continual.sequences import COMPUTED, SequenceSpace
-from ramet.errors import ConfigError, MissingExtraError
+from ramet.continual.study_storage import import_optuna
+from ramet.errors import ConfigError, MissingExtraError, RunError
 from ramet.execution import Inline
 from ramet.runs import Run
 from ramet.training import Settings
@@ -17,6 +20,10 @@ from ramet.training import Settings
 SETTINGS = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0)
 STREAM = Stream("tiny", [make_task(f"task {i}", i) for i in range(3)])
 SKELETON = make_skeleton("mlp:5,5", in_channels=2, image_size=(6, 6))
+
+
+WHOLE = {}
+"""What searches that were never interrupted found, by sampler."""
 
 
 class Fixed:
@@ -101,6 +108,63 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
     resumed = search(tmp_path, 5, run=Run.open(tmp_path / "parts"), **options)
     assert resumed.rows == whole.rows
     assert len(resumed.rows) == 5
+
+
+@pytest.mark.parametrize(
+    ("sampler", "function", "calls"),
+    [
+        ("nsga2", "Study.ask", 6),
+        ("nsga2", "Trial.suggest_float", 8),
+        ("nsga2", "Study.tell", 5),
+        pytest.param("random", "Trial.suggest_float", 8, marks=pytest.mark.slow),
+        pytest.param("gp", "Trial.suggest_float", 8, marks=pytest.mark.slow),
+    ],
+)
+def test_a_kill_between_trials_changes_nothing(tmp_path, monkeypatch, sampler, function, calls):
+    """Between asking, drawing and telling: batches stay whole, and what was drawn in part is drawn the same."""
+    space = SequenceSpace(delta="per-task", order="free")
+    options = {"sampler": sampler, "space": space, "batch": 3, "networks": "none"}
+    if sampler not in WHOLE:
+        WHOLE[sampler] = search(tmp_path / "whole", 8, **options).rows
+    optuna = import_optuna()
+    owner, name = function.split(".")
+    owner = {"Study": optuna.Study, "Trial": optuna.Trial}[owner]
+    real, left = getattr(owner, name), [calls]
+
+    def killing(*arguments, **named):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return real(*arguments, **named)
+
+    run = Run.create(tmp_path / "parts", "sequences", {})
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, killing)
+        with pytest.raises(KeyboardInterrupt):
+            search(tmp_path, 8, run=run, **options)
+    resumed = search(tmp_path, 8, run=Run.open(tmp_path / "parts"), **options)
+    assert resumed.rows == WHOLE[sampler]
+
+
+def test_a_trial_that_cannot_be_trained_ends_no_other(tmp_path, monkeypatch):
+    real = sequence_search.run_sequence
+
+    def sometimes(bench, *, sequence, **options):
+        if sequence["deltas"]["task 1"] > 0.5:
+            raise RunError("the loss must stay finite, but is nan.")
+        return real(bench, sequence=sequence, **options)
+
+    monkeypatch.setattr(sequence_search, "run_sequence", sometimes)
+    result = search(tmp_path / "run", 4, sampler="random", networks="none")
+    assert len(result.rows) == 4 and all(row["sequence"]["deltas"]["task 1"] <= 0.5 for row in result.rows)
+    assert len({row["trial"] for row in result.rows}) == 4 and max(row["trial"] for row in result.rows) > 3
+    monkeypatch.setattr(sequence_search, "run_sequence", never)
+    with pytest.raises(RunError, match=r"most trials must finish, but \d failed and 0 did not; no\."):
+        search(tmp_path / "bad", 6, networks="none")
+
+
+def never(bench, **options):
+    raise RunError("no.")
 
 
 def test_points_of_the_front_come_back_as_networks(tmp_path):

@@ -15,6 +15,7 @@ from ramet.cli.grow import show_grow, show_step
 from ramet.cli.learn import show_learn
 from ramet.cli.rank import show_rank
 from ramet.cli.search import show_search
+from ramet.cli.study import show_study
 from ramet.errors import ConfigError
 from ramet.execution.launch import is_launched
 
@@ -72,6 +73,7 @@ KINDS: dict[str, Kind] = {
     ),
     "search": Kind(show_search, "ramet.reports.search:write_search_report", "ramet.search.job:resume", has_ranks=True),
     "learn": Kind(show_learn, "ramet.reports.learn:write_learn_report", "ramet.continual.job:resume"),
+    "study": Kind(show_study, "ramet.reports.study:write_study_report", "ramet.continual.study_job:resume"),
 }
 """The kinds of run that there are, as ``config.json`` names them."""
 

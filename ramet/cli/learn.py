@@ -41,6 +41,7 @@ def learn(
 
     Examples: `ramet learn` on the embedded digits; `ramet learn --method naive,elastic:strength=1e4,packnet --seeds 3`;
     `ramet learn --stream mine.json --network conv`; `ramet learn --stream more.json --onto net.safetensors`.
+    `ramet study` searches how a stream is learned best.
 
     Args:
         stream: split-DATA:TASKS, split-DATA:TASKS:superclass, permuted-DATA:TASKS, rotated-DATA:TASKS, domains, or a

@@ -17,6 +17,7 @@ from ramet.cli.rank import rank
 from ramet.cli.reproduce import reproduce
 from ramet.cli.runs import report, resume
 from ramet.cli.search import search
+from ramet.cli.study import study
 from ramet.errors import ConfigError, LostRankError, RametError
 from ramet.execution.launch import is_launched, is_leader
 
@@ -30,6 +31,7 @@ app = App(
 app.command(rank)
 app.command(grow)
 app.command(learn)
+app.command(study)
 app.command(search)
 app.command(reproduce)
 app.command(resume)

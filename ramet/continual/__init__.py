@@ -16,7 +16,8 @@ from ramet.continual.measures import (
 )
 from ramet.continual.methods import METHODS, make_method
 from ramet.continual.random_growth import RandomGrowth
-from ramet.continual.sequence_search import SearchResult, SequenceSearch
+from ramet.continual.search_result import SearchResult
+from ramet.continual.sequence_search import SequenceSearch
 from ramet.continual.sequences import GrowSequence, SequenceSpace
 from ramet.continual.similarity import dissimilarity_matrix, linear_cka, rank_similarity
 from ramet.continual.skeletons import Layer, Skeleton, make_skeleton

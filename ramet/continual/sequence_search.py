@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ramet.continual.joint import JointNetwork
-from ramet.continual.sequences import GrowSequence, SequenceBench, SequenceSpace, run_sequence, train_alone
+from ramet.continual.search_result import SearchResult, network_file
+from ramet.continual.sequences import SequenceBench, SequenceSpace, measure_on_test, run_sequence, train_alone
 from ramet.continual.skeletons import Skeleton
 from ramet.continual.streams import Stream
-from ramet.errors import ConfigError, MissingExtraError, RunError
+from ramet.continual.study_storage import StudyStorage, digest, import_optuna
+from ramet.continual.study_turns import END, ERROR, SUPERFLUOUS, Turns, finished_elsewhere
+from ramet.continual.suggestions import Replayed
+from ramet.errors import ConfigError, RunError
 from ramet.execution import Executor, Task
+from ramet.progress import Bar, progress
 from ramet.runs import Run
 from ramet.seeding import derive_seed
 from ramet.training import Settings
@@ -24,9 +26,10 @@ from ramet.training import Settings
 if TYPE_CHECKING:
     import optuna
 
-Sampler = Literal["nsga2", "gp"]
-BEAT_SECONDS, STALE_SECONDS = 20.0, 300.0
-"""How often a running trial says that it lives, and after which silence another worker takes it over."""
+Sampler = Literal["nsga2", "gp", "random"]
+Networks = Literal["front", "own", "none"]
+SILENCE_SECONDS = 120.0
+_MAX_FAILURES = 3
 
 
 def population_for(num_trials: int) -> int:
@@ -42,17 +45,22 @@ def population_for(num_trials: int) -> int:
 class SequenceSearch:
     """How grow sequences are searched.
 
+    Trials are judged on validation data. The points of the front are measured on test data, once, at the end.
+
     Attributes:
         space: the sequences there are.
         num_trials: finished trials to have in the end, those of an earlier call included (20 in the paper).
-        sampler: ``nsga2``, as in the paper, with a population that fits the number of trials, or ``gp``, a Gaussian
-            process for each objective.
+        sampler: ``nsga2``, as in the paper, with a population that fits the number of trials; ``gp``, a Gaussian
+            process for each objective; or ``random``.
         batch: trials that are asked for together and told together, in their order: results then do not depend on how
             many workers there are, nor on which was faster.
         storage: the address of an Optuna storage, such as ``postgresql://...``; a SQLite file in the run if empty. Runs
             that name one storage and study work on it together.
         study: the name of the study in the storage.
-        keep: whether the networks of the Pareto front are kept in the run.
+        networks: which networks are kept in the run: of the whole ``front``, those that other runs trained being
+            trained again here; of the points of it that this run trained (``own``); or ``none``, so that nothing is
+            tested either.
+        silence: seconds without a sign of life after which other runs of the study take over this run's trials.
     """
 
     space: SequenceSpace = field(default_factory=SequenceSpace)
@@ -61,13 +69,33 @@ class SequenceSearch:
     batch: int = 2
     storage: str = ""
     study: str = "grow-sequences"
-    keep: bool = True
+    networks: Networks = "front"
+    silence: float = SILENCE_SECONDS
 
     def __post_init__(self) -> None:
         if self.num_trials < 1 or self.batch < 1:
             raise ConfigError(f"num_trials and batch must be at least 1, but got {self.num_trials} and {self.batch}.")
-        if self.sampler not in ("nsga2", "gp"):
-            raise ConfigError(f"sampler must be one of nsga2, gp, but got {self.sampler!r}.")
+        for name, value, known in (
+            ("sampler", self.sampler, get_args(Sampler)),
+            ("networks", self.networks, get_args(Networks)),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
+        if not self.silence > 0:
+            raise ConfigError(f"silence must be positive, but got {self.silence}.")
+        if not self.study.strip():
+            raise ConfigError(f"a study must have a name, but got {self.study!r}.")
+
+    def check(self, bench: SequenceBench) -> None:
+        """Refuse, before a run is made, a storage that does not work or a study of another setting.
+
+        Raises:
+            ConfigError: one of these.
+            MissingExtraError: Optuna or the driver of the storage is not installed.
+        """
+        import_optuna()
+        if self.storage:
+            StudyStorage(self.storage).check(self.study, self._setting(bench))
 
     def run(
         self,
@@ -79,25 +107,65 @@ class SequenceSearch:
         *,
         seed: int = 0,
         options: Mapping[str, Any] | None = None,
+        device: str = "cpu",
+        seconds_between_checkpoints: float = 30.0,
     ) -> SearchResult:
         """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there.
 
         Raises:
             MissingExtraError: Optuna is not installed.
-            RunError: the storage cannot be used.
+            ConfigError: the study has another setting, or is not the one that the run began with.
+            RunError: the storage cannot be used, or most trials fail.
         """
         optuna = import_optuna()
-        bench = SequenceBench(stream, skeleton, settings, seed, run.path / "networks", options or {})
+        folder = run.path / "networks"
+        bench = SequenceBench(
+            stream,
+            skeleton,
+            settings,
+            seed,
+            folder,
+            options or {},
+            device=device,
+            seconds_between_checkpoints=seconds_between_checkpoints,
+        )
+        storage = StudyStorage(self.storage or f"sqlite:///{(run.path / 'study.db').absolute()}")
+        with storage.failures():
+            study = storage.join(self.study, self._setting(bench), may_adopt=not self.storage)
+            turns = Turns(study, storage, self._member(run, study), self.silence)
         bench = replace(bench, alone=self._alone(bench, run, executor))
-        with _storage_errors(self.storage):
-            study = self._open(optuna, run)
-            owner = str(run.path.resolve())
-            while True:
-                trials = self._next(optuna, study, owner, seed)
-                if not trials:
-                    break
-                self._evaluate(optuna, study, trials, bench, run, executor)
-            return SearchResult.of(study, run.path, population_for(self.num_trials))
+        with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
+            while not self._is_over(optuna, study, bar):
+                with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
+                    trials = self._next(optuna, turns)
+                    if trials:
+                        self._evaluate(turns, trials, bench, run, executor)
+                    else:  # other runs have the last ones: wait, in case that they die
+                        time.sleep(min(2.0, self.silence / 6))
+            for trial in turns.left(turns.known()):
+                turns.fail(trial, SUPERFLUOUS)
+            result = SearchResult.of(study, run.path, population_for(self.num_trials))
+        return self._tested(result, bench, run, executor)
+
+    def _setting(self, bench: SequenceBench) -> dict[str, str]:
+        """What all trials of a study have in common, as digests by name."""
+        return {
+            "stream": bench.stream.fingerprint(),
+            "network": digest(bench.skeleton.to_json()),
+            "settings": digest(asdict(bench.settings)),
+            "method": digest(dict(bench.options)),
+            "seed": digest(bench.seed),
+            "space": digest(asdict(self.space)),
+        }
+
+    def _member(self, run: Run, study: optuna.Study) -> str:
+        """The name of the run among those that share the study; a study that was made anew is refused."""
+        identity = study.user_attrs["id"]
+        if "member" not in run.records:
+            run.records.append("member", name=uuid.uuid4().hex, study=identity)
+        if run.records["member"]["study"] != identity:
+            raise ConfigError(f"a run goes on with the study it began with, but that of {run.path} is another now.")
+        return str(run.records["member"]["name"])
 
     def _alone(self, bench: SequenceBench, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
         """The accuracies of the tasks alone, from the records where they are known."""
@@ -113,220 +181,135 @@ class SequenceSearch:
             for role in ("validation", "test")
         }
 
-    def _open(self, optuna: Any, run: Run) -> optuna.Study:
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        address = self.storage or f"sqlite:///{run.path / 'study.db'}"
-        return optuna.create_study(  # type: ignore[no-any-return]
-            storage=address, study_name=self.study, directions=["maximize", "minimize"], load_if_exists=True
-        )
-
-    def _next(self, optuna: Any, study: optuna.Study, owner: str, seed: int) -> list[optuna.Trial]:
-        """The trials to evaluate next: those that a dead worker left first, then new ones up to the batch."""
+    def _is_over(self, optuna: Any, study: optuna.Study, bar: Bar) -> bool:
+        """Whether all trials are finished; says how far they are, and the best so far."""
         states = optuna.trial.TrialState
         known = study.get_trials(deepcopy=False)
-        left = [trial for trial in known if trial.state == states.RUNNING and _is_dead(trial, owner)]
-        trials = [optuna.Trial(study, trial._trial_id) for trial in left[: self.batch]]
-        finished = sum(trial.state == states.COMPLETE for trial in known)
-        failed = sum(trial.state == states.FAIL for trial in known)
-        if failed > self.num_trials:
-            raise RunError(f"at most {self.num_trials} trials may fail, but {failed} did; see the study's attributes.")
-        alive = sum(trial.state == states.RUNNING for trial in known) - len(left)
-        wanted = min(self.batch - len(trials), self.num_trials - finished - alive - len(trials))
-        for _ in range(wanted):
-            # A sampler for each trial, seeded by its number: a killed search asks again for what it would have asked.
-            number = len(study.get_trials(deepcopy=False))
-            study.sampler = self._make_sampler(optuna, derive_seed(seed, "sampler", number) % 2**32)
-            trials.append(study.ask())
-        for trial in trials:
-            trial.set_user_attr("owner", owner)
-            trial.set_user_attr("beat", time.time())
-        return trials
+        done = [trial for trial in known if trial.state == states.COMPLETE]
+        errors = [trial.user_attrs[ERROR] for trial in known if trial.user_attrs.get(ERROR, SUPERFLUOUS) != SUPERFLUOUS]
+        if len(errors) >= _MAX_FAILURES and len(errors) > 2 * len(done):
+            raise RunError(f"most trials must finish, but {len(errors)} failed and {len(done)} did not; {errors[-1]}")
+        if done:
+            best = max(done, key=lambda trial: (trial.values[0], -trial.values[1]))
+            bar.label = (
+                f"grow sequences, {len(done)} of {self.num_trials}; best gain {100 * best.values[0]:+.2f} points "
+                f"with {best.values[1]:,.0f} parameters"
+            )
+        bar.set(len(done))
+        return len(done) >= self.num_trials
+
+    def _next(self, optuna: Any, turns: Turns) -> list[optuna.Trial]:
+        """The trials to evaluate next: those that this run left when it was killed, or a batch of others."""
+        states = optuna.trial.TrialState
+        turns.requeue_dead()
+        known = [trial for trial in turns.known() if trial.state != states.WAITING]
+        left = turns.left(known)
+        held = sum(trial.state in (states.COMPLETE, states.RUNNING) for trial in known)
+        # What was left is the rest of a batch, which is asked for, and told, as if it had never been interrupted.
+        end = max((int(trial.user_attrs[END]) for trial in left), default=len(known) + self.batch)
+        wanted = min(end - len(known), self.num_trials - held)
+        trials = [turns.take_up(trial) for trial in left]
+        asked = [turns.ask(len(known) + wanted if not left else end) for _ in range(wanted)]
+        return trials + (turns.give_back_superfluous(asked, self.num_trials) if self.storage else asked)
 
     def _make_sampler(self, optuna: Any, seed: int) -> Any:
+        if self.sampler == "random":
+            return optuna.samplers.RandomSampler(seed=seed)
         if self.sampler == "nsga2":
             return optuna.samplers.NSGAIISampler(population_size=population_for(self.num_trials), seed=seed)
         startup = max(3, min(10, self.num_trials // 3))
         return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
 
+    def _suggest(self, turns: Turns, trials: Sequence[optuna.Trial], seed: int, tasks: list[str]) -> list[Any]:
+        """The sequence of each trial, as JSON; those of a batch that was interrupted are drawn as before."""
+        known = [trial.user_attrs.get("sequence") for trial in trials]
+        if all(sequence is not None for sequence in known):
+            return known
+        optuna, study = import_optuna(), turns.study
+        sequences = []
+        for place, trial in enumerate(trials):
+            # One sampler for the batch, by its last number. But a Gaussian process looks at running trials too, and
+            # has to look at each as if the later ones were not there yet.
+            if self.sampler == "gp" or place == 0:
+                number = trial.number if self.sampler == "gp" else int(trials[-1].user_attrs[END]) - 1
+                study.sampler = self._make_sampler(optuna, derive_seed(seed, "sampler", number) % 2**32)
+            sequence = self.space.suggest(Replayed(trial), tasks).to_json()
+            trial.set_user_attr("sequence", sequence)
+            sequences.append(sequence)
+        return sequences
+
     def _evaluate(
-        self,
-        optuna: Any,
-        study: optuna.Study,
-        trials: Sequence[optuna.Trial],
-        bench: SequenceBench,
-        run: Run,
-        executor: Executor,
+        self, turns: Turns, trials: Sequence[optuna.Trial], bench: SequenceBench, run: Run, executor: Executor
     ) -> None:
-        tasks = []
-        for trial in trials:
-            sequence = self.space.suggest(trial, bench.stream.names)
-            arguments = {
-                "sequence": sequence.to_json(),
-                "checkpoints": str(run.path / "checkpoints" / f"trial-{trial.number}"),
-                "save": str(network_file(run.path, trial.number)) if self.keep else None,
-            }
-            tasks.append(Task(f"trial/{trial.number}", run_sequence, arguments))
-        results: dict[str, dict[str, Any]] = {
-            task.key: dict(run.records[task.key]) for task in tasks if task.key in run.records
-        }
-        missing = [task for task in tasks if task.key not in results]
-        with _beating(trials):
-            for task, result in executor.run(missing, bench, label="evaluating grow sequences"):
+        with turns.beating(trials):
+            sequences = self._suggest(turns, trials, bench.seed, bench.stream.names)
+            tasks = [
+                Task(f"trial/{trial.number}", attempt, self._arguments(run, trial.number, sequence))
+                for trial, sequence in zip(trials, sequences, strict=True)
+            ]
+            results = {task.key: dict(run.records[task.key]) for task in tasks if task.key in run.records}
+            missing = [task for task in tasks if task.key not in results]
+            for task, result in executor.run(missing, bench, label="evaluating a batch of them"):
                 run.records.append(task.key, sequence=task.arguments["sequence"], **result)
                 results[task.key] = result
+            for trial, task in zip(trials, tasks, strict=True):
+                self._tell(turns, trial, results[task.key])
                 shutil.rmtree(str(task.arguments["checkpoints"]), ignore_errors=True)
-        for trial, task in zip(trials, tasks, strict=True):
-            result = results[task.key]
-            for name in ("test_gain", "test_accuracy", "paper_gain", "bound_to", "expanded", "added"):
+        front = {trial.number for trial in turns.study.best_trials}
+        _keep_networks(run, front)
+
+    def _arguments(self, run: Run, number: int, sequence: Any) -> dict[str, Any]:
+        return {
+            "sequence": sequence,
+            "checkpoints": str(run.path / "checkpoints" / f"trial-{number}"),
+            "save": None if self.networks == "none" else str(network_file(run.path, number)),
+        }
+
+    def _tell(self, turns: Turns, trial: optuna.Trial, result: dict[str, Any]) -> None:
+        if "error" in result:
+            turns.fail(trial, result["error"])
+            return
+        for name in ("paper_gain", "bound_to", "expanded", "added"):
+            with finished_elsewhere():
                 trial.set_user_attr(name, result[name])
-            trial.set_user_attr("sequence", task.arguments["sequence"])
-            # Another worker may have taken the trial over and told it: the result is the same.
-            with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError, ValueError):
-                study.tell(trial.number, [result["gain"], result["parameters"]])
-        front = {trial.number for trial in study.best_trials}
-        for known in study.get_trials(deepcopy=False):
-            if known.number not in front and known.state == optuna.trial.TrialState.COMPLETE:
-                network_file(run.path, known.number).unlink(missing_ok=True)
+        turns.tell(trial, [result["gain"], result["parameters"]])
 
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found.
-
-    Attributes:
-        rows: every finished trial: ``trial``, ``sequence``, ``gain``, ``parameters``, ``test_gain``, ``test_accuracy``,
-            ``on_front``, ``generation`` (of the population's size, counted from 0).
-        folder: the run.
-    """
-
-    rows: list[dict[str, Any]]
-    folder: Path
-
-    @classmethod
-    def of(cls, study: optuna.Study, folder: Path, population: int) -> SearchResult:
-        """The result of a study."""
-        finished = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None]
-        points = [(float(trial.values[0]), float(trial.values[1])) for trial in finished]
-        front = pareto_front(points)
-        rows = [
-            {
-                "trial": trial.number,
-                "gain": point[0],
-                "parameters": int(point[1]),
-                "on_front": place in front,
-                "generation": place // population,
-                **{name: trial.user_attrs.get(name) for name in ("sequence", "test_gain", "test_accuracy")},
-                "bound_to": trial.user_attrs.get("bound_to"),
-            }
-            for place, (trial, point) in enumerate(zip(finished, points, strict=True))
+    def _tested(self, result: SearchResult, bench: SequenceBench, run: Run, executor: Executor) -> SearchResult:
+        """The result with the figures of the front on test data; networks that other runs have are trained again."""
+        if self.networks == "none":
+            return result
+        front = {row["trial"]: row["sequence"] for row in result.front}
+        if self.networks == "front":
+            missing = [
+                Task(f"network/{number}", attempt, self._arguments(run, number, sequence))
+                for number, sequence in front.items()
+                if not network_file(run.path, number).exists()
+            ]
+            for task, _ in executor.run(missing, bench, label="training networks that other runs found"):
+                shutil.rmtree(str(task.arguments["checkpoints"]), ignore_errors=True)
+        here = [number for number in front if network_file(run.path, number).exists()]
+        tasks = [
+            Task(f"test/{number}", measure_on_test, {"file": str(network_file(run.path, number))}) for number in here
         ]
-        return cls(rows, folder)
-
-    @property
-    def front(self) -> list[dict[str, Any]]:
-        """The Pareto front, the smallest network first; of equal points the first trial."""
-        rows = sorted((row for row in self.rows if row["on_front"]), key=lambda row: (row["parameters"], row["trial"]))
-        kept: dict[tuple[float, int], dict[str, Any]] = {}
-        for row in rows:
-            kept.setdefault((row["gain"], row["parameters"]), row)
-        return list(kept.values())
-
-    def sequence(self, trial: int) -> GrowSequence:
-        """The grow sequence of a trial."""
-        for row in self.rows:
-            if row["trial"] == trial:
-                return GrowSequence.from_json(row["sequence"])
-        raise ConfigError(f"a trial must be one that finished, but got {trial}.")
-
-    def network(self, trial: int) -> JointNetwork:
-        """The joint network of a trial on the front, which takes further tasks.
-
-        Raises:
-            ConfigError: the trial is not on the front, so that its network was not kept.
-        """
-        self.sequence(trial)
-        return JointNetwork.load(network_file(self.folder, trial))
+        tasks = [task for task in tasks if task.key not in run.records]
+        for task, figures in executor.run(tasks, bench, label="testing the front"):
+            run.records.append(task.key, **figures)
+        _keep_networks(run, set(front))
+        names = ("test_gain", "test_accuracy")
+        return result.tested({n: {name: run.records[f"test/{n}"][name] for name in names} for n in here})
 
 
-def pareto_front(points: Sequence[tuple[float, float]]) -> set[int]:
-    """Which points (gain, parameters) no other dominates: more gain is better, fewer parameters are.
-
-    >>> sorted(pareto_front([(0.1, 10), (0.2, 20), (0.1, 30), (0.2, 20)]))
-    [0, 1, 3]
-    """
-    return {place for place, point in enumerate(points) if not any(dominates(other, point) for other in points)}
-
-
-def dominates(first: tuple[float, float], second: tuple[float, float]) -> bool:
-    """Whether a point is no worse in both and better in one.
-
-    >>> dominates((0.2, 10), (0.1, 10)), dominates((0.2, 10), (0.2, 10)), dominates((0.2, 11), (0.1, 10))
-    (True, False, False)
-    """
-    return first[0] >= second[0] and first[1] <= second[1] and first != second
-
-
-def network_file(folder: Path, trial: int) -> Path:
-    """Where the network of a trial is kept."""
-    return folder / "networks" / f"trial-{trial}.safetensors"
-
-
-def import_optuna() -> Any:
-    """Optuna, which is imported late because it is optional.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+def attempt(bench: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
+    """A trial: what a sequence gives on validation data, or why it gives nothing, which ends no other trial."""
     try:
-        import optuna
-    except ImportError:
-        raise MissingExtraError("Optuna", "optuna") from None
-    return optuna
+        return run_sequence(bench, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
+    except RunError as error:
+        return {"error": str(error)}
 
 
-def _is_dead(trial: Any, owner: str) -> bool:
-    """Whether a running trial was left: by this run itself, which is locked and evaluates none now, or in silence."""
-    attributes: dict[str, Any] = trial.user_attrs
-    if "owner" not in attributes:
-        silent = time.time() - float(trial.datetime_start.timestamp())
-    else:
-        silent = time.time() - float(attributes.get("beat", 0.0))
-    return bool(attributes.get("owner") == owner) or silent > STALE_SECONDS
-
-
-@contextlib.contextmanager
-def _beating(trials: Sequence[Any]) -> Iterator[None]:
-    """Within the block, the trials say from time to time that they live."""
-    over = threading.Event()
-
-    def beat() -> None:
-        while not over.wait(BEAT_SECONDS):
-            for trial in trials:
-                # A storage that is out of reach for a moment must not end the work; the next beat may reach it.
-                with contextlib.suppress(Exception):
-                    trial.set_user_attr("beat", time.time())
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-@contextlib.contextmanager
-def _storage_errors(address: str) -> Iterator[None]:
-    """Turn what a storage raises into one line."""
-    try:
-        import sqlalchemy.exc as sql
-    except ImportError:  # a storage that needs no SQL
-        yield
-        return
-    try:
-        yield
-    except (sql.ArgumentError, sql.NoSuchModuleError) as error:
-        raise ConfigError(f"storage must be the address of an Optuna storage, but got {address!r}: {error}.") from None
-    except (sql.SQLAlchemyError, ModuleNotFoundError) as error:
-        line = str(error).splitlines()[0]
-        raise RunError(f"the storage of the search cannot be used: {line}.") from error
+def _keep_networks(run: Run, front: set[int]) -> None:
+    """Remove the networks of trials that are not on the front."""
+    kept = {network_file(run.path, number) for number in front}
+    for path in (run.path / "networks").glob("trial-*.safetensors"):
+        if path not in kept:
+            path.unlink(missing_ok=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -11,10 +12,12 @@ import safetensors.torch
 from torch import nn
 
 from ramet.continual.bind_and_grow import BindAndGrow
+from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import learn
 from ramet.continual.measures import average_gain, paper_gain
 from ramet.continual.skeletons import Skeleton
-from ramet.continual.streams import Stream
+from ramet.continual.streams import Stream, Task
+from ramet.continual.training import Saves
 from ramet.errors import ConfigError
 from ramet.runs.atomic import write_atomically
 from ramet.training import Settings, accuracy
@@ -127,6 +130,8 @@ class SequenceBench:
         options: options of ``BindAndGrow``, but for delta and bindings.
         folder: where the networks that were trained alone are, and where trials save themselves.
         alone: the accuracies of the tasks trained alone, by split and task; empty until they are known.
+        device: where tensors are.
+        seconds_between_checkpoints: how much work of a training a kill may cost.
     """
 
     stream: Stream
@@ -136,30 +141,44 @@ class SequenceBench:
     folder: Path
     options: Mapping[str, Any] = field(default_factory=dict)
     alone: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    device: str = "cpu"
+    seconds_between_checkpoints: float = 30.0
 
     def method(
         self, deltas: Mapping[str, float] | None = None, bindings: Mapping[str, str] | None = None
     ) -> BindAndGrow:
-        """A fresh method."""
-        given = {"": 1.0, **(deltas or {})}
+        """A fresh method; tasks that are learned later grow by the mean of the given coefficients."""
+        mean = round(sum(deltas.values()) / len(deltas), 6) if deltas else 1.0
+        given = {"": mean, **(deltas or {})}
         return BindAndGrow(delta=given, bindings=dict(bindings or {}), **self.options)
 
 
 def train_alone(bench: SequenceBench, *, task: str) -> dict[str, float]:
     """Train a task alone, keep its network, and give its accuracies: the reference and the probe of all trials."""
     method = bench.method()
-    method.start(bench.skeleton, bench.settings, bench.seed)
+    method.start(bench.skeleton, bench.settings, bench.seed, bench.device)
     entry = bench.stream[bench.stream.names.index(task)]
-    method.learn(entry.data())
+    file = _probe_file(bench, task)
+    saves = Saves(file.with_suffix(".saves"), bench.seconds_between_checkpoints)
+    method.learn(entry.data(bench.device), saves=saves)
     network = method.network(task)
     bench.folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(_probe_file(bench, task), safetensors.torch.save(network.state_dict()))
-    data = entry.dataset
-    return {role: accuracy(network, split.x, split.y) for role, split in _splits(data).items()}
+    state = {name: tensor.cpu() for name, tensor in network.state_dict().items()}
+    write_atomically(file, safetensors.torch.save(state))
+    shutil.rmtree(file.with_suffix(".saves"), ignore_errors=True)
+    found: dict[str, float] = {"parameters": method.num_parameters()}
+    for role, split in _splits(entry.dataset).items():
+        found[role] = accuracy(network, split.x.to(bench.device), split.y.to(bench.device))
+    return found
 
 
 def run_sequence(
-    bench: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: str | None = None, save: str | None = None
+    bench: SequenceBench,
+    *,
+    sequence: Mapping[str, Any],
+    checkpoints: str | None = None,
+    save: str | None = None,
+    blind: bool = False,
 ) -> dict[str, Any]:
     """Learn the tasks as a sequence says.
 
@@ -168,12 +187,14 @@ def run_sequence(
         sequence: the JSON of a ``GrowSequence``.
         checkpoints: where the learning saves itself; called again, it goes on from there.
         save: the file that the joint network is written to.
+        blind: leave test data out, as a search must, which chooses among sequences.
 
     Returns:
-        ``gain`` (on validation data, more is better), ``parameters``, and the same on test data for reports.
+        ``gain`` (on validation data, more is better), ``parameters``, and, unless blind, the same on test data for
+        reports.
     """
     asked = GrowSequence.from_json(sequence)
-    tasks = {task.name: task for task in bench.stream}
+    tasks = {task.name: _without_test(task) if blind else task for task in bench.stream}
     stream = Stream(bench.stream.name, [tasks[name] for name in asked.order])
     method = bench.method(asked.deltas, asked.bindings)
     method.known_probes = {name: _known_probe(bench, name, tasks[name].dataset.num_classes) for name in asked.order}
@@ -184,22 +205,50 @@ def run_sequence(
         settings=bench.settings,
         seed=bench.seed,
         folder=checkpoints,
+        device=bench.device,
+        seconds_between_checkpoints=bench.seconds_between_checkpoints,
     )
     if save is not None:
         Path(save).parent.mkdir(parents=True, exist_ok=True)
         learned.network.save(save)
     alone = {role: [bench.alone[role][name] for name in asked.order] for role in ("validation", "test")}
     matrices = {role: learned.matrix(role) for role in alone}
+    tested = {
+        "test_gain": average_gain(matrices["test"], alone["test"]),
+        "test_accuracy": sum(matrices["test"][-1]) / len(stream),
+    }
     return {
         "gain": average_gain(matrices["validation"], alone["validation"]),
         "parameters": learned.rows[-1]["parameters"],
-        "test_gain": average_gain(matrices["test"], alone["test"]),
-        "test_accuracy": sum(matrices["test"][-1]) / len(stream),
+        **({} if blind else tested),
         "paper_gain": paper_gain(matrices["validation"], alone["validation"]),
         "bound_to": {d.task: d.bound_to for d in method.decisions if d is not None},
         "added": {row["task"]: row["notes"]["added_parameters"] for row in learned.rows},
         "expanded": {d.task: list(d.expanded) for d in method.decisions if d is not None},
     }
+
+
+def measure_on_test(bench: SequenceBench, *, file: str) -> dict[str, Any]:
+    """The figures of a saved joint network on test data: what a report says of a point that was chosen already."""
+    network = JointNetwork.load(file)
+    found = {}
+    for task in bench.stream:
+        data = task.dataset.test
+        found[task.name] = accuracy(
+            network.task(task.name).to(bench.device), data.x.to(bench.device), data.y.to(bench.device)
+        )
+    gains = [found[name] - bench.alone["test"][name] for name in bench.stream.names]
+    return {
+        "test_gain": sum(gains) / len(gains),
+        "test_accuracy": sum(found.values()) / len(found),
+        "accuracies": found,
+        "explanation": network.explain(),
+    }
+
+
+def _without_test(task: Task) -> Task:
+    """The task with its validation data in place of its test data, which a search must not see."""
+    return Task(task.name, replace(task.dataset, test=task.dataset.validation))
 
 
 def _known_probe(bench: SequenceBench, task: str, num_classes: int) -> nn.Sequential:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ramet.continual.sequence_search import SearchResult, SequenceSearch, dominates, population_for
+from ramet.continual.search_result import SearchResult, dominates
+from ramet.continual.sequence_search import SequenceSearch, population_for
 from ramet.continual.sequences import SequenceSpace
 from ramet.execution import Task
 from ramet.papers.bind_and_grow.presets import PRESETS, Preset

@@ -1,0 +1,99 @@
+"""A PostgreSQL server of a test's own: on loopback, in a temporary folder, with a password, gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+USER = "ann"
+
+
+@dataclass(frozen=True)
+class Server:
+    port: int
+    password: str
+
+    def address(self, database: str = "postgres", password: str | None = None) -> str:
+        return f"postgresql+psycopg://{USER}:{password or self.password}@127.0.0.1:{self.port}/{database}"
+
+    def fresh(self) -> str:
+        """The address of a new, empty database."""
+        import psycopg
+
+        name = f"lab_{secrets.token_hex(4)}"
+        options = {"host": "127.0.0.1", "port": self.port, "user": USER, "password": self.password}
+        with psycopg.connect(dbname="postgres", autocommit=True, **options) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.address(name)
+
+
+def programs(name: str) -> str:
+    """Where Debian keeps what is not meant for users' paths: the newest version's."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    return str(found[-1]) if found else name
+
+
+@contextlib.contextmanager
+def serving(find: Callable[[str], str]) -> Iterator[Server]:
+    initdb, postgres = find(programs("initdb")), find(programs("postgres"))
+    folder = Path(tempfile.mkdtemp(prefix="ramet-postgres-"))
+    options: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL}
+    if os.geteuid() == 0:  # which PostgreSQL refuses to run as
+        user = pwd.getpwnam("postgres")
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        options |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    password = secrets.token_hex(8)
+    secret, data, log = folder / "password", folder / "data", folder / "log"
+    secret.write_text(password)
+    log.touch()
+    if "user" in options:
+        for path in (secret, log):
+            os.chown(path, options["user"], options["group"])
+    server = None
+    try:
+        command = [initdb, "-D", str(data), "-U", USER, "-A", "scram-sha-256", "--pwfile", str(secret), "--no-sync"]
+        made = subprocess.run(
+            [*command, "--locale=C", "-E", "UTF8"], capture_output=True, text=True, timeout=240, **options
+        )
+        assert made.returncode == 0, made.stderr
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        with log.open("w") as output:
+            server = subprocess.Popen([postgres, "-D", str(data), *arguments], stdout=output, stderr=output, **options)
+        _wait(server, port, password, log)
+        yield Server(port, password)
+    finally:
+        if server is not None:
+            server.send_signal(signal.SIGQUIT)  # at once, without waiting for clients
+            server.wait(timeout=60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(server: subprocess.Popen[bytes], port: int, password: str, log: Path) -> None:
+    import psycopg
+
+    deadline = time.monotonic() + 120
+    while True:
+        assert server.poll() is None and time.monotonic() < deadline, log.read_text()
+        try:
+            psycopg.connect(
+                host="127.0.0.1", port=port, user=USER, password=password, dbname="postgres", connect_timeout=5
+            ).close()
+            return
+        except psycopg.OperationalError:
+            time.sleep(0.1)
