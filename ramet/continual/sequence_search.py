@@ -105,7 +105,8 @@ class SequenceSearch:
         missing = [
             Task(f"alone/{name}", train_alone, {"task": name}) for name in names if f"alone/{name}" not in run.records
         ]
-        for task, result in executor.run(missing, bench, label="training each task alone"):
+        label, on_failure = "training each task alone", run.record_failure
+        for task, result in executor.run(missing, bench, label=label, on_failure=on_failure):
             run.records.append(task.key, **result)
         records = [run.records[f"alone/{name}"] for name in names]
         return {
@@ -170,8 +171,9 @@ class SequenceSearch:
             task.key: dict(run.records[task.key]) for task in tasks if task.key in run.records
         }
         missing = [task for task in tasks if task.key not in results]
+        label, on_failure = "evaluating grow sequences", run.record_failure
         with _beating(trials):
-            for task, result in executor.run(missing, bench, label="evaluating grow sequences"):
+            for task, result in executor.run(missing, bench, label=label, on_failure=on_failure):
                 run.records.append(task.key, sequence=task.arguments["sequence"], **result)
                 results[task.key] = result
                 shutil.rmtree(str(task.arguments["checkpoints"]), ignore_errors=True)
