@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.running import run_named
 
-NAMES = ("startup", "steps", "evaluation", "depthwise", "guards", "growth", "memory", "workers")
+NAMES = ("startup", "steps", "evaluation", "depthwise", "guards", "growth", "memory", "workers", "executors")
 
 if __name__ == "__main__":  # worker processes import this file again
     sys.exit(run_named("benchmarks", NAMES))

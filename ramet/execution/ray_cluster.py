@@ -168,11 +168,12 @@ def _knock(ray: ModuleType, address: str) -> None:
     Raises:
         ConfigError: If nobody listens, or somebody who does not speak HTTP/2.
     """
-    host, _, port = address.removeprefix(_CLIENT).rpartition(":")
-    host = host.strip("[]")
+    name, _, port = address.removeprefix(_CLIENT).rpartition(":")
+    host = name = name.strip("[]")
     if host in ("localhost", "127.0.0.1", "::1"):
         host = ray.util.get_node_ip_address()  # So does Ray, which takes a machine by the name that others know.
-    refusal = f"a Ray cluster must answer at {address}, but {host}, port {port}: "
+    tried = "" if host == name else f" (for Ray, {host}:{port})"
+    refusal = f"a Ray cluster must answer at {address}{tried}, but: "
     try:
         with socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER) as connection:
             if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
@@ -180,8 +181,9 @@ def _knock(ray: ModuleType, address: str) -> None:
             connection.sendall(_GREETING)
             answer = connection.recv(_FRAME_HEAD_BYTES)
     except (OSError, UnicodeError) as error:
-        reason = "the name is not known" if isinstance(error, (socket.gaierror, UnicodeError)) else _line(error)
-        raise ConfigError(f"{refusal}{reason}.") from error
+        if isinstance(error, (socket.gaierror, UnicodeError)):
+            raise ConfigError(f"{refusal}the name is not known.") from error
+        raise ConfigError(f"{refusal}{(error.strerror or _line(error)).lower()}.") from error
     if len(answer) <= _FRAME_KIND or answer[_FRAME_KIND] != _SETTINGS_FRAME:
         raise ConfigError(f"{refusal}something else answers.")
 
