@@ -115,7 +115,6 @@ def import_ray(address: str | None) -> ModuleType:
     # A task that asks for no GPU sees those that the driver sees, as in a worker process; and no warning about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # A busy machine needs more than the usual 30 s.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # Its warnings go to our standard error.
     if address is None:
         # Despite its name it holds everywhere: without clusters, Ray listens on the loopback interface only.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")

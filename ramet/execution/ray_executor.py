@@ -89,7 +89,15 @@ class Ray(Executor):
         ray = self._connect()
         self._check_request(ray)
         board = ray.remote(Board).options(num_cpus=0).remote() if _is_watched() else None
-        job = Job([_put(ray, context)], Numerics.of_this_process(), self._threads, os.getcwd(), versions(), board)
+        job = Job(
+            context=[_put(ray, context)],
+            numerics=Numerics.of_this_process(),
+            threads=self._threads,
+            folder=os.getcwd(),
+            path=sys.path,
+            versions=versions(),
+            board=board,
+        )
         pulses = _Pulses(ray, board)
         attempts = Attempts(self._num_attempts)
         waiting = deque(sorted(tasks, key=lambda task: -task.cost))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ class Job:
         numerics: The driver's settings of torch.
         threads: The number of threads that torch may use.
         folder: The driver's working folder, so that relative paths mean the same in every worker.
+        path: Where the driver finds modules.
         versions: Of the libraries on which the bits of a result depend.
         board: The actor that pulses go to, if anybody watches.
     """
@@ -36,6 +38,7 @@ class Job:
     numerics: Any
     threads: int
     folder: str
+    path: list[str]
     versions: dict[str, str]
     board: Any = None
 
@@ -97,6 +100,7 @@ def _open(job: Job) -> Any:
         _opened = None
         _check_node(job)
         os.chdir(job.folder)
+        sys.path += [place for place in job.path if place not in sys.path]
         torch.set_num_threads(job.threads)
         job.numerics.apply()
         _opened = (reference.hex(), ray.get(reference).open())
