@@ -6,23 +6,19 @@ import contextlib
 import math
 import os
 import sys
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-import torch
-
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError
 from ramet.execution.attempts import Attempts
 from ramet.execution.executor import Done, Executor, Outcome
 from ramet.execution.numerics import Numerics, check_threads
 from ramet.execution.ray_cluster import check_address, connect, import_ray
+from ramet.execution.ray_context import put_context
 from ramet.execution.ray_worker import Board, Job, Unopened, run_task, versions
-from ramet.execution.sharing import SharedContext
 from ramet.execution.tasks import Task
 from ramet.execution.worker import Broken, Result
 
@@ -90,7 +86,7 @@ class Ray(Executor):
         self._check_request(ray)
         board = ray.remote(Board).options(num_cpus=0).remote() if _is_watched() else None
         job = Job(
-            context=[_put(ray, context)],
+            context=[put_context(ray, context)],
             numerics=Numerics.of_this_process(),
             threads=self._threads,
             folder=os.getcwd(),
@@ -98,13 +94,14 @@ class Ray(Executor):
             versions=versions(),
             board=board,
         )
+        submit = partial(self._submit, ray, ray.remote(run_task), job)
         pulses = _Pulses(ray, board)
         attempts = Attempts(self._num_attempts)
         waiting = deque(sorted(tasks, key=lambda task: -task.cost))
         running: dict[Any, Task] = {}
         try:
             while waiting or running:
-                self._hand_out(ray, job, attempts, waiting, running)
+                self._hand_out(submit, attempts, waiting, running)
                 ready, _ = ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)
                 for key, fraction in pulses.take():
                     for task in running.values():
@@ -116,7 +113,7 @@ class Ray(Executor):
                     if outcome is None:
                         waiting.appendleft(task)
                     else:
-                        self._hand_out(ray, job, attempts, waiting, running)
+                        self._hand_out(submit, attempts, waiting, running)
                         yield task, outcome
         finally:
             _cancel(ray, running)
@@ -138,20 +135,23 @@ class Ray(Executor):
             )
 
     def _hand_out(
-        self, ray: ModuleType, job: Job, attempts: Attempts, waiting: deque[Task], running: dict[Any, Task]
+        self, submit: Callable[[Task, bool], Any], attempts: Attempts, waiting: deque[Task], running: dict[Any, Task]
     ) -> None:
         """Let as many tasks be under way as there are workers; the others wait here, not in the cluster."""
         while waiting and len(running) < self._num_workers:
             task = waiting.popleft()
-            function = ray.remote(run_task).options(
-                name=task.key,
-                num_cpus=self._cpus,
-                num_gpus=self._gpus,
-                max_retries=0,  # Attempts are counted here, the same way as in worker processes.
-                # The next attempt had better be on another node.
-                scheduling_strategy="SPREAD" if attempts.of(task) else "DEFAULT",
-            )
-            running[function.remote(job, ray.cloudpickle.dumps(task))] = task
+            running[submit(task, attempts.of(task) > 0)] = task
+
+    def _submit(self, ray: ModuleType, function: Any, job: Job, task: Task, is_repeated: bool) -> Any:
+        """Give a task to Ray; gives the reference of its outcome."""
+        options = {
+            "name": task.key,
+            "num_cpus": self._cpus,
+            "num_gpus": self._gpus,
+            "max_retries": 0,  # Attempts are counted here, the same way as in worker processes.
+            "scheduling_strategy": "SPREAD" if is_repeated else "DEFAULT",  # Better on another node next time.
+        }
+        return function.options(**options).remote(job, ray.cloudpickle.dumps(task))
 
 
 def _outcome(ray: ModuleType, reference: Any, task: Task, attempts: Attempts) -> Outcome | None:
@@ -194,42 +194,6 @@ def _cancel(ray: ModuleType, running: dict[Any, Task]) -> None:
             ray.cancel(reference, force=True)
         if running:
             ray.wait(list(running), num_returns=len(running), timeout=_SECONDS_TO_CANCEL)
-
-
-# -- the context -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """A context as it lies in the object store: workers map the array from there without a copy."""
-
-    data: bytes
-    views: list[Any]
-    memory: np.ndarray[Any, Any]  # [bytes], uint8
-
-    def open(self) -> Any:
-        """The context; its tensors are views of the object store."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # It is read-only, and no task changes the context.
-            memory = torch.from_numpy(self.memory)
-        return SharedContext(self.data, self.views, memory).open()
-
-
-def _put(ray: ModuleType, context: object) -> Any:
-    """The reference of a context in the object store.
-
-    Raises:
-        RunError: If the store is full.
-    """
-    packed = SharedContext.of(context, is_shared=False)
-    try:
-        return ray.put(_Stored(packed.data, packed.views, packed.memory.numpy()))
-    except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
-        size = len(packed.data) + packed.memory.numel()
-        raise RunError(
-            f"the object store of Ray must have room for the data, {size / 1e6:.0f} MB, but is full; give its nodes "
-            "more with `ray start --object-store-memory`, or take less data."
-        ) from error
 
 
 # -- pulses ------------------------------------------------------------------------------------------------------------
