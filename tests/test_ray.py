@@ -25,13 +25,15 @@ from ramet.execution import Done, Executor, Ray, Task, ray_executor
 from ramet.execution.attempts import Attempts
 from ramet.execution.ray_cluster import disconnect, import_ray
 from ramet.papers.recorded import finish_tasks, open_recorded
-from ramet.runs import read_records
+from ramet.runs import read_config, read_records
 from ramet.testing.executors import WorkerSuite, is_alive, note
 
 try:
     import_ray(None)  # Before anybody else does, because it sets the environment that keeps Ray on this machine.
 except MissingExtraError:
     pytest.skip("ray is not installed; pip install 'ramet[ray]'", allow_module_level=True)
+
+pytestmark = pytest.mark.xdist_group("ray")  # One cluster, not one in each process of pytest-xdist.
 
 MEGABYTE = 2**20
 ROOT = Path(__file__).parents[1]
@@ -254,6 +256,8 @@ def test_a_node_dies_in_the_middle_of_a_truth(cluster, tmp_path, monkeypatch, ca
     assert 1 <= len(deaths) <= 2 and len(cluster.worker_nodes) == 0
     assert sum(key.startswith("truth/") for key in found) == 16
     assert found == expected
+    jobs = [read_config(tmp_path / name)["config"] | {"truth_cache": ""} for name in ("inline", "ray")]
+    assert jobs[0] == jobs[1]  # So a run that began with one executor goes on with another.
     assert capsys.readouterr().err == ""
 
 
