@@ -13,6 +13,12 @@ from typing import Any
 from ramet.errors import ConfigError, MissingExtraError, RunError
 
 _SECONDS_TO_ANSWER = 4.0
+# On a busy machine the processes of Ray need longer to start than it gives them.
+_PATIENCE = {
+    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_agent_register_timeout_ms": "120000",
+    "RAY_worker_register_timeout_seconds": "300",
+}
 _AUTO = "auto"
 _CLIENT = "ray://"
 
@@ -114,7 +120,8 @@ def import_ray(address: str | None) -> ModuleType:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Nothing is reported to anybody.
     # A task that asks for no GPU sees those that the driver sees, as in a worker process; and no warning about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # A busy machine needs more than the usual 30 s.
+    for name, value in _PATIENCE.items():
+        os.environ.setdefault(name, value)
     if address is None:
         # Despite its name it holds everywhere: without clusters, Ray listens on the loopback interface only.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
