@@ -42,6 +42,16 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two nodes with a CPU each; the first one is the driver's."""
+    cluster = started()
+    try:
+        yield cluster
+    finally:
+        disconnect()
+        cluster.shutdown()
+
+
+def started() -> Any:
+    """A cluster; on a busy machine Ray's own processes may be too slow for Ray at first, which gives them 15 s."""
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 80 * MEGABYTE}
@@ -51,13 +61,17 @@ def cluster() -> Iterator[Any]:
         "health_check_failure_threshold": 5,
         "local_fs_capacity_threshold": 0.0,  # What does not fit into the store does not go to the disk either.
     }
-    cluster = Cluster(True, head_node_args={**node, "include_dashboard": False, "_system_config": settings})
-    try:
-        cluster.add_node(**node)
-        yield cluster
-    finally:
-        disconnect()
-        cluster.shutdown()
+    for is_last in (False, False, True):
+        cluster = Cluster()
+        try:
+            cluster.add_node(**node, include_dashboard=False, _system_config=settings)
+            cluster.add_node(**node)
+            return cluster
+        except Exception:
+            cluster.shutdown()
+            if is_last:
+                raise
+    raise AssertionError
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> None:

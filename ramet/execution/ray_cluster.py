@@ -13,12 +13,7 @@ from typing import Any
 from ramet.errors import ConfigError, MissingExtraError, RunError
 
 _SECONDS_TO_ANSWER = 4.0
-# On a busy machine the processes of Ray need longer to start than it gives them.
-_PATIENCE = {
-    "RAY_raylet_start_wait_time_s": "120",
-    "RAY_agent_register_timeout_ms": "120000",
-    "RAY_worker_register_timeout_seconds": "300",
-}
+_NUM_STARTS = 2
 _AUTO = "auto"
 _CLIENT = "ray://"
 
@@ -120,8 +115,7 @@ def import_ray(address: str | None) -> ModuleType:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Nothing is reported to anybody.
     # A task that asks for no GPU sees those that the driver sees, as in a worker process; and no warning about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    for name, value in _PATIENCE.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")  # A busy machine needs more than the usual 60.
     if address is None:
         # Despite its name it holds everywhere: without clusters, Ray listens on the loopback interface only.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -139,18 +133,22 @@ def import_ray(address: str | None) -> ModuleType:
 
 
 def _start(ray: ModuleType, wanted: _Connection, options: dict[str, Any]) -> None:
-    try:
-        ray.init(
-            address="local",
-            num_cpus=max(wanted.cpus, 1),
-            num_gpus=wanted.gpus,
-            include_dashboard=False,
-            _node_ip_address="127.0.0.1",
-            **options,
-        )
-    except Exception as error:
-        ray.shutdown()
-        raise RunError(f"a Ray cluster must start on this machine, but did not: {_line(error)}") from error
+    for attempt in range(_NUM_STARTS):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=max(wanted.cpus, 1),
+                num_gpus=wanted.gpus,
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                **options,
+            )
+            return
+        except Exception as error:
+            ray.shutdown()
+            # On a busy machine Ray's own processes may be too slow for Ray; the next time they are in memory.
+            if attempt == _NUM_STARTS - 1:
+                raise RunError(f"a Ray cluster must start on this machine, but did not: {_line(error)}") from error
 
 
 def _join(ray: ModuleType, address: str, options: dict[str, Any]) -> None:
