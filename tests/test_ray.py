@@ -257,9 +257,16 @@ def test_a_node_dies_in_the_middle_of_a_truth(cluster, tmp_path, monkeypatch, ca
         return {record["key"]: record for record in records}
 
     expected = rank("inline", *TINY.split())
+    # Both nodes have a worker that is ready before the first child: a node without one would lose no task with it.
+    (tmp_path / "marks").mkdir()
+    naps = [Task(f"nap/{place}", mark, {"name": str(place), "seconds": 5.0}) for place in range(2)]
+    assert len(list(Ray(2, address=cluster.address).run(naps, str(tmp_path / "marks")))) == 2
 
     def kill() -> None:
+        import ray
+
         wait_for(lambda: num_records(tmp_path / "ray") >= 6)
+        wait_for(lambda: ray.available_resources().get("CPU", 0.0) < 1)  # Each node trains a child.
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 
     killer = threading.Thread(target=kill)
