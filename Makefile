@@ -23,10 +23,10 @@ demo: install  ## diagnose a supernet on the embedded digits: a table and an HTM
 	$(BIN)/ramet rank --data digits --out runs/demo --overwrite --workers 2
 
 test: install  ## the required tests, in under ten minutes on two cores
-	$(BIN)/python -m pytest -n 2 -m 'not slow and not realdata'
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not realdata'
 
 test-all: install  ## also the slow tests and those on real data (set RAMET_DATA)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: install  ## ruff and strict mypy
 	$(BIN)/ruff check ramet tests benchmarks

@@ -6,7 +6,10 @@ import sys
 
 from benchmarks.running import run_named
 
-NAMES = ("startup", "steps", "evaluation", "depthwise", "guards", "growth", "tasks", "memory", "workers", "strategies")
+NAMES = (
+    "startup", "steps", "evaluation", "depthwise", "guards", "growth", "tasks", "memory", "workers", "executors",
+    "strategies",
+)  # fmt: skip
 
 if __name__ == "__main__":  # worker processes import this file again
     sys.exit(run_named("benchmarks", NAMES))

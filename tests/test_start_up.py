@@ -23,7 +23,9 @@ except SystemExit as end:
 
 def heavy_modules_after(code: str) -> set[str]:
     """Which heavy libraries a fresh interpreter has loaded at the end of a piece of code."""
-    code += "\nimport sys; print(*(name for name in ('torch', 'numpy', 'scipy', 'sklearn') if name in sys.modules))"
+    code += (
+        "\nimport sys; print(*(name for name in ('torch', 'numpy', 'scipy', 'sklearn', 'ray') if name in sys.modules))"
+    )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr

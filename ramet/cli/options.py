@@ -9,7 +9,7 @@ import time
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
@@ -40,7 +40,13 @@ class Common:
         overwrite: replace the run directory if it is there already.
         json: print the result as one JSON object on standard output.
         device: where tensors are, for example cpu or cuda.
-        workers: how many processes train at the same time, one thread each.
+        workers: how many trainings run at the same time, one thread each.
+        engine: where trainings run: in this process, in processes of this machine, or on a Ray cluster (needs the extra
+            ray); by default in this process with one worker, in processes with more. Results do not depend on it.
+        ray_address: an existing Ray cluster, HOST:PORT, ray://HOST:PORT or auto; by default one is started on this
+            machine and ends with the command.
+        cpus_per_training: what a training asks Ray for; by default 1.
+        gpus_per_training: the same of GPUs; by default 0.
         tensorboard: also write the numbers of the run as TensorBoard scalars (needs the extra tensorboard).
     """
 
@@ -50,6 +56,10 @@ class Common:
     json: Annotated[bool, Parameter(negative=())] = False
     device: str = "cpu"
     workers: Annotated[int, WHOLE] = 1
+    engine: Annotated[Literal["inline", "processes", "ray"] | None, Parameter(name="--executor")] = None
+    ray_address: str | None = None
+    cpus_per_training: float | None = None
+    gpus_per_training: float | None = None
     tensorboard: Annotated[bool, Parameter(negative=())] = False
 
     def folder(self, kind: str) -> Path:
@@ -62,7 +72,13 @@ class Common:
         """Where independent trainings run."""
         from ramet.execution import make_executor
 
-        return make_executor(self.workers)
+        return make_executor(
+            self.workers,
+            self.engine,
+            ray_address=self.ray_address,
+            cpus=self.cpus_per_training,
+            gpus=self.gpus_per_training,
+        )
 
 
 def anchored(text: str, names: Container[str] = ()) -> str:

@@ -217,7 +217,7 @@ def _run(
             for place in range(job.seeds)
         ]
         left = [task for task in tasks if task.key not in run.records]
-        for task, value in executor.run(left, room, label="learning"):
+        for task, value in executor.run(left, room, label="learning", on_failure=run.record_failure):
             run.records.append(task.key, method=task.arguments["method"], **value)
         if "result" not in run.records:
             run.records.append("result", **_result(room, run, specs))

@@ -173,7 +173,8 @@ class SequenceSearch:
         missing = [
             Task(f"alone/{name}", train_alone, {"task": name}) for name in names if f"alone/{name}" not in run.records
         ]
-        for task, result in executor.run(missing, bench, label="training each task alone"):
+        label, on_failure = "training each task alone", run.record_failure
+        for task, result in executor.run(missing, bench, label=label, on_failure=on_failure):
             run.records.append(task.key, **result)
         records = [run.records[f"alone/{name}"] for name in names]
         return {
@@ -249,7 +250,9 @@ class SequenceSearch:
             ]
             results = {task.key: dict(run.records[task.key]) for task in tasks if task.key in run.records}
             missing = [task for task in tasks if task.key not in results]
-            for task, result in executor.run(missing, bench, label="evaluating a batch of them"):
+            for task, result in executor.run(
+                missing, bench, label="evaluating a batch of them", on_failure=run.record_failure
+            ):
                 run.records.append(task.key, sequence=task.arguments["sequence"], **result)
                 results[task.key] = result
             for trial, task in zip(trials, tasks, strict=True):

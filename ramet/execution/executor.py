@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, RunError
 from ramet.execution.tasks import Task
 from ramet.progress import progress
 
@@ -29,6 +29,8 @@ class Failed:
 
 Outcome: TypeAlias = Done | Failed
 
+_NUM_FIRST_FAILURES = 3
+
 
 class Executor(ABC):
     """Runs independent tasks and gives their results as they arrive.
@@ -39,7 +41,8 @@ class Executor(ABC):
       torch's, NumPy's and Python's global generators seeded from its key, and with gradients enabled.
     - Every task gives exactly one result; results come in any order, as soon as they are there.
     - The context reaches each worker once, and no more tasks are under way than workers can soon begin.
-    - A worker that dies is replaced and its task run again; a task that fails ends the run with its own exception.
+    - A worker that dies is replaced and its task run again, and so is a task that raises; a task whose last attempt
+      fails is told to ``on_failure``, the others go on, and the failure is raised when they are done.
     - Closing the iterator ends all work at once and leaves no process behind.
 
     A new executor provides :meth:`_stream`.
@@ -47,7 +50,12 @@ class Executor(ABC):
 
     @final
     def run(
-        self, tasks: Sequence[Task], context: object = None, *, label: str = "running tasks"
+        self,
+        tasks: Sequence[Task],
+        context: object = None,
+        *,
+        label: str = "running tasks",
+        on_failure: Callable[[str, BaseException], object] | None = None,
     ) -> Iterator[tuple[Task, Any]]:
         """Run all tasks.
 
@@ -55,23 +63,34 @@ class Executor(ABC):
             tasks: What to run; keys are unique.
             context: What every task is given first, such as the data. It must pickle, and no task may change it.
             label: What the progress bar says; an empty label shows no bar.
+            on_failure: Called with the key of a task that has failed for good, and why.
 
         Returns:
             An iterator over the tasks and their results. Work is done while it is being iterated; close it to stop.
 
         Raises:
             ConfigError: If two tasks have one key, before anything runs.
-            RunError: If the workers of a task died in each of its attempts.
-            Exception: What a task raised, of the type it had there; a worker's traceback is the cause.
+            ConfigError: What a task raised because of bad input, at once.
+            RunError: If the workers of a task died in each of its attempts, or several tasks failed.
+            Exception: What the only task that failed has raised, of the type it had there; a worker's traceback is the
+                cause. Failures are raised when all other tasks are done, or at once if the first tasks all fail.
         """
         keys: set[str] = set()
         for task in tasks:
             if task.key in keys:
                 raise ConfigError(f"tasks that run together must have different keys, but {task.key!r} occurs twice.")
             keys.add(task.key)
-        return self._run(tasks, context, label)
+        return self._run(tasks, context, label, on_failure)
 
-    def _run(self, tasks: Sequence[Task], context: object, label: str) -> Iterator[tuple[Task, Any]]:
+    def _run(
+        self,
+        tasks: Sequence[Task],
+        context: object,
+        label: str,
+        on_failure: Callable[[str, BaseException], object] | None,
+    ) -> Iterator[tuple[Task, Any]]:
+        failures: dict[str, BaseException] = {}
+        is_any_done = False
         done = 0.0
         running: dict[str, float] = {}
         with progress(label, total=sum(task.cost for task in tasks)) as bar:
@@ -82,12 +101,22 @@ class Executor(ABC):
 
             with closing(self._stream(tasks, context, on_pulse)) as stream:
                 for task, outcome in stream:
-                    if isinstance(outcome, Failed):
-                        raise outcome.error
                     running.pop(task.key, None)
                     done += task.cost
                     bar.set(done + sum(running.values()))
-                    yield task, outcome.value
+                    if isinstance(outcome, Done):
+                        is_any_done = True
+                        yield task, outcome.value
+                        continue
+                    failures[task.key] = outcome.error
+                    if on_failure is not None:
+                        on_failure(task.key, outcome.error)
+                    if isinstance(outcome.error, ConfigError):
+                        raise outcome.error
+                    if not is_any_done and len(failures) >= _NUM_FIRST_FAILURES:
+                        break  # Whatever is wrong, it is not the task.
+        if failures:
+            raise _summary(failures, len(tasks))
 
     @abstractmethod
     def _stream(
@@ -100,3 +129,14 @@ class Executor(ABC):
             context: The first argument of every task.
             on_pulse: To be called, in the thread that iterates, with what a running task says through ``pulse``.
         """
+
+
+def _summary(failures: dict[str, BaseException], num_tasks: int) -> BaseException:
+    """What ends a run in which some tasks have failed."""
+    key, first = next(iter(failures.items()))
+    if len(failures) == 1:
+        return first
+    reason = " ".join(str(first).split()) or type(first).__name__
+    error = RunError(f"all {num_tasks} tasks must finish, but {len(failures)} failed; the first, {key!r}: {reason}")
+    error.__cause__ = first
+    return error

@@ -15,7 +15,8 @@ from typing import Any
 import torch.multiprocessing
 
 from ramet.errors import ConfigError, RunError
-from ramet.execution.executor import Done, Executor, Failed, Outcome
+from ramet.execution.attempts import Attempts
+from ramet.execution.executor import Done, Executor, Outcome
 from ramet.execution.numerics import Numerics, check_threads
 from ramet.execution.sharing import SharedContext
 from ramet.execution.tasks import Task
@@ -33,7 +34,7 @@ class Processes(Executor):
 
     Args:
         workers: How many processes.
-        attempts: How often a task is begun before a worker's death counts as the task's failure.
+        attempts: How often a task is begun before it counts as failed, whether its worker died or it raised.
         threads: The number of threads that torch may use in each worker.
 
     Raises:
@@ -54,7 +55,7 @@ class Processes(Executor):
         if not tasks:
             return
         waiting = deque(sorted(tasks, key=lambda task: -task.cost))
-        attempts: dict[str, int] = {}
+        attempts = Attempts(self._num_attempts)
         num_lost_starts = 0
         shared = SharedContext.of(context)
         numerics = Numerics.of_this_process()
@@ -82,7 +83,11 @@ class Processes(Executor):
                             raise message.failure.unpack("This happened while a worker process opened the context.")
                         task = worker.tasks.popleft()
                         note = f"This happened in task {task.key!r}, in a worker process."
-                        yield task, Failed(message.failure.unpack(note))
+                        failed = attempts.raised(task, message.failure.unpack(note))
+                        if failed is None:
+                            waiting.appendleft(task)
+                        else:
+                            yield task, failed
                     else:
                         workers.remove(worker)
                         reason = worker.end()
@@ -92,11 +97,11 @@ class Processes(Executor):
                         elif worker.tasks:
                             task = worker.tasks.popleft()
                             waiting.extendleft(worker.tasks)  # These had not begun, so they lose no attempt.
-                            attempts[task.key] = attempts.get(task.key, 0) + 1
-                            if attempts[task.key] < self._num_attempts:
+                            failed = attempts.died(task, reason)
+                            if failed is None:
                                 waiting.appendleft(task)
                             else:
-                                yield task, Failed(_lost(task, attempts[task.key], reason))
+                                yield task, failed
             is_whole = True
         finally:
             for worker in workers:
@@ -195,8 +200,3 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _lost(task: Task, num_attempts: int, reason: str) -> RunError:
-    hint = "; is there enough memory?" if "SIGKILL" in reason else ""
-    return RunError(f"a task must finish, but the worker of {task.key!r} died {num_attempts} times ({reason}){hint}")

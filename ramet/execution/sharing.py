@@ -28,11 +28,15 @@ class SharedContext:
 
     data: bytes
     views: list[_View]
-    memory: Tensor  # [bytes], uint8, shared
+    memory: Tensor  # [bytes], uint8
 
     @classmethod
-    def of(cls, context: object) -> SharedContext:
+    def of(cls, context: object, *, is_shared: bool = True) -> SharedContext:
         """Put a context into shared memory; later changes of the original do not reach the workers.
+
+        Args:
+            context: What every task is given.
+            is_shared: Whether other processes can see the memory; not if it is sent on in another way.
 
         Raises:
             RunError: If there is too little shared memory.
@@ -42,7 +46,9 @@ class SharedContext:
         pickler = _Pickler(stream)
         pickler.dump(context)
         try:
-            memory = torch.empty(pickler.size, dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
+            memory = torch.empty(pickler.size, dtype=torch.uint8)
+            if is_shared:
+                memory.share_memory_()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             raise RunError(
                 f"worker processes need {pickler.size} bytes of shared memory for their data, but: {error}"

@@ -202,11 +202,11 @@ def _grow(
     bench = replace(bench, folder=run.path, seconds_a_turn=turn)
     while waiting := [method for method in job.methods if f"{method}/end" not in run.records]:
         tasks = [Task(method, take_turn, {"method": method}) for method in waiting]
-        with closing(_results(executor, tasks, bench, f"growing by {', '.join(waiting)}")) as results:
+        with closing(_results(executor, tasks, bench, run, f"growing by {', '.join(waiting)}")) as results:
             for task, history in results:
                 _record(run, task.key, history, on_step)
     tasks = [Task(method, finish, {"method": method}) for method in job.methods if method not in run.records]
-    with closing(_results(executor, tasks, bench, "testing")) as results:
+    with closing(_results(executor, tasks, bench, run, "testing")) as results:
         for task, outcome in results:
             run.records.append(task.key, **outcome)
     result = _summary(job, setting, run)
@@ -216,9 +216,9 @@ def _grow(
 
 
 def _results(
-    executor: Executor, tasks: list[Task], bench: Bench, label: str
+    executor: Executor, tasks: list[Task], bench: Bench, run: Run, label: str
 ) -> Generator[tuple[Task, Any], None, None]:
-    yield from executor.run(tasks, bench, label=label)
+    yield from executor.run(tasks, bench, label=label, on_failure=run.record_failure)
 
 
 def _record(run: Run, method: str, history: dict[str, Any], on_step: OnStep) -> None:

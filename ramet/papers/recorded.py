@@ -53,6 +53,6 @@ def finish_tasks(
         label: what the progress bar says.
     """
     missing = [task for task in tasks if task.key not in run.records]
-    for task, result in executor.run(missing, context, label=label):
+    for task, result in executor.run(missing, context, label=label, on_failure=run.record_failure):
         run.records.append(task.key, **result)
     return {task.key: run.records[task.key] for task in tasks}

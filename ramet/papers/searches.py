@@ -170,7 +170,8 @@ def train_random(desk: Desk, study: Study, count: int) -> Floats:
     ]
     with Run.open(path) if (path / "config.json").exists() else Run.create(path, "random", config) as run:
         missing = [task for task in tasks if task.key not in run.records]
-        for task, result in desk.executor.run(missing, bench, label="training random architectures"):
+        label = "training random architectures"
+        for task, result in desk.executor.run(missing, bench, label=label, on_failure=run.record_failure):
             run.records.append(task.key, **result)
         return np.array([run.records[task.key]["test"] for task in tasks])
 

@@ -76,7 +76,7 @@ class Diagnosis:
     def _finish(self, tasks: Iterable[Task]) -> None:
         """Run the tasks whose result is not recorded yet, and record each result when it arrives."""
         waiting = [task for task in tasks if task.key not in self.run.records]
-        for task, result in self.executor.run(waiting, self.bench):
+        for task, result in self.executor.run(waiting, self.bench, on_failure=self.run.record_failure):
             # Before the result itself, whose record says that the task is done.
             for epoch, loss in enumerate(result["loss"] if task.function is train_instance else [], start=1):
                 self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)

@@ -126,6 +126,19 @@ class Run:
         # A checkpoint stands for the records before it, so these have to be on the disk first.
         return Checkpoints(self.path / "checkpoints" / name, before_save=self.records.sync)
 
+    def record_failure(self, key: str, error: BaseException) -> None:
+        """Record that a task has failed for good, and why; it is not done, so a resumed run tries it again.
+
+        Args:
+            key: Of the task. The record's own key counts the failures of the same task, one for each resumption.
+            error: Why.
+        """
+        number = 1
+        while f"failed/{number}/{key}" in self.records:
+            number += 1
+        reason = " ".join(str(error).split())
+        self.records.append(f"failed/{number}/{key}", kind=type(error).__name__, reason=reason)
+
     def close(self) -> None:
         """Release the lock; twice is the same as once."""
         self.records.close()

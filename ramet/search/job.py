@@ -261,7 +261,8 @@ def _finals(bench: Bench, plan: SearchPlan, run: Run, executor: Executor, candid
         for place, entry in enumerate(candidates[: plan.num_final])
         for number in range(plan.final_seeds)
     ]
-    for task, result in executor.run([task for task in tasks if task.key not in run.records], bench):
+    missing = [task for task in tasks if task.key not in run.records]
+    for task, result in executor.run(missing, bench, on_failure=run.record_failure):
         run.records.append(task.key, **result)
     return [run.records[task.key] | {"place": int(task.key.split("/")[1])} for task in tasks]
 

@@ -115,7 +115,7 @@ def open_run(desk: Desk, preset: Preset, figure: str) -> Run:
 def run_tasks(desk: Desk, run: Run, tasks: Sequence[Task], bench: object, label: str) -> list[Json]:
     """The results of tasks in their order; those that the run has recorded are not run again."""
     missing = [task for task in tasks if task.key not in run.records]
-    for task, result in desk.executor.run(missing, bench, label=label):
+    for task, result in desk.executor.run(missing, bench, label=label, on_failure=run.record_failure):
         run.records.append(task.key, **result)
     return [run.records[task.key] for task in tasks]
 

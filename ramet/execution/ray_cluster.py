@@ -1,0 +1,200 @@
+"""Getting hold of Ray: the library, and a cluster that exists already or one of our own on this machine."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import socket
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ramet.errors import ConfigError, MissingExtraError, RunError
+
+_SECONDS_TO_ANSWER = 4.0
+_NUM_STARTS = 2
+_AUTO = "auto"
+_CLIENT = "ray://"
+
+# What every client of HTTP/2 says first, and the head of what every server says first: an empty SETTINGS frame.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_FRAME_HEAD_BYTES, _FRAME_KIND, _SETTINGS_FRAME = 9, 3, 4
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """The connection that this process has opened itself, and may therefore close."""
+
+    address: str | None
+    cpus: int
+    gpus: int
+
+
+_ours: _Connection | None = None
+
+
+def check_address(address: str) -> str:
+    """The address of a cluster, if it is one.
+
+    Raises:
+        ConfigError: If it is neither ``HOST:PORT`` nor ``ray://HOST:PORT`` nor ``auto``. What stands before an @ may be
+            a secret, and is not repeated.
+    """
+    rule = "the address of a Ray cluster must be HOST:PORT, ray://HOST:PORT or auto"
+    if "@" in address:
+        raise ConfigError(f"{rule}, but got one with an @, which Ray does not know.")
+    host, _, port = address.removeprefix(_CLIENT).rpartition(":")
+    is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+    if address != _AUTO and not (host and "/" not in host and is_port):
+        raise ConfigError(f"{rule}, but got {address!r}.")
+    return address
+
+
+def connect(address: str | None, *, cpus: float, gpus: float) -> ModuleType:
+    """Ray, connected: to the cluster at an address, or to one of this machine that ends with this process.
+
+    A process has one connection. If the caller has opened it with ``ray.init``, it is used as it is; if an earlier call
+    has, it is used again where it serves.
+
+    Args:
+        address: Of a cluster; none for one of our own, reachable from this machine only.
+        cpus: How many our own cluster is to have, all tasks together.
+        gpus: The same of GPUs.
+
+    Raises:
+        MissingExtraError: If Ray is not installed.
+        ConfigError: If no cluster answers at the address, or one of other versions of Ray or Python.
+        RunError: If a cluster of our own does not start.
+    """
+    global _ours
+    wanted = _Connection(address, math.ceil(cpus), math.ceil(gpus))
+    ray = import_ray(address)
+    if ray.is_initialized():
+        if _ours is None or _serves(_ours, wanted):
+            return ray
+        ray.shutdown()
+    options: dict[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
+    if address is None:
+        _start(ray, wanted, options)
+    else:
+        _join(ray, address, options)
+    _ours = wanted
+    return ray
+
+
+def disconnect() -> None:
+    """Close the connection that :func:`connect` opened, and end the cluster if it was our own; else do nothing.
+
+    It happens by itself when the process ends.
+    """
+    global _ours
+    if _ours is not None:
+        import ray
+
+        ray.shutdown()
+        _ours = None
+
+
+def _serves(there: _Connection, wanted: _Connection) -> bool:
+    if wanted.address is not None:
+        return there.address == wanted.address
+    return there.address is None and there.cpus >= wanted.cpus and there.gpus >= wanted.gpus
+
+
+def import_ray(address: str | None) -> ModuleType:
+    """The library, not connected. It reads its settings from the environment, some of them when it is imported.
+
+    Args:
+        address: Where a connection is wanted.
+
+    Raises:
+        MissingExtraError: If Ray is not installed.
+        ConfigError: If it is installed, and does not work.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Nothing is reported to anybody.
+    # A task that asks for no GPU sees those that the driver sees, as in a worker process; and no warning about it.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")  # A busy machine needs more than the usual 60.
+    if address is None:
+        # Despite its name it holds everywhere: without clusters, Ray listens on the loopback interface only.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # Not 15: beside any other work, trainings would starve.
+    else:
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # It would try for ten minutes.
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        if error.name != "ray":
+            raise ConfigError(f"ray must be importable, but is not: {error}.") from error
+        raise MissingExtraError("ray", "ray") from None
+    return ray
+
+
+def _start(ray: ModuleType, wanted: _Connection, options: dict[str, Any]) -> None:
+    for attempt in range(_NUM_STARTS):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=max(wanted.cpus, 1),
+                num_gpus=wanted.gpus,
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                **options,
+            )
+            return
+        except Exception as error:
+            ray.shutdown()
+            # On a busy machine Ray's own processes may be too slow for Ray; the next time they are in memory.
+            if attempt == _NUM_STARTS - 1:
+                raise RunError(f"a Ray cluster must start on this machine, but did not: {_line(error)}") from error
+
+
+def _join(ray: ModuleType, address: str, options: dict[str, Any]) -> None:
+    if address != _AUTO:
+        _knock(ray, address)
+    try:
+        ray.init(address=address, **options)
+    except Exception as error:
+        ray.shutdown()
+        if "ersion mismatch" in str(error) + str(error.__cause__):
+            raise ConfigError(
+                "a Ray cluster must have the driver's versions of Ray and Python, but the one at "
+                f"{address} has others: {_line(error)}"
+            ) from error
+        raise ConfigError(f"a Ray cluster must answer at {address}, but: {_line(error)}") from error
+
+
+def _knock(ray: ModuleType, address: str) -> None:
+    """Ask whether a server like Ray's listens, because Ray itself waits long for one that does not.
+
+    Raises:
+        ConfigError: If nobody listens, or somebody who does not speak HTTP/2.
+    """
+    name, _, port = address.removeprefix(_CLIENT).rpartition(":")
+    host = name = name.strip("[]")
+    if host in ("localhost", "127.0.0.1", "::1"):
+        host = ray.util.get_node_ip_address()  # So does Ray, which takes a machine by the name that others know.
+    tried = "" if host == name else f" (for Ray, {host}:{port})"
+    refusal = f"a Ray cluster must answer at {address}{tried}, but: "
+    try:
+        with socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+                return  # It would not answer a greeting in clear.
+            connection.sendall(_GREETING)
+            answer = connection.recv(_FRAME_HEAD_BYTES)
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, (socket.gaierror, UnicodeError)):
+            raise ConfigError(f"{refusal}the name is not known.") from error
+        raise ConfigError(f"{refusal}{(error.strerror or _line(error)).lower()}.") from error
+    if len(answer) <= _FRAME_KIND or answer[_FRAME_KIND] != _SETTINGS_FRAME:
+        raise ConfigError(f"{refusal}something else answers.")
+
+
+def _line(error: BaseException) -> str:
+    """What an exception of Ray's says, on one line; its first cause says more than the last of the chain."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = " ".join((str(error) or type(error).__name__).split())
+    return text if len(text) <= 300 else text[:300] + " ..."

@@ -1,0 +1,120 @@
+"""What is refused before any Ray is started, and what is said of it."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import ramet.ranking.job  # noqa: F401 - torch is imported before the clock starts
+from ramet.cli import main
+from ramet.errors import ConfigError, MissingExtraError
+from ramet.execution import Inline, Processes, Ray, make_executor
+from ramet.execution.ray_cluster import check_address, import_ray
+
+
+def has_ray() -> bool:
+    try:
+        import_ray(None)
+    except MissingExtraError:
+        return False
+    return True
+
+
+needs_ray = pytest.mark.skipif(not has_ray(), reason="ray is not installed; pip install 'ramet[ray]'")
+
+
+def test_the_kind_decides_where_it_is_given():
+    assert isinstance(make_executor(1, "processes"), Processes)
+    assert isinstance(make_executor(1, "inline"), Inline)
+    with pytest.raises(ConfigError, match="inline has one worker, but got 2"):
+        make_executor(2, "inline")
+    with pytest.raises(ConfigError, match="must be one of inline, processes, ray, but got 'threads'"):
+        make_executor(2, "threads")
+    for options in ({"ray_address": "a:1"}, {"cpus": 1.0}, {"gpus": 0.0}):
+        with pytest.raises(ConfigError, match="need the executor ray"):
+            make_executor(2, "processes", **options)
+
+
+def test_a_missing_ray_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ramet\[ray\]'"):
+        make_executor(2, "ray")
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    "options", [{"workers": 0}, {"cpus": -1}, {"gpus": 1.5}, {"cpus": float("nan")}, {"threads": 0}]
+)
+def test_numbers_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError):
+        Ray(**({"workers": 2} | options))
+
+
+@pytest.mark.parametrize(
+    "address", ["", "host", "host:", ":1", "host:0", "host:x", "host:70000", "http://host:1", "²:²"]
+)
+def test_addresses_that_are_none_are_refused(address):
+    with pytest.raises(ConfigError, match="must be HOST:PORT"):
+        check_address(address)
+
+
+def test_good_addresses_are_taken():
+    for address in ("auto", "host:6379", "10.0.0.1:6379", "[::1]:6379", "ray://host:10001"):
+        assert check_address(address) == address
+
+
+@contextmanager
+def listening(answer: bytes | None) -> Iterator[int]:
+    """A port at which something other than Ray answers, or nobody says anything."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                if answer is None:
+                    time.sleep(6)
+                else:
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
+def refused(address: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The line that the command says, within ten seconds and before anything is written."""
+    start = time.monotonic()
+    with pytest.raises(SystemExit) as end:
+        main(["rank", "--executor", "ray", "--ray-address", address, "--out", "/nonexistent/run"])
+    assert time.monotonic() - start < 10 and end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+@needs_ray
+def test_an_address_where_no_cluster_answers_is_one_line(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert "refused" in refused(f"127.0.0.1:{port}", capsys)
+    assert "name is not known" in refused("no-such-host.invalid:6379", capsys)
+    for answer, words in (
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "something else"),
+        (b"", "something else"),
+        (None, "timed out"),
+    ):
+        with listening(answer) as port:
+            assert words in refused(f"127.0.0.1:{port}", capsys)
+
+
+@needs_ray
+def test_a_secret_in_an_address_is_not_repeated(capsys):
+    assert "hunter2" not in refused("ray://me:hunter2@host:10001", capsys)
