@@ -196,6 +196,7 @@ def pids_of(marks: Path) -> set[int]:
     return {int(path.name.split(".")[1]) for path in marks.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_killed_driver_is_resumed_without_training_anything_twice(cluster, tmp_path):
     out, marks = tmp_path / "run", tmp_path / "marks"
     with driver(tmp_path, cluster.address) as process:

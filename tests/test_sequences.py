@@ -83,7 +83,7 @@ def test_the_population_leaves_generations():
     assert all(trials // population_for(trials) >= 2 for trials in range(8, 400))
 
 
-@pytest.mark.parametrize("sampler", ["nsga2", "gp"])
+@pytest.mark.parametrize("sampler", ["nsga2", pytest.param("gp", marks=pytest.mark.slow)])
 def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
     options = {"sampler": sampler, "space": SequenceSpace(delta="per-task"), "batch": 1}
     whole = search(tmp_path / "whole", 5, **options)
