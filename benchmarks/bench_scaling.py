@@ -5,7 +5,7 @@ from these times the simulator predicts the wall-clock in worker processes, whic
 probes of their own give what else it needs: the start of a worker, what it adds to a task, and how much two workers
 slow each other down on one memory. Nothing comes from the runs that are predicted.
 
-Wall-clock of trainings needs a quiet machine. The CPU time of the busiest worker does not, nor do tasks that only sleep:
+Wall-clock of trainings needs a quiet machine. CPU time of the busiest worker does not, nor do tasks that only sleep:
 these check the policy with more workers than there are cores, and with a worker that dies at a known time.
 
 Last, the whole space in the benchmark's own size: seconds for an image are measured for some children, the others are
