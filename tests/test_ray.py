@@ -33,7 +33,9 @@ try:
 except MissingExtraError:
     pytest.skip("ray is not installed; pip install 'ramet[ray]'", allow_module_level=True)
 
-pytestmark = pytest.mark.xdist_group("ray")  # One cluster, not one in each process of pytest-xdist.
+# One cluster, not one in each process of pytest-xdist. Slow, because Ray's own processes have 15 s to start, and a machine
+# that is busy with other things may need more.
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.slow]
 
 MEGABYTE = 2**20
 ROOT = Path(__file__).parents[1]
@@ -196,7 +198,6 @@ def pids_of(marks: Path) -> set[int]:
     return {int(path.name.split(".")[1]) for path in marks.iterdir()}
 
 
-@pytest.mark.slow
 def test_a_killed_driver_is_resumed_without_training_anything_twice(cluster, tmp_path):
     out, marks = tmp_path / "run", tmp_path / "marks"
     with driver(tmp_path, cluster.address) as process:
@@ -225,7 +226,6 @@ def is_left(session: int) -> bool:
     return False
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_cluster_of_our_own_ends_with_the_driver(tmp_path, how):
@@ -245,7 +245,6 @@ TINY = "--space cells64 --channels 2 --cells 1 --train-size 60 --eval-size 60 --
 TINY += " --children 16 --truth-seeds 1 --fine-tune-steps 0 --last-steps 1 --last-epochs 1 --json"
 
 
-@pytest.mark.slow  # Sixteen children that are long enough for a node to die while it trains one.
 def test_a_node_dies_in_the_middle_of_a_truth(cluster, tmp_path, monkeypatch, capsys):
     """Sixteen children: none lost, none doubled, the same numbers as inline. Near the end, because it costs a node."""
     deaths: list[str] = []
