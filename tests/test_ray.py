@@ -33,8 +33,8 @@ try:
 except MissingExtraError:
     pytest.skip("ray is not installed; pip install 'ramet[ray]'", allow_module_level=True)
 
-# One cluster, not one in each process of pytest-xdist. Slow, because Ray's own processes have 15 s to start, and a machine
-# that is busy with other things may need more.
+# One cluster, not one in each process of pytest-xdist. Slow, because Ray's own processes have 15 s to start, and a
+# machine that is busy with other things may need more.
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.slow]
 
 MEGABYTE = 2**20
