@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.base import Method
 from ramet.continual.draft_widths import with_new, with_only
-from ramet.continual.master import Draft, Master
+from ramet.continual.master import Draft
+from ramet.continual.master_method import MasterMethod
 from ramet.continual.proximal import ProximalSgd, Sparse
 from ramet.continual.skeletons import weights_of
 from ramet.continual.streams import TaskData
@@ -22,7 +22,7 @@ from ramet.seeding import derive_seed, seeded_globally
 
 
 @dataclass(kw_only=True, eq=False)
-class ExpandableNetwork(Method):
+class ExpandableNetwork(MasterMethod):
     r"""Selective retraining, dynamic expansion, and splitting of drifted neurons (Algorithms 1 to 4).
 
     The first task is trained with a penalty on magnitudes, so that its network is sparse (Eq. 2). A later one
@@ -78,10 +78,6 @@ class ExpandableNetwork(Method):
                 "strengths and thresholds must not be negative and new_units must be at least 1, but got "
                 f"{', '.join(map(str, strengths))} and {self.new_units}."
             )
-
-    def _begin(self) -> None:
-        self.master = Master(self.skeleton, self.device)
-        self._said: list[str] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         draft, notes = self._first(task, saves) if not self.tasks else self._later(task, saves)
@@ -237,29 +233,6 @@ class ExpandableNetwork(Method):
             f"{name} retrains {notes['selected']} neurons, keeps {notes['added']} of "
             f"{notes['added'] + notes['removed']} new ones and splits {notes['split']} that drifted."
         )
-
-    def network(self, name: str) -> nn.Module:
-        """The neurons of the task's time, taken out of the master."""
-        place = self.place(name)
-        with seeded_globally(0, "taken out"):  # a fresh head is drawn before its weights are put in
-            return self.master.network(place, self.tasks[place].num_classes)
-
-    def num_parameters(self) -> int:
-        """The master network, the batch norms and the heads."""
-        return self.master.num_parameters()
-
-    def state(self) -> dict[str, Any]:
-        """The master network with the neurons of each task and its heads, and what was said."""
-        return {"master": self.master.state(), "said": list(self._said)}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """The inverse of ``state``."""
-        self.master.load_state(state["master"])
-        self._said = list(state["said"])
-
-    def explain(self) -> list[str]:
-        """What each task retrained, added and split."""
-        return list(self._said)
 
 
 @torch.no_grad()

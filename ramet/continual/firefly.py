@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.base import Method
 from ramet.continual.candidates import grow_draft
-from ramet.continual.master import Draft, Master
+from ramet.continual.master import Draft
+from ramet.continual.master_method import MasterMethod
 from ramet.continual.neuron_masks import train_masks
 from ramet.continual.streams import TaskData
 from ramet.continual.training import Saves, train
@@ -23,7 +23,7 @@ from ramet.training import accuracy
 
 
 @dataclass(kw_only=True, eq=False)
-class Firefly(Method):
+class Firefly(MasterMethod):
     """Algorithm 2: reuse old neurons by a mask, then unlock copies of them and add new ones until the task is solved.
 
     The first task has a thin network, grown by splitting and by new neurons (``ramet.growth``). Each later task first
@@ -78,10 +78,6 @@ class Firefly(Method):
                 "goal and start_share must lie in (0, 1] and mask_rate must be positive, but got "
                 f"{self.goal}, {self.start_share} and {self.mask_rate}."
             )
-
-    def _begin(self) -> None:
-        self.master = Master(self.skeleton, self.device)
-        self._said: list[str] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         draft, notes = self._first(task, saves) if not self.tasks else self._later(task, saves)
@@ -186,12 +182,6 @@ class Firefly(Method):
             f"{times}; {end} at {notes['validation']:.1%} on validation data."
         )
 
-    def network(self, name: str) -> nn.Module:
-        """The task's neurons, taken out of the master by its mask."""
-        place = self.place(name)
-        with seeded_globally(0, "taken out"):  # a fresh head is drawn before its weights are put in
-            return self.master.network(place, self.tasks[place].num_classes)
-
     def units(self) -> dict[str, Any]:
         """Which neurons each task uses, by the task that they were made for."""
         return {
@@ -199,23 +189,6 @@ class Firefly(Method):
             "layers": [layer.name for layer in self.skeleton.layers],
             "uses": {task.name: self.master.uses(place) for place, task in enumerate(self.tasks)},
         }
-
-    def num_parameters(self) -> int:
-        """The master network, and the heads."""
-        return self.master.num_parameters()
-
-    def state(self) -> dict[str, Any]:
-        """The master network with its masks and heads, and what was said."""
-        return {"master": self.master.state(), "said": list(self._said)}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """The inverse of ``state``."""
-        self.master.load_state(state["master"])
-        self._said = list(state["said"])
-
-    def explain(self) -> list[str]:
-        """What each task reused, unlocked and added."""
-        return list(self._said)
 
 
 def _biases(network: nn.Sequential) -> Sequence[torch.Tensor]:

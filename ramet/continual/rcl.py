@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.base import Method
 from ramet.continual.draft_widths import with_new
 from ramet.continual.expansion_controller import ExpansionController
-from ramet.continual.master import Draft, Master
+from ramet.continual.master import Draft
+from ramet.continual.master_method import MasterMethod
 from ramet.continual.streams import TaskData
 from ramet.continual.training import Saves, train
 from ramet.errors import ConfigError
@@ -22,7 +21,7 @@ from ramet.training import accuracy
 
 
 @dataclass(kw_only=True, eq=False)
-class Reinforced(Method):
+class Reinforced(MasterMethod):
     r"""Each task keeps the network of earlier ones and adds as many neurons to each layer as a controller decides.
 
     The controller proposes, the widened network is trained with all old weights fixed, and the reward is
@@ -67,10 +66,6 @@ class Reinforced(Method):
                 "alpha must not be negative and controller_rate must be positive, but got "
                 f"{self.alpha} and {self.controller_rate}."
             )
-
-    def _begin(self) -> None:
-        self.master = Master(self.skeleton, self.device)
-        self._said: list[str] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         if not self.tasks:
@@ -128,26 +123,3 @@ class Reinforced(Method):
             phase=phase,
         )
         return accuracy(network, task.validation.x, task.validation.y)
-
-    def network(self, name: str) -> nn.Module:
-        """The neurons of the task's time, taken out of the master."""
-        place = self.place(name)
-        with seeded_globally(0, "taken out"):  # a fresh head is drawn before its weights are put in
-            return self.master.network(place, self.tasks[place].num_classes)
-
-    def num_parameters(self) -> int:
-        """The master network, the batch norms and the heads."""
-        return self.master.num_parameters()
-
-    def state(self) -> dict[str, Any]:
-        """The master network with the neurons of each task and its heads, and what was said."""
-        return {"master": self.master.state(), "said": list(self._said)}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """The inverse of ``state``."""
-        self.master.load_state(state["master"])
-        self._said = list(state["said"])
-
-    def explain(self) -> list[str]:
-        """How many neurons each task got."""
-        return list(self._said)

@@ -192,7 +192,8 @@ def claim_f2(curves: Mapping[int, Floats], preset: Preset, generator: np.random.
         holds=bool(first > 0 and means[5] <= means[1] and further < 0.1 * (means[0] - means[5])),
         command=f"ramet reproduce firefly/figure-3b --preset {preset.name}",
         note=f"Judged by the curves' means, because at {COMPARED_AT} neurons all but the first are at the floor that "
-        f"their training reaches, and one candidate is enough: {last}. {_setting(preset)}",
+        f"their training reaches, and one candidate is enough: {last}. That was decided after those figures were seen. "
+        f"{_setting(preset)}",
     )
 
 
