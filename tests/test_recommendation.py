@@ -124,6 +124,11 @@ CASES = [
         {"correlation__averaged": ranking(0.3, -0.1, -0.2, 0.0)},
         "Averaging the last 8 evaluations does not help",
     ),
+    (
+        "averaging may help",
+        {"correlation__averaged": ranking(0.45, 0.05, -0.1, 0.2)},
+        "Averaging the last 8 evaluations does not clearly help (0.05 [-0.10, 0.20])",
+    ),
     ("nothing to average", {"over_time__averaging_last": {"evaluations": [1], "tau": [0.4]}}, "!Averaging"),
     ("fine-tuning", {}, "for 2 mini-batches raises the correlation from 0.40 to 0.55, at 0.50 times the cost"),
     (

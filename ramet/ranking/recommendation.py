@@ -121,6 +121,8 @@ def _averaging(result: Json) -> list[str]:
     cost = result["costs"]["averaging"] / result["costs"]["supernet"]
     if gain["value"] <= 0:
         return [f"Averaging the last {many} evaluations does not help ({_interval(gain)})."]
+    if gain["low"] <= 0:
+        return [f"Averaging the last {many} evaluations does not clearly help ({_interval(gain)})."]
     return [
         f"Averaging the last {many} evaluations raises the correlation from "
         f"{result['correlation']['last']['tau']['value']:.2f} to {entry['tau']['value']:.2f} "
