@@ -52,7 +52,9 @@ def seeded_globally(seed: int, *role: str | int) -> Iterator[None]:
     import torch
 
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(derive_seed(seed, *role))
+        # Without an accelerator torch.manual_seed would still format the stack for each kind of one: 0.3 ms.
+        seed_generators = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+        seed_generators(derive_seed(seed, *role))
         yield
 
 

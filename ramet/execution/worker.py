@@ -62,13 +62,20 @@ def work(connection: Connection, context: SharedContext, numerics: Numerics, thr
         numerics.apply()
         opened = context.open()
     except Exception as error:
-        connection.send(Broken(Failure.of(error)))
+        _tell(connection, Broken(Failure.of(error)))
         while True:
             inbox.get()
-    connection.send(Ready())
+    _tell(connection, Ready())
     pulses = _Pulses(connection)
     while True:
-        connection.send(_run(inbox.get(), opened, threads, pulses))
+        _tell(connection, _run(inbox.get(), opened, threads, pulses))
+
+
+def _tell(connection: Connection, message: Ready | Result | Broken) -> None:
+    try:
+        connection.send(message)
+    except OSError:
+        _leave()  # The driver is gone, or was done before this worker was ready.
 
 
 def _receive(connection: Connection, inbox: queue.SimpleQueue[bytes]) -> NoReturn:
@@ -77,10 +84,15 @@ def _receive(connection: Connection, inbox: queue.SimpleQueue[bytes]) -> NoRetur
         while True:
             inbox.put(connection.recv_bytes())
     except (EOFError, OSError):
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(0)  # In the middle of a task too: whatever it still does, nobody waits for.
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """End this process, in the middle of a task too: whatever it still does, nobody waits for."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(0)
 
 
 def _run(message: bytes, context: Any, threads: int, pulses: _Pulses) -> Result | Broken:
