@@ -19,7 +19,9 @@ from ramet.guards import (
     sample_labels,
     step_sizes,
 )
+from ramet.guards.chain import Chain
 from ramet.guards.quadratic import penalty_gradients, proximal_step_
+from ramet.guards.spec import make_guard
 from ramet.params import named_params
 from ramet.testing.guards import make_batch, make_network, make_optimizer, train
 
@@ -306,3 +308,11 @@ def test_sampled_labels_follow_the_predictions():
     logits = torch.log(torch.tensor([[0.2, 0.8]])).expand(4000, 2)
     labels = sample_labels(logits, torch.Generator().manual_seed(0))
     assert labels.dtype == torch.int64 and abs(float(labels.double().mean()) - 0.8) < 0.03
+
+
+@pytest.mark.parametrize("text", ["plasticity:1e+06", "plasticity:1E+6", "plasticity:1e6", "plasticity:1000000"])
+def test_a_strength_may_have_an_exponent_although_a_plus_joins_guards(text: str) -> None:
+    guard = make_guard(text)
+    assert isinstance(guard, WeightPlasticity)
+    assert guard.strength == 1e6
+    assert isinstance(make_guard(f"{text}+projection"), Chain)

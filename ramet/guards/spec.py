@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from ramet.errors import ConfigError
@@ -40,6 +41,8 @@ GUARDS: Mapping[str, Callable[[float | None], Guard]] = {
 }
 """The guards of a supernet's training by the names that the command line gives them."""
 
+_JOINT = re.compile(r"(?<![0-9.]e)\+", re.IGNORECASE)  # a plus, but not that of 1e+06
+
 
 def make_guard(text: str, *, warmup_epochs: int = 3) -> Guard:
     """The guard of a text: ``NAME``, ``NAME:STRENGTH``, or several of them joined by ``+``, in their order.
@@ -60,7 +63,7 @@ def make_guard(text: str, *, warmup_epochs: int = 3) -> Guard:
     'Chain'
     """
     guards = []
-    for part in text.split("+"):
+    for part in _JOINT.split(text):
         name, colon, strength = part.partition(":")
         if name not in GUARDS:
             raise ConfigError(f"a guard is one of {', '.join(GUARDS)}, or several joined by +, but got {text!r}.")

@@ -12,7 +12,7 @@ from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, Space
 from ramet.spaces.cells import CellSupernet
 from ramet.spaces.dag import DenseDag, edges_of
-from ramet.spaces.layers import Head, check_counts
+from ramet.spaces.layers import Head, check_counts, concatenate
 from ramet.spaces.operations import OPERATIONS, make_operation
 
 PAPER_OPERATIONS = ("max_pool_3x3", "sep_conv_3x3", "sep_conv_5x5", "dil_conv_5x5")
@@ -148,4 +148,4 @@ class _Cell(nn.Module):
         return self.finish(self.dag(self.preprocess(x), arch))
 
     def finish(self, nodes: list[Tensor]) -> Tensor:
-        return torch.cat(nodes, dim=1)  # [batch, num_nodes * channels, height, width]
+        return concatenate(nodes)  # [batch, num_nodes * channels, height, width]

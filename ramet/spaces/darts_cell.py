@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from ramet.spaces.base import Arch
+from ramet.spaces.layers import concatenate
 from ramet.spaces.strided import FactorisedReduction, make_strided, squeeze
 from ramet.spaces.two_inputs import Pair, add, drop_paths
 
@@ -71,7 +71,7 @@ class DartsCell(nn.Module):
             for option, start in node:
                 total = add(total, self._edge(start, number + 2, option, values[start]))
             values.append(self._zeros(values[1]) if total is None else total)
-        return pair[1], torch.cat(values[2:], dim=1)
+        return pair[1], concatenate(values[2:])
 
     def forward_mixed(self, pair: Pair, weights: Sequence[Tensor]) -> Pair:
         """The relaxed cell: every operation on every edge, weighted.
@@ -91,7 +91,7 @@ class DartsCell(nn.Module):
                         total = add(total, weights[edge][option] * value)
                 edge += 1
             values.append(self._zeros(values[1]) if total is None else total)
-        return pair[1], torch.cat(values[2:], dim=1)
+        return pair[1], concatenate(values[2:])
 
     def _edge(self, start: int, end: int, option: int, x: Tensor) -> Tensor | None:
         options: nn.ModuleDict = self.edges[f"{start}to{end}"]  # type: ignore[assignment]

@@ -125,7 +125,7 @@ _NAO_PAPER = replace(
 
 SEARCHES: Mapping[str, Mapping[str, Study]] = {
     "small": {
-        "recurrent": Study(name="mmf-rnn", job=_RECURRENT_SMALL, strengths=(60.0, 1e3, 1e4)),
+        "recurrent": Study(name="mmf-rnn", job=_RECURRENT_SMALL, strengths=(60.0, 1e3, 1e4, 1e5, 1e6)),
         "convolutional": Study(name="mmf-cnn", job=_CONVOLUTIONAL_SMALL, strengths=(60.0, 1e4, 1e6)),
         "nao": Study(name="mmf-nao", job=_NAO_SMALL, strengths=(1e3,)),
     },
