@@ -14,6 +14,7 @@ from ramet.growth.cells import CellSearch
 from ramet.papers import TARGETS, Desk, read_claims
 from ramet.papers.firefly import presets
 from ramet.papers.firefly.cells import claim_f6, search_epochs, sized_network
+from ramet.papers.firefly.continual import claim_f7
 from ramet.papers.firefly.darts import CHOICES, search_darts
 from ramet.papers.firefly.depth import claim_f5, plan_of
 from ramet.papers.firefly.figure_3 import claim_f1, claim_f2
@@ -67,14 +68,31 @@ TINY = replace(
         final_params=200,
         seeds=1,
     ),
+    continual=replace(
+        SMALL.continual,
+        ten="split-digits:5",
+        ten_methods={"cpg": "cpg:prune_epochs=1,prune_step=0.4", "firefly, 2": "firefly:neurons=2,rounds=1"},
+        twenty=("split-digits:5", "permuted-digits:2"),
+        twenty_methods={
+            "individual": "individual",
+            "cpg": "cpg:prune_epochs=1,prune_step=0.4",
+            "firefly": "firefly:neurons=2,rounds=1",
+        },
+        stream={"train_size": 200, "eval_size": 100},
+        network="mlp:6,5",
+        settings=SHORT,
+        seeds=2,
+    ),
 )
 CLAIMS = {
     "firefly/figure-3a": ["F1"],
     "firefly/figure-3b": ["F2"],
     "firefly/figure-4a": ["F3"],
     "firefly/figure-4b": [],
+    "firefly/figure-5": [],
     "firefly/figure-6": ["F4"],
     "firefly/table-1": ["F6"],
+    "firefly/table-2": ["F7"],
     "firefly/table-3": ["F5"],
 }
 
@@ -281,3 +299,23 @@ def test_the_baseline_search_gives_an_operation_for_each_edge_and_follows_the_se
     assert any(other != found for other in others)
     assert search_epochs(TINY.cells) == 3  # one growth: before it, after it, and its candidates
     assert search_epochs(SMALL.cells) == 3 * (2 * 2 + 1)
+
+
+def learned(tests, params=100):
+    """Made-up results of a method on a stream, one a seed."""
+    return [{"test": test, "params": params} for test in tests]
+
+
+@pytest.mark.parametrize(
+    ("firefly", "holds"),
+    [
+        (learned([0.75, 0.76], params=90), True),
+        (learned([0.75, 0.76], params=100), False),  # not smaller
+        (learned([0.75, 0.69], params=90), False),  # no more accurate than chance would have it
+        (learned([0.69, 0.69], params=90), False),
+    ],
+)
+def test_f7_wants_a_network_that_is_smaller_and_more_accurate(firefly, holds):
+    results = {"firefly": firefly, "cpg": learned([0.7, 0.7]), "individual": learned([0.8, 0.8])}
+    claim = claim_f7(results, TINY.continual, "small", np.random.default_rng(0))
+    assert claim.holds is holds

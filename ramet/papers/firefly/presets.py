@@ -114,6 +114,36 @@ class CellPreset:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContinualPreset:
+    """Tasks one after the other (Figure 5, Table 2).
+
+    Args:
+        ten: the stream of Figure 5a.
+        ten_methods: what is compared there, by label.
+        twenty: the streams of Table 2. The first answers claim F7; the paper's 20 tasks are random classes, CPG's own
+            are the superclasses, so no figure of one is compared with one of the other.
+        twenty_methods: what is compared there, by label.
+        stream: options of ``make_stream``.
+        network: the name of the skeleton.
+        batch_norm: whether it has batch norms.
+        settings: of every training.
+        seeds: each with tasks of its own.
+        note: the setting in a line.
+    """
+
+    ten: str
+    ten_methods: Mapping[str, str]
+    twenty: tuple[str, ...]
+    twenty_methods: Mapping[str, str]
+    stream: Options
+    network: str
+    batch_norm: bool
+    settings: Settings
+    seeds: int
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Preset:
     """The numbers of all tables and figures.
 
@@ -126,6 +156,7 @@ class Preset:
         mobilenet: of Figure 6.
         depth: of Table 3.
         cells: of Table 1.
+        continual: of Figure 5 and Table 2.
     """
 
     name: str
@@ -136,6 +167,7 @@ class Preset:
     mobilenet: WidthPreset
     depth: DepthPreset
     cells: CellPreset
+    continual: ContinualPreset
 
 
 FULL_EPOCH: Options = {"num_epochs": 1.0, "num_score_batches": 4}
@@ -150,6 +182,17 @@ _PAPER_METHODS: Mapping[str, Options] = {
     "random": {},
     "nash": _PAPER_NASH,
 }
+
+_OTHERS = {
+    "elastic": "elastic",
+    "den": "den",
+    "rcl": "rcl",
+    "learn-to-grow": "learn-to-grow",
+    "cpg": "cpg",
+}
+"""What Figure 5a compares with."""
+
+_PAPER_FIREFLY = "candidates=15,candidate_epochs=50,rounds=1,start_share=0.25"
 
 PAPER = Preset(
     name="paper",
@@ -216,6 +259,22 @@ PAPER = Preset(
         seeds=5,
         note="CIFAR-10, half of it to search; 5 cells, each grown twice by 25 %; 20 cells trained for 600 epochs.",
     ),
+    continual=ContinualPreset(
+        ten="split-cifar100:10",
+        ten_methods=_OTHERS
+        | {
+            f"firefly, {neurons}": f"firefly:neurons={neurons},{_PAPER_FIREFLY}"
+            for neurons in (32, 128, 196, 256, 320, 384, 448, 512)
+        },
+        twenty=("split-cifar100:20", "split-cifar100:20:superclass"),
+        twenty_methods={"individual": "individual", "cpg": "cpg", "firefly": f"firefly:neurons=256,{_PAPER_FIREFLY}"},
+        stream={"validation_fraction": 0.1},
+        network="conv",
+        batch_norm=True,
+        settings=Settings(epochs=100, batch_size=128, learning_rate=0.01, final_learning_rate=0.0, weight_decay=1e-4),
+        seeds=3,
+        note="CIFAR-100; three convolutions and two linear layers instead of VGG-16, 100 epochs a task.",
+    ),
 )
 
 _SHORT = Settings(epochs=6, batch_size=64, learning_rate=0.1, final_learning_rate=0.0, weight_decay=1e-4)
@@ -226,6 +285,8 @@ _SMALL_METHODS: Mapping[str, Options] = {
     "random": {},
     "nash": {"num_neighbours": 4, "epochs": 1},
 }
+
+_SMALL_FIREFLY = "candidates=15,rounds=1,start_share=0.5"
 
 SMALL = Preset(
     name="small",
@@ -298,6 +359,23 @@ SMALL = Preset(
         seeds=3,
         note="Fashion-MNIST at 14x14, 2,000 images to train, 3 cells of 2 nodes, each grown once by 25 %, then trained "
         "anew for 12 epochs.",
+    ),
+    continual=ContinualPreset(
+        ten="split-cifar100:10",
+        ten_methods=_OTHERS
+        | {f"firefly, {neurons}": f"firefly:neurons={neurons},{_SMALL_FIREFLY}" for neurons in (3, 6, 12, 24)},
+        twenty=("split-cifar100:20", "split-cifar100:20:superclass"),
+        twenty_methods={"individual": "individual", "cpg": "cpg", "firefly": f"firefly:neurons=12,{_SMALL_FIREFLY}"},
+        stream={"image_size": 16},
+        network="conv:16,32,32,48,48",
+        batch_norm=False,
+        settings=Settings(
+            epochs=12, batch_size=32, learning_rate=0.03, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0
+        ),
+        seeds=3,
+        # The numbers of neurons are the paper's shares of VGG-16's, of which there are 4,224.
+        note="CIFAR-100 at 16x16, 80 training images a class, three convolutions and two linear layers of 16 to 48, "
+        "12 epochs a training, one growth a task; each seed has its own tasks.",
     ),
 )
 
