@@ -37,7 +37,7 @@ def concatenate(nodes: Sequence[Tensor]) -> Tensor:
     """
     for node in nodes:
         if isinstance(node, Tensor) and node.requires_grad:  # while a child is being traced it is not a tensor
-            node.register_hook(_without_gaps)
+            node.register_hook(_without_gaps)  # type: ignore[no-untyped-call]
     return torch.cat(list(nodes), dim=1)
 
 
