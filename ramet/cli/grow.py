@@ -116,16 +116,7 @@ def grow(
         seed=common.seed,
         device=common.device,
     )
-    out = common.folder("grow")
-    result = grow_run(
-        job,
-        out,
-        common.executor(),
-        overwrite=common.overwrite,
-        tensorboard=common.tensorboard,
-        seconds_between_checkpoints=checkpoint_every,
-        on_step=show_step,
-    )
+    result, out = common.start("grow", grow_run, job, checkpoint_every, on_step=show_step)
     show_grow(result, out, common.json)
 
 

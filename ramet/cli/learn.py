@@ -101,15 +101,7 @@ def learn(
         seed=common.seed,
         device=common.device,
     )
-    out = common.folder("learn")
-    result = learn_stream(
-        job,
-        out,
-        common.executor(),
-        overwrite=common.overwrite,
-        tensorboard=common.tensorboard,
-        seconds_between_checkpoints=checkpoint_every,
-    )
+    result, out = common.start("learn", learn_stream, job, checkpoint_every)
     show_learn(result, out, common.json)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -79,6 +79,31 @@ class Common:
             cpus=self.cpus_per_training,
             gpus=self.gpus_per_training,
         )
+
+    def start(
+        self,
+        kind: str,
+        run: Callable[..., dict[str, Any]],
+        job: object,
+        seconds_between_checkpoints: float,
+        **more: Any,
+    ) -> tuple[dict[str, Any], Path]:
+        """Start a new run of a job.
+
+        Args:
+            kind: names the run directory if the user did not.
+            run: takes the job, the directory, an executor and the options below.
+            job: what is asked.
+            seconds_between_checkpoints: how much work of a training a kill may cost.
+            more: further options of ``run``.
+
+        Returns:
+            The result, and the run directory.
+        """
+        out = self.folder(kind)
+        options: dict[str, Any] = {"overwrite": self.overwrite, "tensorboard": self.tensorboard}
+        options |= {"seconds_between_checkpoints": seconds_between_checkpoints, **more}
+        return run(job, out, self.executor(), **options), out
 
 
 def anchored(text: str, names: Container[str] = ()) -> str:

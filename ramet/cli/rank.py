@@ -143,15 +143,7 @@ def rank(
         truth_cache=str((truth_cache or default_cache() / "truth").absolute()),
         device=common.device,
     )
-    out = common.folder("rank")
-    result = run_rank(
-        job,
-        out,
-        common.executor(),
-        overwrite=common.overwrite,
-        tensorboard=common.tensorboard,
-        seconds_between_checkpoints=checkpoint_every,
-    )
+    result, out = common.start("rank", run_rank, job, checkpoint_every)
     show_rank(result, out, common.json)
 
 

@@ -172,17 +172,8 @@ def search(
         ),
         device=common.device,
     )
-    out = common.folder("search")
     with joined() as ranks:
-        result = run_search(
-            job,
-            out,
-            common.executor(),
-            overwrite=common.overwrite,
-            tensorboard=common.tensorboard,
-            seconds_between_checkpoints=checkpoint_every,
-            ranks=ranks,
-        )
+        result, out = common.start("search", run_search, job, checkpoint_every, ranks=ranks)
     if ranks.is_leader:
         show_search(result, out, common.json)
 

@@ -95,7 +95,6 @@ def study(
     if trials < 1:
         raise ConfigError(f"trials must be at least 1, but got {trials}.")
     address = anchored_address(os.environ.get(VARIABLE, "") if storage is None else storage)
-    executor = common.executor()
     if batch is None:
         batch = common.workers if address or sampler == "gp" else population_for(trials)
     job = StudyJob(
@@ -131,15 +130,7 @@ def study(
         seed=common.seed,
         device=common.device,
     )
-    out = common.folder("study")
-    result = study_stream(
-        job,
-        out,
-        executor,
-        overwrite=common.overwrite,
-        tensorboard=common.tensorboard,
-        seconds_between_checkpoints=checkpoint_every,
-    )
+    result, out = common.start("study", study_stream, job, checkpoint_every)
     show_study(result, out, common.json)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.spaces.base import Arch, Space, Supernet
-from ramet.spaces.child import trace_child
-from ramet.spaces.layers import to_channels_last
+from ramet.spaces.base import Arch
+from ramet.spaces.cells import CellSupernet
 
 Node = tuple[tuple[int, int], tuple[int, int]]
 """What a node adds up: twice an operation and the input that it is applied to."""
@@ -18,27 +17,13 @@ Pair = tuple[Tensor, Tensor]
 """The outputs of the last two cells, the older one first: what goes from stage to stage."""
 
 
-class TwoInputSupernet(Supernet):
+class TwoInputSupernet(CellSupernet):
     """A stem, cells and a head, in channels_last memory; stages hand a pair of tensors on.
 
     Args:
         space: the architectures.
         stages: the stem gives a pair, cells take and give one, the head takes one and gives logits.
     """
-
-    def __init__(self, space: Space, stages: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.space = space
-        self.stages = nn.ModuleList(stages)
-        to_channels_last(self)
-
-    def forward(self, x: Tensor, arch: Arch) -> Tensor:
-        """Logits of one architecture, shape [batch, classes]."""
-        return super().forward(x, self.space.check(arch))
-
-    def child(self, arch: Arch) -> nn.Module:
-        """One architecture as a ``torch.fx.GraphModule`` of ``torch.nn`` layers with a copy of its weights."""
-        return trace_child(self.stages, self.space.check(arch))
 
     def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
         """Logits of many architectures, in order; the stem is computed once."""
