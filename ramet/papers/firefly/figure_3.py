@@ -207,5 +207,6 @@ def _setting(preset: Preset) -> str:
     return (
         f"{toy.repetitions} true networks of 15 neurons, 1,000 points, {toy.num_updates:,} updates between two growths "
         f"for every method, {toy.num_candidate_updates} more for the candidates of Firefly and of random search. "
-        f"Adam {toy.learning_rate:g} annealed, epsilon {toy.epsilon:g}; the paper names neither of the two."
+        f"Adam {toy.learning_rate:g} annealed, epsilon {toy.epsilon:g}, chosen on other true networks; the paper names "
+        "neither of the two."
     )

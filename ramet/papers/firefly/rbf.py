@@ -45,7 +45,10 @@ class RbfSettings:
         num_updates: between two growths.
         num_candidate_updates: for the candidates of Firefly and of random search.
         learning_rate: of Adam. The paper names neither the optimizer nor its rate.
-        epsilon: the step size of splits and new neurons; the paper gives none.
+        epsilon: the step size of splits and new neurons. The paper gives none, but chooses candidates by a Taylor
+            expansion, which wants it small against what is still missing: with 0.1 a new neuron is ten times larger
+            than the error of a network that is nearly done. Chosen on other true networks (seed 1), where the loss at
+            10 neurons is 0.0015, 0.00024 and 0.00022 with 0.1, 0.01 and 0.003, and 0.10, 0.09 and 0.10 at three.
         seed: of everything random.
     """
 
@@ -54,7 +57,7 @@ class RbfSettings:
     num_updates: int = 10_000
     num_candidate_updates: int = 100
     learning_rate: float = 0.005
-    epsilon: float = 0.1
+    epsilon: float = 0.01
     seed: int = 0
 
 
