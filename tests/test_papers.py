@@ -3,14 +3,16 @@
 import errno
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
 from ramet.errors import RunError
 from ramet.execution import Executor, Inline
 from ramet.papers import TARGETS, Desk, read_claims
-from ramet.papers.claims import Claim, claims_table, write_claims
+from ramet.papers.claims import Claim, write_claims
+from ramet.papers.claims_text import PAPERS, claims_page, claims_text
 from ramet.papers.deeper_insights import presets
 from ramet.training import Settings
 
@@ -97,8 +99,25 @@ def test_a_claim_replaces_the_older_one_and_keeps_the_others(tmp_path):
     found = read_claims(tmp_path)
     assert [entry["id"] for entry in found] == ["B1", "D2", "D10"]
     assert [entry["holds"] for entry in found] == [True, False, True]
-    assert "does not hold" in claims_table(found)
     assert "torch" in json.loads((tmp_path / "claims.json").read_text())["environment"]
+
+
+def test_claims_are_told_in_lines_of_a_width_with_every_part():
+    long = replace(claim("D2", holds=False), note="a word and another | " * 20)
+    text = claims_text([asdict(long), asdict(claim("B1"))], width=60)
+    assert text.startswith("Of 2 claims 1 hold and 1 do not.")
+    assert max(map(len, text.splitlines())) <= 60
+    assert "D2  does not hold: words" in text and " ".join(text.split()).count("another") == 20
+    page = claims_page([asdict(long)])
+    assert "| D2 | words | words | words | **does not hold** |" in page and "another \\|" in page
+
+
+def test_the_page_of_claims_is_that_of_the_results():
+    """Written by ``ramet reproduce --claims --markdown > docs/claims.md`` after a reproduction."""
+    root = Path(__file__).parents[1]
+    claims = read_claims(root / "results")
+    assert all(entry["id"][0] in PAPERS for entry in claims)
+    assert (root / "docs" / "claims.md").read_text(encoding="utf-8") == claims_page(claims)
 
 
 def test_a_full_disk_leaves_the_claims_that_were_there(tmp_path, monkeypatch):

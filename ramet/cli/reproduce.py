@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -17,6 +18,7 @@ def reproduce(
     preset: Literal["small", "paper"] = "small",
     list_targets: Annotated[bool, Parameter(name="--list", negative=())] = False,
     claims: Annotated[bool, Parameter(negative=())] = False,
+    markdown: Annotated[bool, Parameter(negative=())] = False,
     results: Path = Path("results"),
     data_dir: Path | None = None,
     common: Common = Common(),  # noqa: B008 - an immutable default
@@ -31,6 +33,7 @@ def reproduce(
         preset: small (this CPU) or paper (the paper's own setting, for a GPU).
         list_targets: name every table and figure, and stop.
         claims: print what is known of each claim, and stop.
+        markdown: with --claims, print it as a page.
         results: where the truth and claims.json are kept.
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
         common: the options of every command.
@@ -42,9 +45,7 @@ def reproduce(
             print(f"{name:<36}{entry.summary}")
         return
     if claims:
-        from ramet.papers.claims import claims_table
-
-        print_json({"claims": read_claims(results)}) if common.json else print(claims_table(read_claims(results)))
+        _print_claims(read_claims(results), markdown, common.json)
         return
     if target is None:
         raise ConfigError(
@@ -66,3 +67,14 @@ def reproduce(
         print_json(outcome.to_json())
     else:
         print(outcome.to_text())
+
+
+def _print_claims(claims: list[dict[str, Any]], markdown: bool, as_json: bool) -> None:
+    from ramet.papers.claims_text import claims_page, claims_text
+
+    if as_json:
+        print_json({"claims": claims})
+    elif markdown:
+        print(claims_page(claims), end="")
+    else:
+        print(claims_text(claims, min(shutil.get_terminal_size().columns, 120)))

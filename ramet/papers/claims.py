@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ramet.errors import ConfigError, RunError
-from ramet.reports import Table
 from ramet.runs import describe_environment
 from ramet.runs.atomic import write_atomically, writing
 
@@ -72,16 +71,6 @@ def read_claims(results: Path) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} must be a list of claims, but is damaged: {error}.") from None
     return claims
-
-
-def claims_table(claims: list[dict[str, Any]]) -> str:
-    """The claims as text: a table, and a note under it for each."""
-    words = {True: "holds", False: "does not hold", None: "not measured"}
-    rows = [[c["id"], c["claim"], c["paper"], c["ours"], c["spread"], words[c["holds"]]] for c in claims]
-    table = Table(
-        ["id", "claim", "paper", "ours", "spread", "answer"], rows, title="The papers' claims, at small scale"
-    )
-    return table.to_text() + "".join(f"\n{c['id']}: {c['note']}" for c in claims if c["note"])
 
 
 def _order(key: str) -> tuple[str, int]:

@@ -1,0 +1,73 @@
+"""What is known of the papers' claims, for a terminal and as a page."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ANSWERS = {True: "holds", False: "does not hold", None: "was not measured"}
+
+PAPERS = {
+    "D": "Deeper insights into weight sharing",
+    "W": "Overcoming multi-model forgetting",
+    "I": "Disturbance-immune weight sharing",
+    "F": "Firefly neural architecture descent",
+    "B": "Learn to bind and grow",
+}
+"""The papers by the letter that their claims begin with."""
+
+PARTS = ("paper", "ours", "spread", "note", "command")
+
+Entry = Mapping[str, Any]
+
+
+def claims_text(claims: Sequence[Entry], width: int = 100) -> str:
+    """The claims one under the other, wrapped to a width.
+
+    Args:
+        claims: the entries of ``claims.json``.
+        width: of a line, in characters.
+    """
+    blocks = [_in_a_sentence(claims)]
+    for claim in claims:
+        lines = [f"{claim['id']:<4}{ANSWERS[claim['holds']]}: {claim['claim']}"]
+        for part in PARTS:
+            if claim.get(part):
+                begin = f"    {part:<9}"
+                lines += textwrap.wrap(claim[part], width, initial_indent=begin, subsequent_indent=" " * len(begin))
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def claims_page(claims: Sequence[Entry]) -> str:
+    """The claims as Markdown: a table for each paper, and what has to be known of each claim under it."""
+    text = "# What the papers claim, and what we found\n\n"
+    text += (
+        "Written by `ramet reproduce --claims --markdown` from `results/claims.json`; each answer was written by the "
+    )
+    text += "command beside it, at the preset `small`, which fits a CPU. An answer is about that setting: a claim that "
+    text += f"does not hold there may well hold at the paper's scale.\n\n{_in_a_sentence(claims)}\n"
+    for letter, paper in PAPERS.items():
+        own = [claim for claim in claims if claim["id"].startswith(letter)]
+        if not own:
+            continue
+        text += f"\n## {paper}\n\n| | claim | paper | ours | answer |\n|---|---|---|---|---|\n"
+        for claim in own:
+            cells = [claim["id"], claim["claim"], claim["paper"], claim["ours"], f"**{ANSWERS[claim['holds']]}**"]
+            text += f"| {' | '.join(_cell(cell) for cell in cells)} |\n"
+        text += "\n"
+        for claim in own:
+            text += f"- {claim['id']}, `{claim.get('command', '')}`, {claim.get('seeds', '?')} seeds. "
+            text += " ".join(_cell(claim[part]).rstrip(".") + "." for part in ("spread", "note") if claim[part]) + "\n"
+    return text
+
+
+def _in_a_sentence(claims: Sequence[Entry]) -> str:
+    counts = {answer: sum(claim["holds"] is answer for claim in claims) for answer in ANSWERS}
+    missing = f", {counts[None]} were not measured" if counts[None] else ""
+    return f"Of {len(claims)} claims {counts[True]} hold and {counts[False]} do not{missing}."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
