@@ -16,7 +16,7 @@ from ramet.continual.conflict import Conflict, measure_conflicts
 from ramet.continual.graph import LayerGraph, Node, Path, Step
 from ramet.continual.patches import AdapterPatch, ChannelPatch
 from ramet.continual.random_growth import RandomGrowth, draw_of_size
-from ramet.continual.similarity import dissimilarity_matrix, rank_similarity
+from ramet.continual.similarity import dissimilarity_matrix, linear_cka, rank_similarity
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, RunError
 from ramet.training import Settings
@@ -97,19 +97,23 @@ def test_alignment_is_the_best_matching_in_order(seed):
 # The conflict.
 
 
-def test_conflicts_are_those_of_each_path_alone():
+@pytest.mark.parametrize("measure", ["rsa", "cka"])
+def test_conflicts_are_those_of_each_path_alone(measure):
     """Ways that begin alike are followed once; the slow twin runs every path from its start."""
     _, method = run("bind-and-grow:delta=0.5")
     probe = make_skeleton("mlp:7,7,7", in_channels=2, image_size=(6, 6)).make_network(3, 5).eval()
     x = STREAM[1].dataset.validation.x
     names = list(method.graph_.paths)
-    found = measure_conflicts(list(probe)[:-1], method.skeleton, method.graph_, names, x)
+    found = measure_conflicts(list(probe)[:-1], method.skeleton, method.graph_, names, x, measure=measure)
     for conflict in found:
         ours, theirs = x, x
         network = method.network(conflict.task)
         for place, value in enumerate(conflict.layers):
             ours, theirs = probe[place](ours), network[place](theirs)
-            similarity = rank_similarity(dissimilarity_matrix(ours), dissimilarity_matrix(theirs))
+            if measure == "cka":
+                similarity = linear_cka(ours, theirs)
+            else:
+                similarity = rank_similarity(dissimilarity_matrix(ours), dissimilarity_matrix(theirs))
             assert value == pytest.approx(1 - similarity, abs=1e-6)
 
 

@@ -35,7 +35,8 @@ class BindAndGrow(GraphMethod):
         delta: the grow coefficient, from 0 (all layers shared) to 1 (all layers anew); a number, or one for each task
             by name, with ``""`` for the others. 0.55 is the paper's balanced value.
         bindings: tasks to bind to that are given instead of computed, by the new task's name.
-        measure: ``rsa``, the paper's, or ``cka``.
+        measure: how layers are compared: ``cka``, or ``rsa``, the paper's, which finds relatives less often where old
+            layers are slow (docs/decisions/026).
         distribution: how conflicts become probabilities, ``normalised`` or ``softmax``; the paper does not say.
         num_samples: validation images that layers are compared on (500 in the paper).
         unit: what grows: whole layers (the paper), or ``channels``, groups of a layer's channels.
@@ -51,7 +52,7 @@ class BindAndGrow(GraphMethod):
 
     delta: float | dict[str, float] = 0.55
     bindings: dict[str, str] = field(default_factory=dict)
-    measure: Measure = "rsa"
+    measure: Measure = "cka"
     distribution: Distribution = "normalised"
     num_samples: int = 500
     unit: Literal["layer", "channels"] = "layer"

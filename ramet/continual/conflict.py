@@ -58,7 +58,7 @@ def measure_conflicts(
     candidates: Sequence[str],
     x: Tensor,
     *,
-    measure: Measure = "rsa",
+    measure: Measure = "cka",
 ) -> list[Conflict]:
     r"""The conflict of a new task with each of the candidates, on images of the new task alone.
 

@@ -58,7 +58,7 @@ def _search(desk: Desk, preset: Preset, bench: Bench, run: Run, number: int) -> 
             own,
             desk.executor,
             seed=bench.seeds[number],
-            options=bench.options,
+            options=bench.guided,
         )
 
 

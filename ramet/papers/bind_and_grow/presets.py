@@ -154,6 +154,7 @@ SMALL = Preset(
     settings=Settings(
         epochs=8, batch_size=32, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0
     ),
+    twins=20,
     methods=METHODS,
 )
 

@@ -50,6 +50,11 @@ class Bench:
         seeds = [derive_seed(desk.seed, "trial", number) for number in range(preset.seeds)]
         return cls(streams, bed.skeleton(streams[0]), bed.settings or preset.settings, seeds, folder, dict(bed.method))
 
+    @property
+    def guided(self) -> dict[str, Any]:
+        """Options of growth by similarity, which is measured as in the paper."""
+        return {"measure": "rsa", **self.options}
+
     def at(self, number: int, alone: Mapping[str, Any] | None = None) -> SequenceBench:
         """The bench of grow sequences of one seed."""
         return SequenceBench(
@@ -58,7 +63,7 @@ class Bench:
             self.settings,
             self.seeds[number],
             self.folder / f"seed-{number}",
-            self.options,
+            self.guided,
             alone or {},
         )
 
@@ -88,8 +93,10 @@ def grown_at_random(bench: Bench, *, number: int, draw: int, sizes: dict[str, in
 def compared(bench: Bench, *, number: int, method: str) -> Json:
     """The whole stream by one method."""
     made = make_method(method)
-    if isinstance(made, RandomGrowth) or made.name == "bind-and-grow":
+    if isinstance(made, RandomGrowth):
         made = make_method(method, **bench.options)
+    elif made.name == "bind-and-grow":
+        made = make_method(method, **bench.guided)
     learned = learn(
         bench.streams[number],
         method=made,
