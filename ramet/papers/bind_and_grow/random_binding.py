@@ -66,8 +66,8 @@ def figure_2(desk: Desk, preset_name: str) -> Outcome:
         holds=bool(float(decisive.low or 0.0) > 0),
         command=f"ramet reproduce bind-and-grow/figure-2 --preset {preset.name}",
         note=f"{preset.setting(bed)} Old layers train at a tenth of the rate, as in the paper. By similarity a task "
-        f"has layer after layer anew in {', '.join(f'{share:.0%}' for share in anew[first])} of the cases; a layer that "
-        f"none has anew is moved by all. Elsewhere, points: {also}.",
+        f"has layer after layer anew in {', '.join(f'{share:.0%}' for share in anew[first])} of the cases; a layer "
+        f"that none has anew is moved by all. Elsewhere, points: {also}.",
     )
     return Outcome("Learn to bind and grow, Figure 2", [table], [claim]).kept(desk.results)
 
