@@ -127,13 +127,18 @@ def by_part(found):
 
 def test_two_ranks_equal_one_process(tmp_path):
     """Whole searches with each guard, with batch norms and without, on batches that do not divide by 2."""
-    run_equal(tmp_path, list(CASES), "float32")
+    run_equal(tmp_path, list(CASES), "float64")
+
+
+def test_two_ranks_equal_one_process_in_single_precision(tmp_path):
+    """Two guards on a small network: at the kink of a ReLU two roundings have two gradients, so larger ones differ."""
+    run_equal(tmp_path, ["words"], "float32")
 
 
 @pytest.mark.slow
-def test_two_ranks_equal_one_process_in_double_precision(tmp_path):
+def test_two_ranks_equal_one_process_whatever_they_search(tmp_path):
     """Also the guards that only Python names, the other statistics, groups, and DARTS."""
-    run_equal(tmp_path, list(MORE_CASES), "float64")
+    run_equal(tmp_path, [case for case in MORE_CASES if case not in CASES], "float64")
 
 
 @pytest.mark.slow

@@ -15,9 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from ramet.errors import ConfigError
 from ramet.ranking.metrics import Floats, check_scores, ranks
+from ramet.training import reestimated_batch_norm
 
 EIGENVALUE_OFFSET = 1e-5
 """What keeps the logarithm of an eigenvalue finite, k in the reference."""
@@ -83,11 +85,15 @@ class Synflow:
 class JacobianCovariance:
     r"""How differently a network treats different inputs, from the Jacobian of its output at a mini-batch.
 
-    Row i of J is the gradient of the summed outputs with respect to input i. With the eigenvalues :math:`\sigma_i` of
+    Row i of J is the gradient of the summed outputs of input i with respect to it. With the eigenvalues :math:`\sigma_i` of
     the correlation matrix of the rows, the score is :math:`-\sum_i \log(\sigma_i + k) + 1 / (\sigma_i + k)`, which is
     highest, that is minus the number of inputs, where all rows are uncorrelated.
 
     Batch norms use the statistics of the mini-batch, as they would in the first step of a training; dropout is off.
+
+    Departs from the reference, whose gradient also goes through these statistics. Where nothing but a batch norm stands
+    before the pooling, as in ``Cells64`` and ``Darts``, the sum of its outputs does not depend on the inputs then: such
+    a Jacobian is zero, and its score would be one of rounding.
 
     Args:
         network: any module; it is copied.
@@ -106,18 +112,19 @@ class JacobianCovariance:
             )
         self._network = copy.deepcopy(network).eval()
         for module in self._network.modules():
-            if isinstance(module, _BatchNorm):
-                module.training = True
+            if isinstance(module, _DropoutNd):
+                module.p = 0.0  # off also while statistics are taken
         for param in self._network.parameters():
             param.requires_grad_(False)  # only the gradient with respect to the input is wanted
         self._x = x.detach().clone().requires_grad_()
 
     def __call__(self, *arguments: Any) -> float:
         """The score of ``network(x, *arguments)``; minus infinity where an input has no influence."""
-        total = self._network(self._x, *arguments).sum()
-        if not total.requires_grad:
-            return -math.inf
-        slope = torch.autograd.grad(total, self._x)[0]
+        with reestimated_batch_norm(self._network, [self._x.detach()], *arguments):
+            total = self._network(self._x, *arguments).sum()
+            if not total.requires_grad:
+                return -math.inf
+            slope = torch.autograd.grad(total, self._x)[0]
         return jacobian_score(slope.flatten(1).double())
 
 
