@@ -47,9 +47,12 @@ _RECURRENT_SMALL = SearchJob(
 _CONVOLUTIONAL_SMALL = SearchJob(
     space="enas-micro",
     space_options={"channels": 6, "cells_per_stage": 1, "num_nodes": 3},
-    data="cifar10",
-    data_options={"image_size": 8, "train_size": 4000, "eval_size": 1000},
-    settings=Settings(epochs=6, batch_size=64, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
+    # A supernet that has learned little has nothing to forget: on CIFAR-10 at 8x8 rewards stay near 0.2.
+    data="fashion-mnist",
+    data_options={"image_size": 7, "train_size": 4000, "eval_size": 1000},
+    settings=Settings(
+        epochs=6, batch_size=64, learning_rate=0.1, final_learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0
+    ),
     plan=SearchPlan(
         strategy_options=EnasController.PRESETS["micro"],
         epochs=10,
