@@ -86,8 +86,9 @@ class JacobianCovariance:
     r"""How differently a network treats different inputs, from the Jacobian of its output at a mini-batch.
 
     Row i of J is the gradient of the summed outputs of input i with respect to it. With the eigenvalues
-    :math:`\sigma_i` of the correlation matrix of the rows, the score is :math:`-\sum_i \log(\sigma_i + k) + 1 / (\sigma_i + k)`, which is
-    highest, that is minus the number of inputs, where all rows are uncorrelated.
+    :math:`\sigma_i` of the correlation matrix of the rows, the score is
+    :math:`-\sum_i \log(\sigma_i + k) + 1 / (\sigma_i + k)`, which is highest, that is minus the number of inputs, where
+    all rows are uncorrelated.
 
     Batch norms use the statistics of the mini-batch, as they would in the first step of a training; dropout is off.
 
