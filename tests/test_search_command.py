@@ -80,7 +80,7 @@ TINY = SearchJob(
         num_candidates=2,
     ),
 )
-STUDY = Study(name="tiny", job=TINY, strengths=(1.0, 100.0), seeds=2)
+STUDY = Study(name="tiny", job=TINY, strengths=(1.0, 100.0), seeds=2, num_random=3)
 NAO = replace(
     STUDY,
     name="nao",
@@ -108,8 +108,7 @@ def desk(folder, monkeypatch):
     study = {"recurrent": STUDY, "convolutional": STUDY, "nao": replace(NAO, job=replace(NAO.job, **text))}
     monkeypatch.setattr("ramet.papers.multi_model_forgetting.searches.SEARCHES", {"small": study})
     monkeypatch.setattr("ramet.papers.multi_model_forgetting.searches.DROPOUTS", (0.0, 0.5))
-    preset = immune_table.Preset(replace(STUDY, guard="projection"), 3)
-    monkeypatch.setattr(immune_table, "PRESETS", {"small": preset})
+    monkeypatch.setattr(immune_table, "PRESETS", {"small": replace(STUDY, guard="projection")})
     return Desk(runs=folder / "runs", results=folder / "results", executor=Inline())
 
 

@@ -36,6 +36,7 @@ class Study:
         strengths: of the guard; the one of the highest reward in the second half of the search is taken.
         seeds: seeds that are reported.
         tuning_seeds: other seeds, on which the strength is chosen.
+        num_random: architectures drawn uniformly that what is found is compared with.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Study:
     strengths: tuple[float, ...]
     seeds: int = 3
     tuning_seeds: int = 1
+    num_random: int = 20
 
     def of(self, seed: int, guard: str, phase: str = "reported") -> SearchJob:
         """The search of one seed under one guard; with and without it, all else is the same."""
@@ -148,9 +150,9 @@ def final_error(run: Json) -> float:
     return float(best["test"])
 
 
-def train_random(desk: Desk, study: Study, count: int) -> Floats:
+def train_random(desk: Desk, study: Study) -> Floats:
     """The test errors of architectures drawn uniformly, each trained alone as the found one is; shape [count]."""
-    job = with_data(study.job, desk)
+    job, count = with_data(study.job, desk), study.num_random
     config: Json = {"job": study.job.to_json() | {"device": "cpu"}, "count": count, "seed": desk.seed}
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
     path = desk.runs / study.name / f"random-{digest}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,72 +17,55 @@ from ramet.search.strategies import EnasController
 from ramet.seeding import numpy_generator
 from ramet.training import Settings
 
-
-@dataclass(frozen=True)
-class Preset:
-    """A study, and how many random architectures it is compared with."""
-
-    study: Study
-    num_random: int
-
-
-PRESETS: Mapping[str, Preset] = {
-    "small": Preset(
-        Study(
-            name="di-nas",
-            guard="projection",
-            strengths=(1.0, 100.0),
-            job=SearchJob(
-                space="darts",
-                space_options={"channels": 4, "num_cells": 3, "num_nodes": 2},
-                data="cifar10",
-                data_options={"image_size": 8, "train_size": 4000, "eval_size": 1500, "validation_fraction": 0.5},
-                settings=Settings(epochs=6, batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
-                plan=SearchPlan(
-                    strategy_options=EnasController.PRESETS["disturbance-immune"] | {"learning_rate": 3.5e-3},
-                    epochs=10,
-                    warmup_epochs=4,
-                    models_per_epoch=70,
-                    batches_per_model=1,
-                    strategy_steps=40,
-                    archs_per_step=2,
-                    reward_samples=128,
-                    error_samples=300,
-                    num_candidates=20,
-                ),
+PRESETS: Mapping[str, Study] = {
+    "small": Study(
+        name="di-nas",
+        guard="projection",
+        strengths=(1.0, 100.0),
+        job=SearchJob(
+            space="darts",
+            space_options={"channels": 4, "num_cells": 3, "num_nodes": 2},
+            data="cifar10",
+            data_options={"image_size": 8, "train_size": 4000, "eval_size": 1500, "validation_fraction": 0.5},
+            settings=Settings(epochs=6, batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
+            plan=SearchPlan(
+                strategy_options=EnasController.PRESETS["disturbance-immune"] | {"learning_rate": 3.5e-3},
+                epochs=10,
+                warmup_epochs=4,
+                models_per_epoch=70,
+                batches_per_model=1,
+                strategy_steps=40,
+                archs_per_step=2,
+                reward_samples=128,
+                error_samples=300,
+                num_candidates=20,
             ),
         ),
-        num_random=20,
     ),
-    "paper": Preset(
-        Study(
-            name="di-nas-paper",
-            guard="projection",
-            strengths=(1.0,),
-            seeds=5,
-            job=SearchJob(
-                space="darts",
-                data="cifar10",
-                data_options={"validation_fraction": 0.6},
-                settings=Settings(epochs=600, batch_size=128, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
-                plan=SearchPlan(
-                    strategy_options=EnasController.PRESETS["disturbance-immune"],
-                    epochs=240,
-                    warmup_epochs=90,
-                    models_per_epoch=156,
-                    batches_per_model=1,
-                    strategy_steps=234,
-                    archs_per_step=1,
-                    reward_samples=128,
-                    error_samples=1000,
-                    num_candidates=100,
-                    final_recipe=Recipe(
-                        channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16
-                    ).to_json(),
-                ),
+    "paper": Study(
+        name="di-nas-paper",
+        guard="projection",
+        strengths=(1.0,),
+        seeds=5,
+        job=SearchJob(
+            space="darts",
+            data="cifar10",
+            data_options={"validation_fraction": 0.6},
+            settings=Settings(epochs=600, batch_size=128, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
+            plan=SearchPlan(
+                strategy_options=EnasController.PRESETS["disturbance-immune"],
+                epochs=240,
+                warmup_epochs=90,
+                models_per_epoch=156,
+                batches_per_model=1,
+                strategy_steps=234,
+                archs_per_step=1,
+                reward_samples=128,
+                error_samples=1000,
+                num_candidates=100,
+                final_recipe=Recipe(channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16).to_json(),
             ),
         ),
-        num_random=20,
     ),
 }
 
@@ -93,9 +75,9 @@ def table_1(desk: Desk, preset: str) -> Outcome:
 
     Departs from the paper: the guard does not act in the warm-up, when the weights are still far from any model.
     """
-    study = PRESETS[preset].study
+    study = PRESETS[preset]
     guard, _, pairs = tune_and_compare(desk, study)
-    random = 100 * (1 - train_random(desk, study, PRESETS[preset].num_random))  # accuracies, in percent
+    random = 100 * (1 - train_random(desk, study))  # accuracies, in percent
     found = 100 * (1 - np.array([[final_error(run) for run in pair] for pair in pairs]))  # [seeds, 2]
     generator = numpy_generator(desk.seed, "table-1")
     gain = mean_interval(found[:, 1] - random.mean(), generator=generator)
