@@ -14,7 +14,6 @@ import numpy as np
 from ramet.execution import Task, make_executor
 from ramet.papers.desk import Desk
 from ramet.ranking.metrics import Floats
-from ramet.reports import Estimate
 from ramet.runs import Run, read_records
 from ramet.search import SearchJob, resume, search
 from ramet.search.final import train_final
@@ -176,8 +175,3 @@ def train_random(desk: Desk, study: Study) -> Floats:
         for task, result in desk.executor.run(missing, bench, label=label, on_failure=run.record_failure):
             run.records.append(task.key, **result)
         return np.array([run.records[task.key]["test"] for task in tasks])
-
-
-def above_zero(gain: Estimate) -> bool:
-    """Whether the whole interval of a gain lies above zero."""
-    return gain.low is not None and gain.low > 0

@@ -37,6 +37,12 @@ class Estimate:
         """Whether both ends of the interval are known."""
         return as_number(self.low) is not None and as_number(self.high) is not None
 
+    @property
+    def is_above_zero(self) -> bool:
+        """Whether the whole interval is; without an interval nothing is sure."""
+        low = as_number(self.low)
+        return low is not None and low > 0
+
     def text(self, form: Format | None = None) -> str:
         """The value and, where it is known, the interval in brackets."""
         interval = self.interval_text(form)

@@ -63,7 +63,7 @@ def figure_2(desk: Desk, preset_name: str) -> Outcome:
         ours=f"{decisive.value:+.2f} points of average gain",
         spread=f"95 % interval {decisive.interval_text()} over seeds",
         seeds=preset.seeds,
-        holds=bool(float(decisive.low or 0.0) > 0),
+        holds=decisive.is_above_zero,
         command=f"ramet reproduce bind-and-grow/figure-2 --preset {preset.name}",
         note=f"{preset.setting(bed)} Old layers train at a tenth of the rate, as in the paper. By similarity a task "
         f"has layer after layer anew in {', '.join(f'{share:.0%}' for share in anew[first])} of the cases; a layer "

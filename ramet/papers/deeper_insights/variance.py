@@ -145,10 +145,9 @@ def figure_8(desk: Desk, preset_name: str) -> Outcome:
         spread=f"difference over supernets {more.text(decimals(3))}; "
         + "; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows),
         seeds=preset.instances,
-        holds=bool(more.low is not None and more.low > 0),
+        holds=more.is_above_zero,
         command=f"ramet reproduce deeper-insights/figure-8 --preset {preset.name}",
-        note=preset.note
-        + ("" if more.low is not None and more.low > 0 else " The difference over supernets cannot be told from 0."),
+        note=preset.note + ("" if more.is_above_zero else " The difference over supernets cannot be told from 0."),
     )
     return Outcome("Deeper insights, Figures 8 and 9", [table], [claim]).kept(desk.results)
 

@@ -156,7 +156,7 @@ def _claim_3(
         ours=f"GT-Tau {found['none'].taus.mean():.2f} to {found[guard].taus.mean():.2f}",
         spread=f"gain {gain.text()}",
         seeds=setting.instances,
-        holds=bool(gain.low is not None and gain.low > 0),
+        holds=gain.is_above_zero,
         command=f"ramet reproduce disturbance-immune/correlation --preset {setting.name}",
         note=f"{setting.note} {guard}. Gains of the other guards: {others}.",
     )

@@ -14,7 +14,7 @@ from ramet.papers.disturbance_immune.sequences import WAYS, Guarding, Sequences,
 from ramet.ranking.disturbance import drops_by_distance
 from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats, rank_correlation
-from ramet.reports import Column, Estimate, Table
+from ramet.reports import Column, Table
 from ramet.reports.formats import percent
 from ramet.seeding import numpy_generator
 
@@ -99,11 +99,7 @@ def _claim_1(found: dict[Guarding, list[Json]], preset: Preset, generator: np.ra
         spread=f"95 % interval {drop['standing'].interval_text()}; batch norm re-estimated: "
         f"{drop['reestimated'].text()} points, trend {trends['reestimated']:.2f}",
         seeds=preset.seeds,
-        holds=_above_zero(drop["standing"]) and trends["standing"] > 0,
+        holds=drop["standing"].is_above_zero and trends["standing"] > 0,
         command=f"ramet reproduce disturbance-immune/figure-1b --preset {preset.name}",
         note=f"{preset.note} Drops under projection: {others}.",
     )
-
-
-def _above_zero(estimate: Estimate) -> bool:
-    return estimate.low is not None and bool(estimate.low > 0)

@@ -152,7 +152,7 @@ def _claim_2(
     change, tau = gains[guard]["size of change"], gains[guard]["rank consistency"]
     plain, guarded = measured["none"], measured[guard]
     lower = change.high is not None and change.high < 0
-    higher = tau.low is not None and tau.low > 0
+    higher = tau.is_above_zero
     return Claim(
         id="I2",
         claim="Projection lowers performance change and raises rank consistency.",

@@ -127,7 +127,7 @@ def _shared_layers_half(desk: Desk, preset: Preset) -> tuple[bool | None, str]:
     interval = mean_interval(per_pair, generator=numpy_generator(desk.seed, "claim-4"))
     first, last = (f"{disturbance[end].mean():.2f} with {layers[end]:.0f}" for end in (0, -1))
     text = f"disturbance {first} shared layers, {last}; rank correlation with their number {interval.text()}"
-    return bool(interval.low is not None and interval.low > 0), text
+    return interval.is_above_zero, text
 
 
 def _lambda_half(desk: Desk, preset: Preset) -> tuple[bool | None, str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ramet.papers.claims import Claim
 from ramet.papers.desk import Desk, Outcome
-from ramet.papers.searches import Study, above_zero, final_error, late_reward, train_random, tune_and_compare
+from ramet.papers.searches import Study, final_error, late_reward, train_random, tune_and_compare
 from ramet.ranking.intervals import mean_interval
 from ramet.reports import Table
 from ramet.search import Recipe, SearchJob, SearchPlan
@@ -93,7 +93,7 @@ def table_1(desk: Desk, preset: str) -> Outcome:
         ours=f"{found[:, 1].mean():.2f} against {random.mean():.2f} (without the guard {found[:, 0].mean():.2f})",
         spread=f"gain {gain.low:+.2f} to {gain.high:+.2f} points; random architectures deviate by {random.std():.2f}",
         seeds=study.seeds,
-        holds=above_zero(gain),
+        holds=gain.is_above_zero,
         command=f"ramet reproduce disturbance-immune/table-1 --preset {preset}",
         note=f"darts {study.job.space_options} on cifar10 {study.job.data_options}; guard {guard}. "
         f"Trained alone: {study.job.plan.final_recipe or 'the size of the search, no cutout, no drop-path'}.",

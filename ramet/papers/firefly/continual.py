@@ -16,7 +16,7 @@ from ramet.papers.firefly.presets import PRESETS, ContinualPreset
 from ramet.papers.recorded import Json, digest_of, finish_tasks, open_recorded
 from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
-from ramet.reports import Column, Estimate, Table
+from ramet.reports import Column, Table
 from ramet.reports.formats import count, duration, percent
 from ramet.seeding import derive_seed, numpy_generator
 
@@ -181,7 +181,7 @@ def claim_f7(results: Results, preset: ContinualPreset, preset_name: str, genera
     ours, theirs = results["firefly"], results["cpg"]
     gap = mean_interval(100 * (values(ours, "test") - values(theirs, "test")), generator=generator)
     share = float(values(ours, "params").mean() / values(theirs, "params").mean())
-    failures = [] if _is_above_zero(gap) else ["not more accurate"]
+    failures = [] if gap.is_above_zero else ["not more accurate"]
     failures += [] if share < 1 else ["not smaller"]
     reason = f" It is {' and '.join(failures)}." if failures else ""
     return Claim(
@@ -199,8 +199,3 @@ def claim_f7(results: Results, preset: ContinualPreset, preset_name: str, genera
 
 def _point(found: list[Json]) -> str:
     return f"{values(found, 'test').mean():.2%} at {count(float(values(found, 'params').mean()))}"
-
-
-def _is_above_zero(gap: Estimate) -> bool:
-    assert gap.value is not None
-    return bool(gap.value > 0 if gap.low is None else gap.low > 0)

@@ -13,7 +13,6 @@ from ramet.papers.multi_model_forgetting.search_presets import DROPOUTS, PATH_DR
 from ramet.papers.searches import (
     DIFFERENCES,
     Study,
-    above_zero,
     differences,
     final_error,
     late_reward,
@@ -113,7 +112,7 @@ def table_1(desk: Desk, preset: str) -> Outcome:
         ours="; ".join(f"{row[0]}: {row[2]:.4g} to {row[3]:.4g}, at random {row[5].value:.4g}" for row in rows),
         spread="; ".join(f"gain of {name} {gain.low:.3g} to {gain.high:.3g}" for name, gain in gains.items()),
         seeds=SEARCHES[preset]["recurrent"].seeds,
-        holds=all(map(above_zero, gains.values())),
+        holds=all(gain.is_above_zero for gain in gains.values()),
         command=COMMAND.format("table-1", preset),
         note=f"Perplexity for the recurrent, share of errors for the convolutional search; at random is the mean of "
         f"{SEARCHES[preset]['recurrent'].num_random} architectures. " + _setting(SEARCHES[preset]["recurrent"]),
@@ -156,7 +155,7 @@ def _reward_claim(desk: Desk, study: Study, guard: str, pairs: Pairs, preset: st
         ours=f"{gain.value:+.3g}",
         spread=f"interval {gain.low:+.3g} to {gain.high:+.3g}",
         seeds=study.seeds,
-        holds=above_zero(gain),
+        holds=gain.is_above_zero,
         command=COMMAND.format("figure-4", preset),
         note=f"{_setting(study)} Guard {guard}; the reward is 80 / perplexity on validation words.",
     )
