@@ -364,8 +364,13 @@ SMALL = Preset(
         ten="split-cifar100:10",
         ten_methods=_OTHERS
         | {f"firefly, {neurons}": f"firefly:neurons={neurons},{_SMALL_FIREFLY}" for neurons in (3, 6, 12, 24)},
-        twenty=("split-cifar100:20", "split-cifar100:20:superclass"),
-        twenty_methods={"individual": "individual", "cpg": "cpg", "firefly": f"firefly:neurons=12,{_SMALL_FIREFLY}"},
+        twenty=("split-cifar100:20",),
+        twenty_methods={
+            "individual": "individual",
+            "cpg": "cpg",
+            "firefly": f"firefly:neurons=12,{_SMALL_FIREFLY}",
+            "firefly, 4 neurons": f"firefly:neurons=4,{_SMALL_FIREFLY}",
+        },
         stream={"image_size": 16},
         network="conv:16,32,32,48,48",
         batch_norm=False,
