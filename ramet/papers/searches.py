@@ -21,6 +21,9 @@ from ramet.search.strategies import RandomSearch
 from ramet.seeding import derive_seed
 
 Json = dict[str, Any]
+AFFORDABLE = 0.05
+"""The share of the highest reward that the choice of a strength may cost."""
+
 DIFFERENCES = {"difference_mean": "mean", "difference_best5": "best five", "difference_max": "largest"}
 
 
@@ -32,7 +35,7 @@ class Study:
         name: of its runs.
         job: the unguarded search.
         guard: the guard that is compared.
-        strengths: of the guard; the one of the highest reward in the second half of the search is taken.
+        strengths: of the guard, from weak to strong; see ``strongest_affordable``.
         seeds: seeds that are reported.
         tuning_seeds: other seeds, on which the strength is chosen.
         num_random: architectures drawn uniformly that what is found is compared with.
@@ -84,7 +87,7 @@ def run_searches(desk: Desk, name: str, jobs: Mapping[str, SearchJob]) -> dict[s
 
 
 def tune_and_compare(desk: Desk, study: Study) -> tuple[str, dict[float, float], list[tuple[Json, Json]]]:
-    """Choose the guard's strength on other seeds, then search with and without it on the reported ones.
+    """Choose the guard's strength on other seeds by its reward, then search with and without it on the reported ones.
 
     Returns:
         The guard, the reward of each strength in the second half of a search, and for each seed the search without and
@@ -105,7 +108,7 @@ def tune_and_compare(desk: Desk, study: Study) -> tuple[str, dict[float, float],
         for strength in study.strengths
         if found
     }
-    strength = max(rewards, key=lambda value: rewards[value]) if rewards else study.strengths[0]
+    strength = strongest_affordable(rewards) if rewards else study.strengths[0]
     guard = f"{study.guard}:{strength:g}"
     jobs = {
         f"{kind} {number}": study.of(derive_seed(desk.seed, number), kind)
@@ -114,6 +117,19 @@ def tune_and_compare(desk: Desk, study: Study) -> tuple[str, dict[float, float],
     }
     results = run_searches(desk, study.name, jobs)
     return guard, rewards, [(results[f"none {number}"], results[f"{guard} {number}"]) for number in range(study.seeds)]
+
+
+def strongest_affordable(rewards: Mapping[float, float]) -> float:
+    """The last strength that costs little reward: a guard should hold what it can, and the highest reward is noisy.
+
+    Args:
+        rewards: of each strength, from weak to strong.
+
+    >>> strongest_affordable({60.0: 0.50, 1e4: 0.48, 1e6: 0.36})
+    10000.0
+    """
+    limit = (1 - AFFORDABLE) * max(rewards.values())
+    return [strength for strength, reward in rewards.items() if reward >= limit][-1]
 
 
 def guarded_epochs(run: Json) -> list[Json]:

@@ -21,7 +21,7 @@ PRESETS: Mapping[str, Study] = {
     "small": Study(
         name="di-nas",
         guard="projection",
-        strengths=(1.0, 100.0),
+        strengths=(100.0, 1.0),  # of the projection's ridge: the smaller, the stronger
         job=SearchJob(
             space="darts",
             space_options={"channels": 4, "num_cells": 3, "num_nodes": 2},
