@@ -141,7 +141,8 @@ def _difference_claim(
         seeds=study.seeds,
         holds=bool(forgetting and shares[0] >= 0.5),
         command=COMMAND.format(figure, preset),
-        note=f"{_setting(study)} Guard {guard}, the strongest that costs at most 5 % of the reward on other seeds.{note}",
+        note=f"{_setting(study)} Guard {guard}, the strongest that costs at most 5 % of the reward on other seeds."
+        + note,
     )
 
 
