@@ -47,8 +47,8 @@ bench-peers:  ## other people's libraries beside ours, installed in environments
 	$(PYTHON) -m venv .venv-nni
 	.venv-nni/bin/python -m pip install --quiet torch==2.13.0 -r benchmarks/peers/requirements-nni.txt
 	.venv-nni/bin/python -m pip install --quiet -e .
-	.venv-peers/bin/python -m benchmarks.peers avalanche gromo rsatoolbox
-	.venv-nni/bin/python -m benchmarks.peers nni
+	.venv-peers/bin/python -m benchmarks.peers avalanche gromo rsatoolbox; peers=$$?; \
+	.venv-nni/bin/python -m benchmarks.peers nni && exit $$peers
 
 clean:  ## remove what was installed and made here
 	rm -rf $(VENV) .venv-peers .venv-nni build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
