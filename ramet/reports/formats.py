@@ -39,7 +39,11 @@ class Estimate:
 
     @property
     def is_above_zero(self) -> bool:
-        """Whether the whole interval is; without an interval nothing is sure."""
+        """Whether the whole interval is; without an interval nothing is sure.
+
+        >>> Estimate(0.5, 0.1, 0.9).is_above_zero, Estimate(0.5, -0.1, 1.1).is_above_zero, Estimate(0.5).is_above_zero
+        (True, False, False)
+        """
         low = as_number(self.low)
         return low is not None and low > 0
 
