@@ -169,7 +169,7 @@ def test_step_one_lowers_the_loss_and_keeps_its_bounds():
     for part in over.parts:
         for directions in (part.incoming, part.outgoing):
             if directions:
-                norms = sum(d.squared_norms() for d in directions.values()).sqrt()
+                norms = sum(d.norms().square() for d in directions.values()).sqrt()
                 assert norms.max() <= 1 + 1e-9
 
 

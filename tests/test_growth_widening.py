@@ -234,6 +234,35 @@ def test_several_copies_of_one_unit_share_its_outgoing_weights():
     assert torch.allclose(stepped[0].weight[[2, 5, 6]], expected)
 
 
+@pytest.mark.parametrize("name", GROUPS)
+def test_steps_and_new_units_that_are_placed_at_once_are_those_placed_one_by_one(name):
+    network, inputs = case(name)
+    coupling = find_coupling(network, inputs)
+    both = random_widenings(coupling, 0.5)
+    for widening in both.values():  # a unit with two copies, whose steps add up
+        widening.sources[-1] = widening.sources[0]
+    tensors = {n: t.detach() for n, t in [*network.named_parameters(), *network.named_buffers()]}
+
+    def grown(steps, new):
+        parts = {
+            name: Widening(
+                sources=w.sources,
+                steps=w.steps if steps else {},
+                num_new=w.num_new,
+                incoming=w.incoming if new else {},
+                outgoing=w.outgoing if new else {},
+            )
+            for name, w in both.items()
+        }
+        plan = Plan(coupling, parts)
+        return {name: plan.grow_weight(name, tensors[name]) for name in plan.tensors}
+
+    neither, whole = grown(False, False), grown(True, True)
+    for name, tensor in whole.items():
+        apart = grown(True, False)[name] + grown(False, True)[name] - neither[name]
+        assert torch.allclose(tensor, apart, rtol=0, atol=1e-12), name
+
+
 def test_a_wide_network_is_plain_and_loads_without_ramet(tmp_path):
     from safetensors.torch import load_file, save_file
 

@@ -17,6 +17,7 @@ that can only change together. Whatever cannot change is named, with the reason.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -132,23 +133,29 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if tensors_in(result):
-            names = [argument.name for argument in func._schema.arguments]
-            defaults = {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
+            names, defaults = _arguments(func)
             named = {**defaults, **dict(zip(names, args, strict=False)), **(kwargs or {})}
-            self._rule(func)(self.ledger, func, named, result)
+            _rule(func)(self.ledger, func, named, result)
         return result
 
-    @staticmethod
-    def _rule(func: Any) -> Callable[..., None]:
-        packet = func.overloadpacket
-        if packet in RULES:
-            return RULES[packet]
-        functional = getattr(torch.ops.aten, packet.__name__.rstrip("_"), None)
-        if functional in RULES:  # relu_ is relu
-            return RULES[functional]
-        if torch.Tag.pointwise in func.tags:
-            return follow
-        return unknown
+
+@functools.cache
+def _arguments(func: Any) -> tuple[list[str], dict[str, Any]]:
+    """The names of an operation's arguments, and the values of those that may be left out."""
+    arguments = func._schema.arguments
+    return [a.name for a in arguments], {a.name: a.default_value for a in arguments if a.has_default_value()}
+
+
+def _rule(func: Any) -> Callable[..., None]:
+    packet = func.overloadpacket
+    if packet in RULES:
+        return RULES[packet]
+    functional = getattr(torch.ops.aten, packet.__name__.rstrip("_"), None)
+    if functional in RULES:  # relu_ is relu
+        return RULES[functional]
+    if torch.Tag.pointwise in func.tags:
+        return follow
+    return unknown
 
 
 @contextmanager

@@ -18,8 +18,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from ramet.growth.axes import Axis, Layout
 from ramet.growth.coupling import Coupling, Refusal
+from ramet.growth.expansions import expand_layout, spread
 from ramet.growth.surgery import wider
-from ramet.growth.widening import Plan, expand_layout, spread
+from ramet.growth.widening import Plan
 
 _MAKERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
@@ -242,9 +243,7 @@ def _widened(name: str, value: Tensor, site: Site, plan: Plan | None) -> Tensor:
     if plan is None or name not in ("inner.weight", "outer.weight"):
         return value
     divide = name == "inner.weight"  # it sums over the site's channels, so that copies share its weight
-    axes = {
-        axis: (index, plan.counts[axis].double() ** (-1.0 if divide else 0.0)) for axis, index in plan.index.items()
-    }
+    axes = plan.axes(-1.0 if divide else 0.0)
     return spread(value, {1 if divide else 0: expand_layout(site.layout, axes)})
 
 

@@ -23,10 +23,11 @@ from ramet.errors import ConfigError
 from ramet.growth.axes import Axis, Layout, single
 from ramet.growth.base import Candidate, Edit, Scene
 from ramet.growth.coupling import Group
+from ramet.growth.expansions import Expansion, expand_layout
 from ramet.growth.layers import Deepening, deepen, unwrapped
 from ramet.growth.seam import find_coupling
 from ramet.growth.surgery import read_tensor, widen
-from ramet.growth.widening import Plan, Widening, expand_layout, slot_shape, units_of_entries
+from ramet.growth.widening import Plan, Widening, slot_shape, units_of_entries
 from ramet.seeding import seeded_globally
 
 LAYER_TENSORS = ("inner.weight", "inner.bias", "outer.weight")
@@ -55,11 +56,12 @@ class Direction:
         """Numbers of units, shaped to multiply the tensor."""
         return _along(per_unit if self._is_plain else per_unit[self.units], self.value, self.dim)
 
-    def squared_norms(self) -> Tensor:
-        """The squared norm of each unit's part, shape [units]."""
-        rows = self.value.detach().square()
-        rows = rows.sum(self._others) if self._others else rows
-        return rows if self._is_plain else rows.new_zeros(self.num_units).index_add(0, self.units, rows)
+    def norms(self) -> Tensor:
+        """The norm of each unit's part, shape [units]."""
+        if not self._is_plain:
+            rows = self.value.square().sum(self._others) if self._others else self.value.square()
+            return rows.new_zeros(self.num_units).index_add(0, self.units, rows).sqrt()
+        return torch.linalg.vector_norm(self.value, dim=self._others) if self._others else self.value.abs()
 
     def rows(self, tensor: Tensor) -> Tensor:
         """A tensor of this one's shape as rows, shape [units, weights of a unit]."""
@@ -74,8 +76,8 @@ class Direction:
 
     def take(self, units: Sequence[int], factor: Tensor | None = None) -> Tensor:
         """The entries of some units in their order, times a number for each."""
-        chosen = (torch.tensor(units), torch.ones(len(units), dtype=torch.float64))
-        index, _ = expand_layout(self.layout, {self.axis: chosen}, only=(self.axis, self.num_units))
+        chosen = Expansion(torch.tensor(units))
+        index = expand_layout(self.layout, {self.axis: chosen}, only=(self.axis, self.num_units)).index
         taken = self.value.detach().index_select(self.dim, index.to(self.value.device))
         if factor is None:
             return taken
@@ -166,6 +168,7 @@ class Overgrown:
         self.big = over
         self.plan: Plan = widen(self.big, coupling, self._widenings)
         self._grown = set(self.plan.tensors)
+        self._has_ties = any(len(names) > 1 for names in coupling.aliases.values())
         self._statistics_names = {name for name, _ in self.big.named_buffers()}
         self.big.eval()
         # Batch statistics of new channels are not known yet: norms use the batch, everything else is as in evaluation.
@@ -276,7 +279,7 @@ class Overgrown:
 
     def __call__(self, x: Tensor, epsilon: Tensor) -> Any:
         """The outputs of the wide network."""
-        return functional_call(self.big, self.tensors(epsilon), (x,))
+        return functional_call(self.big, self.tensors(epsilon), (x,), tie_weights=self._has_ties)
 
     def edit(self, chosen: Sequence[int], epsilon: Tensor) -> Edit:
         """The chosen candidates as an edit of the scene's network, with these step sizes."""
@@ -329,8 +332,8 @@ def _bound(directions: dict[str, Direction], exactly: bool = False) -> None:
     if not directions:
         return
     with torch.no_grad():
-        first, *others = [d.squared_norms().double() for d in directions.values()]
-        norms = torch.stack([first, *others]).sum(0).sqrt() if others else first.sqrt()
-        factor = 1 / norms.clamp(min=1e-12 if exactly else 1.0)
+        first, *others = [d.norms() for d in directions.values()]
+        norms = torch.linalg.vector_norm(torch.stack([first, *others]), dim=0) if others else first
+        factor = norms.clamp(min=1e-12 if exactly else 1.0).reciprocal()
         for d in directions.values():
             d.value.mul_(d.per_entry(factor).to(d.value))

@@ -1,8 +1,8 @@
 r"""The arithmetic of widening: what every tensor becomes when units are split or added.
 
-All of it is one linear map for each dimension: entry :math:`j` of the wider dimension reads entry ``index[j]`` of the
-old one, times ``factor[j]``; an index of -1 reads nothing. A unit with :math:`c` copies keeps its function when the
-weights that sum over it are divided by :math:`c`; a new unit is silent when those that sum over it are zero. With
+All of it is one linear map for each dimension (:mod:`ramet.growth.expansions`). A unit with :math:`c` copies keeps its
+function when the weights that sum over it are divided by :math:`c`; a new unit is silent when those that sum over it
+are zero. With
 
 .. math:: \theta_i \Rightarrow \theta_i + s_i,\; \theta_i - s_i, \qquad w_i \Rightarrow w_i / 2,\; w_i / 2
 
@@ -14,7 +14,7 @@ functions are differentiable, so that steps and new weights can be trained throu
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,9 +24,7 @@ from torch import Tensor
 from ramet.errors import ConfigError
 from ramet.growth.axes import Axis, Layout
 from ramet.growth.coupling import Coupling, Group
-
-Expansion = tuple[Tensor, Tensor]
-"""For each entry of a wider dimension the old entry that it reads (or -1), and the factor: shapes [wide], [wide]."""
+from ramet.growth.expansions import Expansion, Spread, expand_layout, spread
 
 
 @dataclass
@@ -75,103 +73,6 @@ def copies(group: Group, widening: Widening) -> Tensor:
     return torch.cat([counts, counts[sources], torch.ones(widening.num_new, dtype=torch.long)])
 
 
-def _identity(size: int) -> Expansion:
-    return torch.arange(size), torch.ones(size, dtype=torch.float64)
-
-
-def expand_layout(
-    layout: Layout, expansions: Mapping[Axis, Expansion], only: tuple[Axis, int] | None = None
-) -> Expansion:
-    """The expansion of a dimension from the expansions of its axes.
-
-    Args:
-        layout: what the dimension is made of.
-        expansions: of the axes that change; the others stay.
-        only: if given, the old dimension is taken to hold the entries of this axis alone, as ``steps``, ``incoming``
-            and ``outgoing`` do, with so many units; the axis's expansion refers to those.
-
-    Returns:
-        Index and factor for each entry of the wider dimension.
-    """
-    indices, factors = [], []
-    offset = 0
-    for term in layout:
-        index, factor = _expand_term(term, expansions, only)
-        if only is None or only[0] in term:
-            indices.append(torch.where(index < 0, index, index + offset) if offset else index)
-            offset += math.prod(only[1] if only is not None and axis is only[0] else axis.size for axis in term)
-        else:
-            indices.append(torch.full_like(index, -1))
-        factors.append(factor)
-    return (indices[0], factors[0]) if len(layout) == 1 else (torch.cat(indices), torch.cat(factors))
-
-
-def _expand_term(
-    term: tuple[Axis, ...], expansions: Mapping[Axis, Expansion], only: tuple[Axis, int] | None
-) -> Expansion:
-    """The expansion of axes that are nested in each other, the outermost first."""
-    if len(term) == 1:
-        return expansions.get(term[0]) or _identity(term[0].size)
-    index, factor = torch.zeros(1, dtype=torch.long), torch.ones(1, dtype=torch.float64)
-    for axis in term:
-        inner, scale = expansions.get(axis) or _identity(axis.size)
-        size = only[1] if only is not None and axis is only[0] else axis.size
-        missing = (index[:, None] < 0) | (inner[None, :] < 0)
-        index = (index[:, None] * size + inner[None, :]).masked_fill(missing, -1).flatten()
-        factor = (factor[:, None] * scale[None, :]).flatten()
-    return index, factor
-
-
-def spread(tensor: Tensor, expansions: Mapping[int, Expansion]) -> Tensor:
-    """The tensor with dimensions expanded; entries with index -1 are zero."""
-    return Spread(expansions)(tensor)
-
-
-class Spread:
-    """The expansion of some dimensions, worked out once for the many tensors of one shape that go through it.
-
-    Args:
-        expansions: index and factor for each entry of each dimension that changes; -1 gives zero.
-        like: one that has some of these very expansions, and has worked them out already.
-    """
-
-    def __init__(self, expansions: Mapping[int, Expansion], like: Spread | None = None) -> None:
-        self.expansions = expansions
-        self._dims: dict[int, tuple[Tensor, Tensor | None]] = {}
-        for dim, expansion in expansions.items():
-            if like is not None and like.expansions.get(dim) is expansion:
-                self._dims[dim] = like._dims[dim]
-                continue
-            index, factor = expansion
-            scale = torch.where(index < 0, torch.zeros_like(factor), factor)
-            self._dims[dim] = (index.clamp(min=0), None if bool((scale == 1).all()) else scale)
-        self._ready: dict[tuple[torch.device, torch.dtype, torch.Size], list[tuple[int, Tensor, Tensor | None]]] = {}
-
-    def __call__(self, tensor: Tensor) -> Tensor:
-        """The tensor expanded; differentiable."""
-        for dim, index, scale in self._for(tensor):
-            tensor = tensor.index_select(dim, index)
-            if scale is not None:
-                tensor = tensor * scale
-        return tensor
-
-    def _for(self, tensor: Tensor) -> list[tuple[int, Tensor, Tensor | None]]:
-        """The steps for tensors like this one, on its device; what would change nothing is left out."""
-        key = (tensor.device, tensor.dtype, tensor.shape)
-        if key not in self._ready:
-            steps = []
-            for dim, (index, scale) in self._dims.items():
-                size = tensor.shape[dim]
-                if scale is None and len(index) == size and torch.equal(index, torch.arange(size)):
-                    continue
-                shape = [1] * tensor.dim()
-                shape[dim] = -1
-                placed = None if scale is None else scale.to(tensor).view(shape)
-                steps.append((dim, index.to(tensor.device), placed))
-            self._ready[key] = steps
-        return self._ready[key]
-
-
 class Plan:
     """Where the entries of every tensor go, for one set of widenings.
 
@@ -205,9 +106,12 @@ class Plan:
         self._fixed: dict[str, tuple[Tensor, int, Tensor]] = {}
         self._places: dict[str, list[tuple[str, str, str, _Placement]]] = {name: [] for name in self.tensors}
         for group in self.groups.values():
+            owns: dict[Layout, _Own] = {}
             for slot in group.slots:
-                layout, widening = coupling.layouts[slot.tensor][slot.dim], self.widenings[group.name]
-                place = _Placement(group, widening, layout, self.index, self._regular[slot.tensor], slot.dim)
+                layout = coupling.layouts[slot.tensor][slot.dim]
+                if layout not in owns:
+                    owns[layout] = _Own(group, self.widenings[group.name], layout, self.axes(0.0))
+                place = _Placement(owns[layout], self._regular[slot.tensor], slot.dim)
                 self._places[slot.tensor].append((group.name, slot.role, slot.start, place))
 
     def sizes(self) -> dict[Axis, int]:
@@ -220,15 +124,16 @@ class Plan:
         for (name, dim), own in self.roles.items():
             if name == tensor:
                 divides = own == role or (role == "out" and own == "follow")
-                axes = self._axes(-power if divides else 0.0)
+                axes = self.axes(-power if divides else 0.0)
                 dims[dim] = expand_layout(self.coupling.layouts[tensor][dim], axes)
         return dims
 
-    def _axes(self, power: float) -> dict[Axis, Expansion]:
+    def axes(self, power: float) -> dict[Axis, Expansion]:
         """The expansion of every axis, its entries times the copies to a power."""
         if power not in self._known_axes:
             self._known_axes[power] = {
-                axis: (index, self.counts[axis].double() ** power) for axis, index in self.index.items()
+                axis: Expansion(index, self.counts[axis].double() ** power if power else None)
+                for axis, index in self.index.items()
             }
         return self._known_axes[power]
 
@@ -237,15 +142,14 @@ class Plan:
         result = self._spread_weight(name, tensor)
         for group, role, start, place in self._places[name]:
             widening = self.widenings[group]
-            if role != "in" and name in widening.steps and len(widening.sources):
-                steps = widening.steps[name].to(result)
-                result = result + place.parting(steps)
+            steps = widening.steps.get(name) if role != "in" and len(widening.sources) else None
+            new = None
             if widening.num_new:
-                given = widening.outgoing if role == "in" else widening.incoming
-                if name in given:
-                    result = result + place.new(given[name].to(result))
-                elif role == "follow":
-                    result = result + place.new(neutral(tensor, start, place.dim, place.num_new_entries))
+                new = (widening.outgoing if role == "in" else widening.incoming).get(name)
+                if new is None and role == "follow":
+                    new = neutral(tensor, start, place.dim, place.own.num_new_entries)
+            if steps is not None or new is not None:
+                result = result + place(_like(steps, result), _like(new, result))
         return result
 
     def _spread_weight(self, name: str, tensor: Tensor) -> Tensor:
@@ -270,66 +174,99 @@ class Plan:
         return spread(tensor, self._dims(name, "out", power))
 
 
+class _Own:
+    """How a widening's own tensors expand along a dimension of one layout: this group's axis reads them.
+
+    Args:
+        group: that grows.
+        widening: how.
+        layout: of the dimension.
+        axes: the expansions of all axes that grow, without factors: others in the dimension grow as usual.
+    """
+
+    def __init__(self, group: Group, widening: Widening, layout: Layout, axes: Mapping[Axis, Expansion]) -> None:
+        self._axis, self._layout, self._axes = group.axis, layout, axes
+        self._sources, self._num_new = widening.sources, widening.num_new
+        per_unit = sum(_size(term) // group.size for term in layout if group.axis in term)
+        self.num_step_entries, self.num_new_entries = per_unit * len(self._sources), per_unit * self._num_new
+
+    @functools.cached_property
+    def steps(self) -> list[Expansion]:
+        """The steps of several copies of one unit add up in it: one round for each. The first has the copies too."""
+        old, num_copies = self._axis.size, len(self._sources)
+        expansions: list[Expansion] = []
+        for taken in _rounds(self._sources.tolist()):
+            index = self._nothing()
+            factor = torch.ones(len(index), dtype=torch.float64)
+            index[list(taken)] = torch.tensor(list(taken.values()))
+            if not expansions:
+                index[old : old + num_copies] = torch.arange(num_copies)
+                factor[old : old + num_copies] = -1.0
+            expansions.append(self._expand(Expansion(index, factor), num_copies))
+        return expansions
+
+    @functools.cached_property
+    def new(self) -> Expansion:
+        """New units come last."""
+        index = self._nothing()
+        index[self._axis.size + len(self._sources) :] = torch.arange(self._num_new)
+        return self._expand(Expansion(index), self._num_new)
+
+    @functools.cached_property
+    def both(self) -> Expansion:
+        """The first round of steps and the new units, of a tensor that holds the one behind the other."""
+        return self.new.or_else(self.steps[0], self.num_step_entries)
+
+    def _nothing(self) -> Tensor:
+        return torch.full((self._axis.size + len(self._sources) + self._num_new,), -1)
+
+    def _expand(self, own: Expansion, num_units: int) -> Expansion:
+        return expand_layout(self._layout, {**self._axes, self._axis: own}, only=(self._axis, num_units))
+
+
 class _Placement:
     """Where a widening's own tensors go in one dimension of one weight, with all other dimensions as usual."""
 
-    def __init__(
-        self,
-        group: Group,
-        widening: Widening,
-        layout: Layout,
-        indices: Mapping[Axis, Tensor],
-        regular: Spread,
-        dim: int,
-    ) -> None:
-        self.dim = dim
-        old, num_copies, num_new = group.size, len(widening.sources), widening.num_new
-        per_unit = sum(_size(term) // group.size for term in layout if group.axis in term)
-        self.num_new_entries = per_unit * num_new
+    def __init__(self, own: _Own, regular: Spread, dim: int) -> None:
+        self.own, self.dim = own, dim
+        self._regular = regular
+        self._spreads: dict[Expansion, Spread] = {}
 
-        def spread_of(index: Tensor, factor: Tensor, num_units: int) -> Spread:
-            # Other axes in this dimension expand as usual; this one reads the widening's tensor.
-            axes = {axis: (other, torch.ones(len(other), dtype=torch.float64)) for axis, other in indices.items()}
-            axes[group.axis] = (index, factor)
-            own = expand_layout(layout, axes, only=(group.axis, num_units))
-            return Spread({**regular.expansions, dim: own}, like=regular)
+    def __call__(self, steps: Tensor | None, new: Tensor | None) -> Tensor:
+        """What the widening adds to the expanded weight.
 
-        def nothing() -> tuple[Tensor, Tensor]:
-            size = old + num_copies + num_new
-            return torch.full((size,), -1), torch.ones(size, dtype=torch.float64)
-
-        # The steps of several copies of one unit add up in it: one round for each. The first has the copies too.
-        self._parting: list[Spread] = []
-        for taken in _rounds(widening.sources.tolist()):
-            index, factor = nothing()
-            index[list(taken)] = torch.tensor(list(taken.values()))
-            if not self._parting:
-                index[old : old + num_copies] = torch.arange(num_copies)
-                factor[old : old + num_copies] = -1.0
-            self._parting.append(spread_of(index, factor, num_copies))
-        if num_new:
-            index, factor = nothing()
-            index[old + num_copies :] = torch.arange(num_new)
-            self._new = spread_of(index, factor, num_new)
-
-    def parting(self, tensor: Tensor) -> Tensor:
-        """By how much the units that are split change, and, with the other sign, their copies."""
-        first, *others = [place(tensor) for place in self._parting]
+        Args:
+            steps: by how much the units that are split change, and, with the other sign, their copies.
+            new: the entries of the new units.
+        """
+        if steps is None:
+            assert new is not None
+            return self._spread(self.own.new)(new)
+        first, *others = self.own.steps
+        if new is None:
+            result = self._spread(first)(steps)
+        else:
+            result = self._spread(self.own.both)(torch.cat([steps, new], self.dim))
         for other in others:
-            first = first + other
-        return first
+            result = result + self._spread(other)(steps)
+        return result
 
-    def new(self, tensor: Tensor) -> Tensor:
-        """Entries of the new units."""
-        return self._new(tensor)
+    def _spread(self, expansion: Expansion) -> Spread:
+        if expansion not in self._spreads:
+            self._spreads[expansion] = Spread({**self._regular.expansions, self.dim: expansion})
+        return self._spreads[expansion]
 
     def take_new(self, wide: Tensor) -> Tensor:
-        """The entries of the new units in a wide tensor of one dimension, in the order of ``incoming``."""
-        index, _ = self._new.expansions[self.dim]
+        """The entries of the new units in a wide tensor of one dimension, in the order of ``new``."""
+        index = self.own.new.index
         places = (index >= 0).nonzero()[:, 0]
-        result = wide.new_zeros(self.num_new_entries)
+        result = wide.new_zeros(self.own.num_new_entries)
         result[index[places]] = wide[places]
         return result
+
+
+def _like(tensor: Tensor | None, other: Tensor) -> Tensor | None:
+    return None if tensor is None else tensor.to(other)
 
 
 def _rounds(sources: list[int]) -> list[dict[int, int]]:
