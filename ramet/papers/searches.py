@@ -39,6 +39,7 @@ class Study:
         seeds: seeds that are reported.
         tuning_seeds: other seeds, on which the strength is chosen.
         num_random: architectures drawn uniformly that what is found is compared with.
+        remark: what a reader of its figures should know.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Study:
     seeds: int = 3
     tuning_seeds: int = 1
     num_random: int = 20
+    remark: str = ""
 
     def of(self, seed: int, guard: str, phase: str = "reported") -> SearchJob:
         """The search of one seed under one guard; with and without it, all else is the same."""
