@@ -15,7 +15,7 @@ from ramet.continual.binding import Decision, bind, conflict_distribution, nucle
 from ramet.continual.conflict import Conflict, measure_conflicts
 from ramet.continual.graph import LayerGraph, Node, Path, Step
 from ramet.continual.patches import AdapterPatch, ChannelPatch
-from ramet.continual.random_growth import RandomGrowth, draw_of_size
+from ramet.continual.random_growth import RandomGrowth, draw_of_size, draw_of_total
 from ramet.continual.similarity import dissimilarity_matrix, linear_cka, rank_similarity
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, RunError
@@ -127,6 +127,26 @@ def test_a_task_and_its_copy_are_bound():
     method = BindAndGrow(delta=1.0)
     learn(stream, method=method, network="mlp:16,16", settings=replace(SETTINGS, epochs=15, learning_rate=0.1))
     assert method.decisions[-1].bound_to == "original"
+
+
+@pytest.mark.parametrize("unit", ["layer", "channels"])
+def test_the_layer_that_differs_is_blamed_and_not_those_that_it_feeds(unit):
+    """The probe is the founder's network but for its first layer: behind it everything differs, but nothing else is."""
+    found = {}
+    for blame in ("added", "whole"):
+        method = BindAndGrow(delta=0.5, blame=blame, unit=unit, num_groups=1, measure="rsa")
+        run(method, "mlp:32,32,32", stream=Stream("one", STREAM[:1]))
+        probe = copy.deepcopy(method.network("task 0"))
+        torch.manual_seed(1)
+        probe[0].weights.reset_parameters()
+        method.known_probes = {"task 1": probe}
+        found[blame] = method.decide(STREAM[1].data("cpu"))
+    conflicts = np.array(found["added"].conflicts[0].layers)
+    assert (conflicts > 0.1).all() and found["added"].conflicts == found["whole"].conflicts
+    added = np.maximum(np.diff(conflicts, prepend=0), 0)
+    assert found["added"].distribution == pytest.approx(added / added.sum())
+    assert found["whole"].distribution == pytest.approx(conflicts / conflicts.sum())
+    assert found["added"].expanded == (0,) and len(found["whole"].expanded) == 2
 
 
 # The method.
@@ -260,8 +280,8 @@ def test_known_probes_change_nothing():
 
 @pytest.mark.parametrize(
     "options", [{"delta": 2.0}, {"measure": "x"}, {"distribution": "x"}, {"unit": "x"}, {"num_samples": 1},
-                {"adapt": -1}, {"old_weights": "x"}, {"guard": "x"}, {"heads": "x"}, {"start_weights": "x"},
-                {"old_rate": 2.0}],
+                {"adapt": -1}, {"blame": "x"}, {"old_weights": "x"}, {"guard": "x"}, {"heads": "x"},
+                {"start_weights": "x"}, {"old_rate": 2.0}],
 )  # fmt: skip
 def test_bad_options_are_refused(options):
     with pytest.raises(ConfigError, match="must"):
@@ -307,6 +327,20 @@ def test_the_graph_refuses_what_does_not_fit():
         graph.add_path(Path("a", 2, skeleton, (Step(key),), "n9"))
     with pytest.raises(ConfigError, match="none yet"):
         graph.path("b")
+
+
+def test_random_growth_draws_sets_for_all_tasks_that_have_a_size_together():
+    sizes = [784, 4640, 4128, 1584, 2352]
+    for seed in range(20):
+        drawn = draw_of_total(sizes, 9, 60_000, np.random.default_rng(seed))
+        total = sum(sizes[place] for own in drawn for place in own)
+        assert len(drawn) == 9 and abs(total - 60_000) <= 0.01 * sum(sizes)
+    # Each number of layers is as likely as another where the goal does not lean to either side.
+    even = [draw_of_total([1, 1], 2, 2, np.random.default_rng(seed)) for seed in range(400)]
+    both = sum(len(first) == 1 for first, _ in even) / len(even)
+    assert both == pytest.approx(1 / 3, abs=0.08)
+    with pytest.raises(ConfigError, match="below 3"):
+        run(RandomGrowth(layers={"task 1": [3]}))
 
 
 def test_random_growth_draws_sets_of_the_size_it_is_given():

@@ -62,6 +62,7 @@ def test_random_growth_has_the_parameters_of_guided_growth(tmp_path, monkeypatch
     for line in records.splitlines():
         entry = json.loads(line)
         key = entry.get("key", "")
-        if "/guided/" in key or "/random/" in key:
-            parameters.setdefault(key.split("/")[0], set()).add(entry["parameters"])
-    assert parameters and all(len(sizes) == 1 for sizes in parameters.values())
+        if "/guided/" in key or "/random " in key:
+            parameters.setdefault(tuple(key.split("/")[:2]), []).append(entry["parameters"])
+    assert set(parameters) == {("even", "whole"), ("even", "added")}
+    assert all(len(sizes) == 3 and len(set(sizes)) == 1 for sizes in parameters.values())

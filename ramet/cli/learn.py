@@ -44,8 +44,8 @@ def learn(
     `ramet study` searches how a stream is learned best.
 
     Args:
-        stream: split-DATA:TASKS, split-DATA:TASKS:superclass, permuted-DATA:TASKS, rotated-DATA:TASKS, domains, or a
-            .json file with a list of {"name": ..., "data": ...}.
+        stream: split-DATA:TASKS, split-DATA:TASKS:superclass, permuted-DATA:TASKS, rotated-DATA:TASKS,
+            families-DATA:FAMILIESxTASKS, domains, or a .json file with a list of {"name": ..., "data": ...}.
         method: one or several, joined by commas, each with options after a colon if wanted: individual, naive, joint,
             elastic, distillation, replay, packnet, progressive, firefly, bind-and-grow, random-growth, learn-to-grow,
             cpg, den, rcl, apd.

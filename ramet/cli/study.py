@@ -53,7 +53,8 @@ def study(
     `RAMET_STORAGE=postgresql+psycopg://ann:secret@db.example/lab ramet study` on each of several machines.
 
     Args:
-        stream: as for `ramet learn`: split-DATA:TASKS, permuted-DATA:TASKS, rotated-DATA:TASKS, domains, or a file.
+        stream: as for `ramet learn`: split-DATA:TASKS, permuted-DATA:TASKS, rotated-DATA:TASKS,
+            families-DATA:FAMILIESxTASKS, domains, or a file.
         trials: finished trials to have in the end, of all runs of the study together.
         delta: the grow coefficient, one for each task or one shared by all.
         step: the grid that coefficients lie on.

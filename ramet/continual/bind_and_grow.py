@@ -37,6 +37,8 @@ class BindAndGrow(GraphMethod):
         bindings: tasks to bind to that are given instead of computed, by the new task's name.
         measure: how layers are compared: ``cka``, or ``rsa``, the paper's, which finds relatives less often where old
             layers are slow (docs/decisions/026).
+        blame: the conflict for which a layer is made anew: what it has ``added`` to the layer before it, or the
+            ``whole`` of it, as in the paper, which is always largest at the top (docs/decisions/027).
         distribution: how conflicts become probabilities, ``normalised`` or ``softmax``; the paper does not say.
         num_samples: validation images that layers are compared on (500 in the paper).
         unit: what grows: whole layers (the paper), or ``channels``, groups of a layer's channels.
@@ -53,6 +55,7 @@ class BindAndGrow(GraphMethod):
     delta: float | dict[str, float] = 0.55
     bindings: dict[str, str] = field(default_factory=dict)
     measure: Measure = "cka"
+    blame: Literal["added", "whole"] = "added"
     distribution: Distribution = "normalised"
     num_samples: int = 500
     unit: Literal["layer", "channels"] = "layer"
@@ -68,6 +71,8 @@ class BindAndGrow(GraphMethod):
                 raise ConfigError(f"the grow coefficient delta must lie between 0 and 1, but got {delta}.")
         if self.measure not in ("rsa", "cka"):
             raise ConfigError(f"measure must be one of rsa, cka, but got {self.measure!r}.")
+        if self.blame not in ("added", "whole"):
+            raise ConfigError(f"blame must be one of added, whole, but got {self.blame!r}.")
         if self.distribution not in ("normalised", "softmax"):
             raise ConfigError(f"distribution must be one of normalised, softmax, but got {self.distribution!r}.")
         if self.unit not in ("layer", "channels"):
@@ -118,8 +123,11 @@ class BindAndGrow(GraphMethod):
             sources = [None if partner is None else path.steps[partner] for partner in chosen.partners]
             if self.unit == "channels":
                 cells = group_conflicts(layers, x, self.graph_, path, chosen.partners, self.num_groups, self.measure)
-        probabilities = conflict_distribution(chosen.layers, self.distribution)
+        before = (0.0, *chosen.layers[:-1]) if self.blame == "added" else (0.0,) * len(layers)
+        blamed = [max(0.0, conflict - below) for conflict, below in zip(chosen.layers, before, strict=True)]
+        probabilities = conflict_distribution(blamed, self.distribution)
         if self.unit == "channels":
+            cells = [[max(0.0, cell - below) for cell in groups] for groups, below in zip(cells, before, strict=True)]
             growths = self._grow_channels(sources, cells, delta)
         else:
             growths = self._grow_layers(sources, probabilities, delta)

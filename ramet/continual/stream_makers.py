@@ -22,7 +22,8 @@ DOMAINS = ("digits", "usps", "mnist", "fashion-mnist", "notmnist", "omniglot", "
 """The data sets of the stream ``domains``, in the manner of the visual decathlon."""
 
 FORMS = (
-    "split-DATA:TASKS, split-DATA:TASKS:superclass, permuted-DATA:TASKS, rotated-DATA:TASKS, domains or a .json file"
+    "split-DATA:TASKS, split-DATA:TASKS:superclass, permuted-DATA:TASKS, rotated-DATA:TASKS, "
+    "families-DATA:FAMILIESxTASKS, domains or a .json file"
 )
 
 
@@ -41,9 +42,10 @@ def make_stream(
     ``split-DATA:T`` deals the classes out to T tasks: in their order for data sets of up to 10 classes, as everybody
     does with MNIST, and at random otherwise. ``split-cifar100:20:superclass`` makes a task of each superclass, which is
     another benchmark than 20 random tasks. ``permuted-DATA:T`` shuffles the pixels, the first task excepted;
-    ``rotated-DATA:T`` turns the images by steps of 180 / T degrees. ``domains`` takes eight data sets one after the
-    other. A file holds a JSON list of ``{"name": NAME, "data": SOURCE}``, each with the options of ``ramet.data.load``
-    as further entries if wanted.
+    ``rotated-DATA:T`` turns the images by steps of 180 / T degrees. ``families-DATA:FxT`` has F orders of the pixels,
+    deals out the classes of each to T tasks, and lets the families take turns: each task has relatives, and strangers
+    between them. ``domains`` takes eight data sets one after the other. A file holds a JSON list of ``{"name": NAME,
+    "data": SOURCE}``, each with the options of ``ramet.data.load`` as further entries if wanted.
 
     Args:
         source: The name, or the path of a ``.json`` file.
@@ -79,13 +81,16 @@ def make_stream(
     kind, _, rest = source.partition("-")
     data_name, _, count = rest.partition(":")
     count, _, variant = count.partition(":")
+    families, _, count = count.rpartition("x")
     makers: dict[str, Callable[[DataSet, int, int], list[Task]]] = {
         "split": _split_by_superclass if variant == "superclass" else _split,
         "permuted": _permuted,
         "rotated": _rotated,
     }
+    if kind == "families" and families.isdecimal() and int(families):
+        makers["families"] = partial(_families, int(families))
     known_variant = not variant or (kind == "split" and variant in ("superclass", "random"))
-    if kind not in makers or not count.isdecimal() or not known_variant:
+    if kind not in makers or not count.isdecimal() or not known_variant or bool(families) != (kind == "families"):
         raise ConfigError(f"a stream must be {FORMS}, but got {source!r}.")
     num_tasks = int(count)
     if num_tasks < 1:
@@ -159,6 +164,25 @@ def _permuted(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
             return x.flatten(2)[:, :, order].reshape(x.shape)
 
         tasks.append(Task(f"{data.name} permutation {task}", _changed(data, shuffled)))
+    return tasks
+
+
+def _families(num_families: int, data: DataSet, num_tasks: int, seed: int) -> list[Task]:
+    """The first tasks of all families, then their second ones, and so on."""
+    families = []
+    for number, family in enumerate(_permuted(data, num_families, seed)):
+        order = torch.randperm(data.num_classes, generator=torch_generator(seed, "classes", number)).tolist()
+        families.append((family, order))
+    if num_tasks * 2 > data.num_classes:
+        raise ConfigError(
+            f"a task must have at least 2 classes, but {data.num_classes} classes were to be split into {num_tasks}."
+        )
+    tasks = []
+    for place in range(num_tasks):
+        for family, order in families:
+            classes = sorted(order[place::num_tasks])
+            words = " ".join(map(str, classes)) if len(classes) <= 5 else f"part {place + 1}"
+            tasks.append(Task(f"{family.name}, {words}", _of_classes(family.dataset, classes)))
     return tasks
 
 

@@ -143,6 +143,12 @@ SMALL = Preset(
         "relatives, old layers slow": Bed(
             source="rotated-digits:8", network="mlp:64,64,64", stream={"train_size": 400}
         ),
+        "families, old layers frozen": Bed(
+            source="families-mnist:3x3",
+            network="mlp:64,64,64",
+            stream={"image_size": 14, "train_size": 1000, "eval_size": 1000},
+            method=FROZEN,
+        ),
     },
     permuted=Bed(
         source="permuted-mnist:5",

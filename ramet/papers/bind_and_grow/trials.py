@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ramet.continual import Skeleton, Stream, average_gain, learn, make_method
-from ramet.continual.random_growth import RandomGrowth, layer_sizes
+from ramet.continual.random_growth import RandomGrowth, draw_of_total, layer_sizes
 from ramet.continual.sequences import GrowSequence, SequenceBench, run_sequence, train_alone
 from ramet.execution import Task
 from ramet.papers.bind_and_grow.presets import Bed, Preset
 from ramet.papers.desk import Desk
 from ramet.runs import Run
-from ramet.seeding import derive_seed
+from ramet.seeding import derive_seed, numpy_generator
 from ramet.training import Settings
 
 Json = dict[str, Any]
@@ -52,18 +52,18 @@ class Bench:
 
     @property
     def guided(self) -> dict[str, Any]:
-        """Options of growth by similarity, which is measured as in the paper."""
-        return {"measure": "rsa", **self.options}
+        """Options of growth by similarity, which is measured and blamed as in the paper."""
+        return {"measure": "rsa", "blame": "whole", **self.options}
 
-    def at(self, number: int, alone: Mapping[str, Any] | None = None) -> SequenceBench:
-        """The bench of grow sequences of one seed."""
+    def at(self, number: int, alone: Mapping[str, Any] | None = None, **options: Any) -> SequenceBench:
+        """The bench of grow sequences of one seed, with further options of growth by similarity."""
         return SequenceBench(
             self.streams[number],
             self.skeleton,
             self.settings,
             self.seeds[number],
             self.folder / f"seed-{number}",
-            self.guided,
+            {**self.guided, **options},
             alone or {},
         )
 
@@ -73,18 +73,25 @@ def alone(bench: Bench, *, number: int, task: str) -> Json:
     return dict(train_alone(bench.at(number), task=task))
 
 
-def grown(bench: Bench, *, number: int, delta: float, alone: Json) -> Json:
+def grown(bench: Bench, *, number: int, delta: float, alone: Json, blame: str = "whole") -> Json:
     """The whole stream at one grow coefficient."""
     names = bench.streams[number].names
     sequence = GrowSequence(tuple(names), {name: delta for name in names})
-    return run_sequence(bench.at(number, alone), sequence=sequence.to_json())
+    return run_sequence(bench.at(number, alone, blame=blame), sequence=sequence.to_json())
 
 
-def grown_at_random(bench: Bench, *, number: int, draw: int, sizes: dict[str, int], alone: Json) -> Json:
-    """The whole stream by random growth, with as many new parameters for each task as are given."""
+def grown_at_random(
+    bench: Bench, *, number: int, draw: int, sizes: dict[str, int], alone: Json, for_each: bool = False
+) -> Json:
+    """The whole stream by random growth, with as many new parameters as are given: for each task, or in all."""
     stream = bench.streams[number]
-    method = RandomGrowth(sizes=sizes, **bench.options)
     seed = derive_seed(bench.seeds[number], "draw", draw)
+    if for_each:
+        method = RandomGrowth(sizes=sizes, **bench.options)
+    else:
+        generator = numpy_generator(seed, "layers of all tasks")
+        drawn = draw_of_total(layer_sizes(bench.skeleton), len(sizes), sum(sizes.values()), generator)
+        method = RandomGrowth(layers=dict(zip(sizes, drawn, strict=True)), **bench.options)
     learned = learn(stream, method=method, network=bench.skeleton, settings=bench.settings, seed=seed)
     reference = [alone["test"][name] for name in stream.names]
     return {"test_gain": average_gain(learned.matrix(), reference), "parameters": learned.rows[-1]["parameters"]}
