@@ -66,7 +66,8 @@ def test_the_reasons_in_words_name_scores():
     conflicts = (Conflict("a", (0.1, 0.3), (0, 1)), Conflict("b", (0.8, 0.6), (0, 1)))
     text = " ".join(Decision("c", "a", 0.5, (1,), conflicts, (0.25, 0.75)).explain(["low", "high"]))
     assert "'c' was bound to 'a', with a conflict of 0.32; the others: 'b' 1.00." in text
-    assert "high (conflict 0.30, 75% of all)" in text and "Shared: low (conflict 0.10, 25% of all)." in text
+    assert "high (conflict 0.30, answers for 75%)" in text
+    assert "Shared: low (conflict 0.10, answers for 25%)." in text
     decision = Decision("c", "a", 0.5, (1,), conflicts, (0.25, 0.75))
     assert Decision.from_json(decision.to_json()) == decision
 

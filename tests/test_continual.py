@@ -81,6 +81,28 @@ def test_split_deals_the_classes_out():
             assert set(split.y.tolist()) == set(range(task.info.num_classes))
 
 
+def test_families_are_permutations_whose_classes_are_dealt_out_and_take_turns():
+    stream = make_stream("families-digits:2x3", seed=3)
+    plain, shuffled = make_stream("permuted-digits:2", seed=3)
+    assert [task.name.split(",")[0] for task in stream] == [plain.name, shuffled.name] * 3
+    for family, whole in ((stream[0::2], plain), (stream[1::2], shuffled)):
+        classes = [[int(word) for word in task.name.split(", ")[1].split()] for task in family]
+        assert sorted(label for own in classes for label in own) == list(range(10))
+        for task, own in zip(family, classes, strict=True):
+            rows = torch.isin(whole.dataset.train.y, torch.tensor(own))
+            assert torch.equal(task.dataset.train.x, whole.dataset.train.x[rows])
+            assert torch.equal(torch.tensor(own)[task.dataset.train.y], whole.dataset.train.y[rows])
+    assert stream[0].name.split(", ")[1] != stream[1].name.split(", ")[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["families-digits:3", "families-digits:0x2", "families-digits:2x9", "split-digits:2x2"]
+)
+def test_streams_of_no_known_form_are_refused(name):
+    with pytest.raises(ConfigError, match="must"):
+        make_stream(name)
+
+
 def test_permutations_move_pixels_and_nothing_else():
     stream = make_stream("permuted-digits:3")
     first, second = stream[0].dataset.test, stream[1].dataset.test

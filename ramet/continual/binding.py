@@ -155,7 +155,7 @@ class Decision:
                 return "none"
             parts = []
             for place in places:
-                share = f", {self.distribution[place]:.0%} of all" if self.distribution else ""
+                share = f", answers for {self.distribution[place]:.0%}" if self.distribution else ""
                 parts.append(f"{names[place]} (conflict {chosen.layers[place]:.2f}{share})")
             return ", ".join(parts)
 
@@ -163,8 +163,8 @@ class Decision:
         if self.delta is not None and self.distribution:
             held = sum(self.distribution[place] for place in self.expanded)
             lines[0] = (
-                f"Expanded, the most conflicting layers that together hold {self.delta:g} of the conflict "
-                f"(they hold {held:.2f}): {scored(self.expanded)}."
+                f"Expanded, the fewest layers that answer for {self.delta:g} of the conflict (they do for {held:.2f}): "
+                f"{scored(self.expanded)}."
             )
         unmatched = [place for place, partner in enumerate(chosen.partners) if partner is None]
         if unmatched:
