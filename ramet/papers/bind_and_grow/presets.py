@@ -98,6 +98,8 @@ METHODS = (
     "bind-and-grow:delta=0.55",
     "bind-and-grow:delta=0.55,old_weights=frozen",
     "bind-and-grow:delta=0.55,old_weights=guarded",
+    "bind-and-grow:delta=0.55,blame=added",
+    "bind-and-grow:delta=0.55,blame=added,old_weights=frozen",
 )
 
 FROZEN = {"old_weights": "frozen"}
