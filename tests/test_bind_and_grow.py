@@ -356,6 +356,10 @@ def test_random_growth_draws_sets_of_the_size_it_is_given():
         )
         for info in method.tasks[1:]
     }
+    bound = {
+        tuple(d and d.bound_to for d in run(RandomGrowth(sizes=sizes, draw=draw))[1].decisions) for draw in range(6)
+    }
+    assert len(bound) > 1
     random, made = run(RandomGrowth(sizes=sizes))
     assert random.network.num_parameters() == guided.network.num_parameters()
     assert "random" in " ".join(made.explain())

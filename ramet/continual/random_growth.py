@@ -33,6 +33,7 @@ class RandomGrowth(GraphMethod):
     Attributes:
         sizes: parameters of the new layers, heads left out, by task; empty to draw the number of layers.
         layers: the new layers themselves, by task; only the binding is left to chance then.
+        draw: another number draws other choices, with all else, first weights and mini-batches, the same.
     """
 
     name: ClassVar[str] = "random-growth"
@@ -40,6 +41,7 @@ class RandomGrowth(GraphMethod):
 
     sizes: dict[str, int] = field(default_factory=dict)
     layers: dict[str, list[int]] = field(default_factory=dict)
+    draw: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,7 +52,7 @@ class RandomGrowth(GraphMethod):
 
     def _decide(self, task: TaskData, skeleton: Skeleton, probe: nn.Sequential | None) -> tuple[Decision, list[Growth]]:
         name = task.info.name
-        generator = numpy_generator(self.seed, "random growth", name)
+        generator = numpy_generator(self.seed, "random growth", self.draw, name)
         candidates = [other for other, path in self.graph_.paths.items() if path.skeleton == skeleton]
         if not candidates:
             raise ConfigError(f"random growth needs tasks of one network, but {name!r} is the only one of its own.")

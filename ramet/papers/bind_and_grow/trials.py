@@ -83,15 +83,18 @@ def grown(bench: Bench, *, number: int, delta: float, alone: Json, blame: str = 
 def grown_at_random(
     bench: Bench, *, number: int, draw: int, sizes: dict[str, int], alone: Json, for_each: bool = False
 ) -> Json:
-    """The whole stream by random growth, with as many new parameters as are given: for each task, or in all."""
-    stream = bench.streams[number]
-    seed = derive_seed(bench.seeds[number], "draw", draw)
+    """The whole stream by random growth, with as many new parameters as are given: for each task, or in all.
+
+    First weights and mini-batches are those of growth by similarity and of the tasks alone, which have luck of their
+    own: a seed may begin with weights that suit all tasks.
+    """
+    stream, seed = bench.streams[number], bench.seeds[number]
     if for_each:
-        method = RandomGrowth(sizes=sizes, **bench.options)
+        method = RandomGrowth(sizes=sizes, draw=draw, **bench.options)
     else:
-        generator = numpy_generator(seed, "layers of all tasks")
+        generator = numpy_generator(seed, "layers of all tasks", draw)
         drawn = draw_of_total(layer_sizes(bench.skeleton), len(sizes), sum(sizes.values()), generator)
-        method = RandomGrowth(layers=dict(zip(sizes, drawn, strict=True)), **bench.options)
+        method = RandomGrowth(layers=dict(zip(sizes, drawn, strict=True)), draw=draw, **bench.options)
     learned = learn(stream, method=method, network=bench.skeleton, settings=bench.settings, seed=seed)
     reference = [alone["test"][name] for name in stream.names]
     return {"test_gain": average_gain(learned.matrix(), reference), "parameters": learned.rows[-1]["parameters"]}
