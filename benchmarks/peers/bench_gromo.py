@@ -16,7 +16,7 @@ from benchmarks.rows import Row
 from ramet.data import load
 from ramet.growth import Budget, make_method
 
-NUM_NEW, BATCH, REPEATS = 8, 64, 20
+NUM_NEW, BATCH, REPEATS = 8, 64, 100
 
 
 def run() -> list[Row]:

@@ -7,7 +7,6 @@ own is a subclass with three functions; :mod:`ramet.testing.growths` checks it.
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from ramet.errors import RunError
 from ramet.growth.budget import Meter, select
+from ramet.growth.copying import copy_network
 from ramet.growth.coupling import Coupling
 from ramet.growth.layers import Deepening, Site, deepen
 from ramet.growth.surgery import widen
@@ -152,7 +152,7 @@ class Scene:
 
     def grown(self, edit: Edit) -> nn.Module:
         """A copy of the network with an edit carried out."""
-        network = copy.deepcopy(self.network)
+        network = copy_network(self.network)
         carry_out(network, self.coupling, self.sites, edit, seed=self.seed)
         return network
 

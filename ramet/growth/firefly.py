@@ -126,9 +126,11 @@ def train_candidates(
     scene: Scene, over: Overgrown, epsilon: Tensor, bound: float, num_steps: int, learning_rate: float
 ) -> None:
     """Step one (Eq. 4): train step sizes and directions in place, the network's own weights fixed."""
-    optimizer = torch.optim.RMSprop([epsilon, *over.directions()], lr=learning_rate, foreach=True)
+    leaves = [epsilon, *over.directions()]
+    optimizer = torch.optim.RMSprop(leaves, lr=learning_rate, foreach=True)
     for x, y in scene.batches(num_steps, "step one"):
-        optimizer.zero_grad(set_to_none=True)
+        for leaf in leaves:
+            leaf.grad = None
         loss = scene.loss(over(x, epsilon), y)
         if not torch.isfinite(loss):
             raise RunError(f"the loss must stay finite, but is {loss.item()} while candidates are trained.")

@@ -11,7 +11,6 @@ more than two layers a neuron has outgoing weights of its own: those of a new on
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from torch.func import functional_call
 from ramet.errors import ConfigError
 from ramet.growth.axes import Axis, Layout, single
 from ramet.growth.base import Candidate, Edit, Scene
+from ramet.growth.copying import copy_network
 from ramet.growth.coupling import Group
 from ramet.growth.expansions import Expansion, expand_layout
 from ramet.growth.layers import Deepening, deepen, unwrapped
@@ -131,7 +131,7 @@ class Overgrown:
     ) -> None:
         self.scene, self.new_scale = scene, new_scale
         self._generator = scene.generator("directions")
-        over, coupling = copy.deepcopy(scene.network), scene.coupling
+        over, coupling = copy_network(scene.network), scene.coupling
         self.sites = [site.name for site in scene.sites] if layer_width else []
         self.layer_paths: dict[str, str] = {}
         for site in scene.sites if layer_width else []:
@@ -259,8 +259,8 @@ class Overgrown:
     def tensors(self, epsilon: Tensor) -> dict[str, Tensor]:
         """The wide network's tensors at these step sizes, shape [candidates]; differentiable."""
         values = dict(self._tensors)
-        for part in self.parts:
-            steps = part.epsilon(epsilon)
+        pieces = torch.split(epsilon, [part.count for part in self.parts])
+        for part, steps in zip(self.parts, pieces, strict=True):
             if part.kind == "layer":
                 values.update({name: d.value for name, d in part.incoming.items()})
                 values.update({name: d.value * d.per_entry(steps) for name, d in part.outgoing.items()})

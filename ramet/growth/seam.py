@@ -7,7 +7,6 @@ outputs must stay the same. A group that fails is refused, with what went wrong 
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.growth.axes import Axis, Layout, layout_size
+from ramet.growth.copying import copy_network
 from ramet.growth.coupling import Coupling, Group, Inputs, call, evaluating, trace
 from ramet.growth.rules import tensors_in
 from ramet.growth.surgery import widen
@@ -56,20 +56,20 @@ class _Probe:
 
     def __init__(self, network: nn.Module, inputs: Inputs) -> None:
         try:
-            double = copy.deepcopy(network).double()
+            double = copy_network(network).double()
             wide = tuple(_double(value) for value in inputs) if isinstance(inputs, tuple) else _double(inputs)
             self.before = outputs(double, wide)
             self.network, self.inputs, self.tolerance = double, wide, TOLERANCE
         except Exception:
             # Casts inside the forward: single precision, with its coarser tolerance, has to do.
-            self.network, self.inputs, self.tolerance = copy.deepcopy(network), inputs, SINGLE_TOLERANCE
+            self.network, self.inputs, self.tolerance = copy_network(network), inputs, SINGLE_TOLERANCE
             self.before = outputs(self.network, inputs)
         if not all(bool(torch.isfinite(tensor).all()) for tensor in self.before):
             raise ConfigError("the network must give finite outputs on a batch of the data, but it does not.")
 
     def problem(self, coupling: Coupling, groups: Iterable[Group], *, spend: bool = False) -> str | None:
         """What goes wrong when these groups grow, or ``None``; it may spend the probe, which is of no use then."""
-        trial = self.network if spend else copy.deepcopy(self.network)
+        trial = self.network if spend else copy_network(self.network)
         generator = torch.Generator().manual_seed(0)
         widenings = {}
         for group in groups:
