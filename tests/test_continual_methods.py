@@ -23,6 +23,7 @@ OPTIONS = {
     "cpg": {"prune_step": 0.45},
     "den": {"loss_threshold": 0.0, "new_units": 3},
     "rcl": {"trials": 2, "max_units": 4},
+    "random-growth": {"draw": 2},  # the first grows one layer, then all; draw 0 would grow none of the suite's tasks
 }
 
 
