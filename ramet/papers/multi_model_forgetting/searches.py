@@ -55,14 +55,19 @@ def figure_b(desk: Desk, preset: str) -> Outcome:
 def figure_5(desk: Desk, preset: str) -> Outcome:
     """Error differences of a NAO search at four rates of output dropout, and with path dropping instead; claim W7."""
     base = SEARCHES[preset]["nao"]
+    generator = numpy_generator(desk.seed, "figure-5")
     rows: list[list[Any]] = []
-    lower = []
+    spreads, lower = [], []
     for rate in DROPOUTS:
         options = {**base.job.space_options, "output_dropout": rate}
         study = replace(base, name=f"{base.name}-{rate:g}", job=replace(base.job, space_options=options))
         guard, _, pairs = tune_and_compare(desk, study)
-        without, guarded = differences(pairs, "difference_best5").mean(axis=0)
+        values = differences(pairs, "difference_best5")  # [seeds, 2]
+        without, guarded = values.mean(axis=0)
+        gains = values[:, 0] - values[:, 1]  # [seeds]
         lower.append(guarded < without)
+        gain = mean_interval(gains, generator=generator)
+        spreads.append(f"{rate:g}: {gain.text()}, in {int((gains > 0).sum())} of {len(gains)} seeds")
         dropped = _with_path_dropping(desk, study)
         row = [rate, without, guarded, np.mean([mean_difference(run, "difference_best5") for run in dropped]), guard]
         rewards = [[late_reward(pair[side]) for pair in pairs] for side in (0, 1)]
@@ -74,11 +79,11 @@ def figure_5(desk: Desk, preset: str) -> Outcome:
         claim="Plasticity lowers the error differences of NAO at every rate of output dropout.",
         paper="Figure 5",
         ours="; ".join(f"{row[0]:g}: {row[1]:.3g} to {row[2]:.3g}" for row in rows),
-        spread="means of the seeds",
+        spread="lower by " + "; ".join(spreads),
         seeds=base.seeds,
         holds=all(lower),
         command=COMMAND.format("figure-5", preset),
-        note=_setting(base),
+        note=f"{_setting(base)} Best five of an epoch, means over seeds; guard {base.guard}:{base.strengths[0]:g}.",
     )
     table = Table(columns, rows, title="Figure 5: NAO, perplexity at an epoch's end less right after training")
     return Outcome("Multi-model forgetting, Figure 5", [table], [claim], [_setting(base)]).kept(desk.results)
