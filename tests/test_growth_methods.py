@@ -5,6 +5,7 @@ import copy
 import growth_networks
 import pytest
 import torch
+from growth_networks import GROUPS
 from torch import nn
 
 from ramet.errors import ConfigError, RunError
@@ -171,6 +172,41 @@ def test_step_one_lowers_the_loss_and_keeps_its_bounds():
             if directions:
                 norms = sum(d.norms().square() for d in directions.values()).sqrt()
                 assert norms.max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_directions_start_at_norm_one_over_all_tensors_of_a_unit(name):
+    """Also where a unit's weights do not lie side by side (flattened images): the twin gathers them as rows."""
+    network, inputs = growth_networks.build()[name]
+    over = Overgrown(make_scene(network, inputs), num_new=2)
+    for part in over.parts:
+        for directions, exactly in ((part.incoming, part.kind == "split"), (part.outgoing, True)):
+            if not directions:
+                continue
+            rows = torch.cat([d.rows(d.value.detach()) for d in directions.values()], dim=1)
+            norms = torch.linalg.vector_norm(rows, dim=1)
+            together = torch.stack([d.norms().detach() for d in directions.values()]).square().sum(0).sqrt()
+            assert torch.allclose(together, norms, atol=1e-12)
+            assert torch.allclose(norms, torch.ones_like(norms)) if exactly else (norms <= 1 + 1e-9).all()
+
+
+def test_a_layer_of_two_names_is_one_in_the_over_grown_network():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(3, 3)
+            self.again, self.last = self.first, nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.last(torch.tanh(self.again(x)) + torch.tanh(self.first(x.flip(1))))
+
+    torch.manual_seed(0)
+    scene = make_scene(Twice().double(), torch.randn(4, 3).double())
+    over = Overgrown(scene, num_new=2)
+    epsilon = over.step_sizes(0.3)
+    chosen = list(range(len(over.candidates)))
+    assert torch.allclose(over(scene.x, 0 * epsilon), scene.network(scene.x), atol=1e-12)
+    assert torch.allclose(over(scene.x, epsilon), scene.grown(over.edit(chosen, epsilon))(scene.x), atol=1e-12)
 
 
 def test_scores_are_the_integral():

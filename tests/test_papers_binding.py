@@ -9,6 +9,7 @@ from ramet.execution import Executor, Inline
 from ramet.papers import TARGETS, Desk, read_claims
 from ramet.papers.bind_and_grow import presets
 from ramet.papers.bind_and_grow.presets import Bed
+from ramet.papers.bind_and_grow.trials import Bench, alone, grown_at_random
 from ramet.training import Settings
 
 BED = Bed(source="split-digits:2", network="mlp:16,16", stream={"train_size": 80, "eval_size": 60})
@@ -66,3 +67,14 @@ def test_random_growth_has_the_parameters_of_guided_growth(tmp_path, monkeypatch
             parameters.setdefault(tuple(key.split("/")[:2]), []).append(entry["parameters"])
     assert set(parameters) == {("even", "whole"), ("even", "added")}
     assert all(len(sizes) == 3 and len(set(sizes)) == 1 for sizes in parameters.values())
+
+
+def test_random_growth_begins_where_the_tasks_alone_begin(tmp_path):
+    """A stream of one task has no choices: by random growth it is the network alone, and its gain is exactly 0."""
+    bed = replace(BED, source="split-digits:1")
+    bench = Bench.of(Desk(runs=tmp_path, results=tmp_path, executor=Inline()), TINY, bed, tmp_path / "networks")
+    for number, stream in enumerate(bench.streams):
+        reference = {"test": {name: alone(bench, number=number, task=name)["test"] for name in stream.names}}
+        for draw in range(2):
+            grown = grown_at_random(bench, number=number, draw=draw, sizes={}, alone=reference)
+            assert grown["test_gain"] == 0.0

@@ -100,10 +100,7 @@ def make_stream(
 
 def _split(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
     """The classes dealt out evenly; where they do not divide, the first tasks have one more."""
-    if num_tasks * 2 > data.num_classes:
-        raise ConfigError(
-            f"a task must have at least 2 classes, but {data.num_classes} classes were to be split into {num_tasks}."
-        )
+    _check_classes(data, num_tasks)
     order = list(range(data.num_classes))
     if data.num_classes > 10:
         order = torch.randperm(data.num_classes, generator=torch_generator(seed, "classes")).tolist()
@@ -114,6 +111,13 @@ def _split(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
         name = f"{data.name} {' '.join(map(str, classes))}" if size <= 5 else f"{data.name} part {len(tasks) + 1}"
         tasks.append(Task(name, _of_classes(data, classes)))
     return tasks
+
+
+def _check_classes(data: DataSet, num_tasks: int) -> None:
+    if num_tasks * 2 > data.num_classes:
+        raise ConfigError(
+            f"a task must have at least 2 classes, but {data.num_classes} classes were to be split into {num_tasks}."
+        )
 
 
 def _split_by_superclass(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
@@ -169,14 +173,11 @@ def _permuted(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
 
 def _families(num_families: int, data: DataSet, num_tasks: int, seed: int) -> list[Task]:
     """The first tasks of all families, then their second ones, and so on."""
+    _check_classes(data, num_tasks)
     families = []
     for number, family in enumerate(_permuted(data, num_families, seed)):
         order = torch.randperm(data.num_classes, generator=torch_generator(seed, "classes", number)).tolist()
         families.append((family, order))
-    if num_tasks * 2 > data.num_classes:
-        raise ConfigError(
-            f"a task must have at least 2 classes, but {data.num_classes} classes were to be split into {num_tasks}."
-        )
     tasks = []
     for place in range(num_tasks):
         for family, order in families:
