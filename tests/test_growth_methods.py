@@ -190,12 +190,12 @@ def test_directions_start_at_norm_one_over_all_tensors_of_a_unit(name):
             assert torch.allclose(norms, torch.ones_like(norms)) if exactly else (norms <= 1 + 1e-9).all()
 
 
-def test_a_layer_of_two_names_is_one_in_the_over_grown_network():
+def test_weights_that_two_layers_share_are_shared_in_the_over_grown_network():
     class Twice(nn.Module):
         def __init__(self):
             super().__init__()
-            self.first = nn.Linear(3, 3)
-            self.again, self.last = self.first, nn.Linear(3, 2)
+            self.first, self.again, self.last = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2)
+            self.again.weight, self.again.bias = self.first.weight, self.first.bias
 
         def forward(self, x):
             return self.last(torch.tanh(self.again(x)) + torch.tanh(self.first(x.flip(1))))
