@@ -40,7 +40,7 @@ def _defined(entry: Json) -> bool:
 
 
 def _interval(entry: Json) -> str:
-    return f"{entry['value']:.2f} [{entry['low']:.2f}, {entry['high']:.2f}]"
+    return f"{entry['value']:z.2f} [{entry['low']:z.2f}, {entry['high']:z.2f}]"
 
 
 def _without_truth(result: Json) -> list[str]:
@@ -48,8 +48,8 @@ def _without_truth(result: Json) -> list[str]:
     sentences = ["No truth is known, so only stability can be judged, and a stable ranking can still be wrong."]
     if rows is not None and not math.isnan(rows["mean"]):
         sentences.append(
-            f"Two instances agree at a rank correlation of {rows['mean']:.2f} "
-            f"(between {rows['lowest']:.2f} and {rows['highest']:.2f})."
+            f"Two instances agree at a rank correlation of {rows['mean']:z.2f} "
+            f"(between {rows['lowest']:z.2f} and {rows['highest']:z.2f})."
         )
     return sentences
 
@@ -61,7 +61,7 @@ def _truth_warning(truth: Json) -> list[str]:
         return [f"The truth {why}, so its own noise is unknown; every correlation is an underestimate."]
     if halves < RELIABLE_TRUTH:
         return [
-            f"The truth itself is noisy: two halves of its seeds correlate at only {halves:.2f}. Nothing firm can be "
+            f"The truth itself is noisy: two halves of its seeds correlate at only {halves:z.2f}. Nothing firm can be "
             "concluded about the ranking; train the truth longer, with more seeds, or on more data."
         ]
     return []
@@ -74,7 +74,7 @@ def _verdict(result: Json) -> list[str]:
         return ["The supernet's last scores are the same for every child, so they rank nothing."]
     sentence = f"The supernet's last scores correlate with the truth at {_interval(last)}"
     if ceiling is not None and not math.isnan(ceiling):
-        sentence += f"; two seeds of the truth correlate with each other at {ceiling:.2f}"
+        sentence += f"; two seeds of the truth correlate with each other at {ceiling:z.2f}"
     return [sentence + f". Its best child has the true rank {result['top']['last']['top_1']:.0f} of {_count(result)}."]
 
 
@@ -125,8 +125,8 @@ def _averaging(result: Json) -> list[str]:
         return [f"Averaging the last {many} evaluations does not clearly help ({_interval(gain)})."]
     return [
         f"Averaging the last {many} evaluations raises the correlation from "
-        f"{result['correlation']['last']['tau']['value']:.2f} to {entry['tau']['value']:.2f} "
-        f"(gain {_interval(gain)}), at {cost:.2f} times the cost of training the supernet."
+        f"{result['correlation']['last']['tau']['value']:z.2f} to {entry['tau']['value']:z.2f} "
+        f"(gain {_interval(gain)}), at {cost:z.2f} times the cost of training the supernet."
     ]
 
 
@@ -142,7 +142,7 @@ def _fine_tuning(result: Json) -> list[str]:
         return [f"Fine-tuning each child for up to {points[-1]} mini-batches does not raise the correlation."]
     return [
         f"Fine-tuning each child for {points[best]} mini-batches raises the correlation from "
-        f"{curve[0]:.2f} to {curve[best]:.2f}, at {cost:.2f} times the cost of training the supernet."
+        f"{curve[0]:z.2f} to {curve[best]:z.2f}, at {cost:z.2f} times the cost of training the supernet."
     ]
 
 
@@ -179,8 +179,8 @@ def _variations(result: Json) -> list[str]:
         if "mean_over_steps" in row and not math.isnan(row["mean_over_steps"]):
             base = result["over_time"]
             sentences.append(
-                f"With {row['variation']} the correlation over the last mini-batches is {row['mean_over_steps']:.2f} "
-                f"with a deviation of {row['deviation_over_steps']:.2f}, against {base['mean_over_steps']:.2f} and "
-                f"{base['deviation_over_steps']:.2f}."
+                f"With {row['variation']} the correlation over the last mini-batches is {row['mean_over_steps']:z.2f} "
+                f"with a deviation of {row['deviation_over_steps']:z.2f}, against {base['mean_over_steps']:z.2f} and "
+                f"{base['deviation_over_steps']:z.2f}."
             )
     return sentences

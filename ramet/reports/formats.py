@@ -95,8 +95,7 @@ def number(value: float, digits: int = 2) -> str:
     >>> number(0.512), number(-0.001), number(12345.678, 1)
     ('0.51', '0.00', '12,345.7')
     """
-    text = f"{value:,.{digits}f}"
-    return text.removeprefix("-") if not text.strip("-0.,") else text  # never "-0.00"
+    return f"{value:z,.{digits}f}"  # z: never "-0.00"
 
 
 def decimals(digits: int) -> Format:

@@ -88,9 +88,9 @@ def _verdict(result: Json, best: str) -> str:
     gain = 100 * (method["validation"] - first["score"])
     larger = times(method["params"] / first["sizes"]["params"])
     if gain <= 0:
-        return f"Growing did not help: {larger} the parameters gave {gain:+.1f} points of validation accuracy."
+        return f"Growing did not help: {larger} the parameters gave {gain:+z.1f} points of validation accuracy."
     return (
-        f"{larger} the parameters gave {gain:+.1f} points: from {percent(first['score'])} to "
+        f"{larger} the parameters gave {gain:+z.1f} points: from {percent(first['score'])} to "
         f"{percent(method['validation'])} of the validation images."
     )
 

@@ -160,7 +160,7 @@ def _add_time(page: Page, result: Json) -> None:
             references=references,
         ),
         "When the ranking is taken decides how good it is: "
-        f"the deviation over the last {len(steps[0])} mini-batches is {over_time['deviation_over_steps']:.2f}.",
+        f"the deviation over the last {len(steps[0])} mini-batches is {over_time['deviation_over_steps']:z.2f}.",
     )
     averaging = over_time["averaging_last"]
     if len(averaging["evaluations"]) > 1:
@@ -218,8 +218,8 @@ def _add_disturbance(page: Page, result: Json) -> None:
         return
     page.section("Who disturbs whom")
     page.prose(
-        f"A mini-batch that trains a child changes its own accuracy by **{100 * entry['own']:+.2f} points** and that "
-        f"of the others by **{100 * entry['others']:+.2f} points** on average. Right after it has been trained, a "
+        f"A mini-batch that trains a child changes its own accuracy by **{100 * entry['own']:+z.2f} points** and that "
+        f"of the others by **{100 * entry['others']:+z.2f} points** on average. Right after it has been trained, a "
         f"child is among the best quarter in **{result['trained_is_best']['share_in_best_quarter']:.0%}** of the steps."
     )
     page.chart(
