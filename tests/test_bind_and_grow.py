@@ -150,6 +150,15 @@ def test_the_layer_that_differs_is_blamed_and_not_those_that_it_feeds(unit):
     assert found["added"].expanded == (0,) and len(found["whole"].expanded) == 2
 
 
+def test_a_probe_begins_with_weights_of_its_own():
+    """Networks that were never trained are alike only where they began alike; a probe must not be like the founder."""
+    method = BindAndGrow()
+    still = replace(SETTINGS, learning_rate=1e-12)
+    learn(Stream("one", STREAM[:1]), method=method, network="mlp:16,16", settings=still)
+    (conflict,) = method.decide(STREAM[1].data("cpu")).conflicts
+    assert min(conflict.layers) > 0.01
+
+
 # The method.
 
 

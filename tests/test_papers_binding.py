@@ -22,6 +22,7 @@ TINY = replace(
     strangers=BED,
     settings=Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0),
     seeds=2,
+    guided_seeds=2,
     deltas=(0.0, 0.5, 1.0),
     matched=(0.5,),
     draws=1,
@@ -55,7 +56,7 @@ def test_figures_give_tables_and_claims_and_are_not_run_twice(figure, tmp_path, 
 def test_random_growth_has_the_parameters_of_guided_growth(tmp_path, monkeypatch):
     # All layers have one size here, so that sets of equal size are many, and sizes match exactly.
     even = replace(BED, network="mlp:64,64")
-    monkeypatch.setitem(presets.PRESETS, "small", replace(TINY, split=even, guided={"even": even}, seeds=1))
+    monkeypatch.setitem(presets.PRESETS, "small", replace(TINY, split=even, guided={"even": even}, guided_seeds=1))
     desk = Desk(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
     TARGETS["bind-and-grow/figure-2"].run(desk, "small")
     records = next((tmp_path / "runs").rglob("records.jsonl")).read_text()
@@ -65,7 +66,7 @@ def test_random_growth_has_the_parameters_of_guided_growth(tmp_path, monkeypatch
         key = entry.get("key", "")
         if "/guided/" in key or "/random " in key:
             parameters.setdefault(tuple(key.split("/")[:2]), []).append(entry["parameters"])
-    assert set(parameters) == {("even", "whole"), ("even", "added")}
+    assert set(parameters) == {("even", "rsa whole"), ("even", "cka added")}
     assert all(len(sizes) == 3 and len(set(sizes)) == 1 for sizes in parameters.values())
 
 

@@ -187,7 +187,7 @@ class GraphMethod(Method):
         name, data = task.info.name, task.train
         if name in self.known_probes:
             return copy.deepcopy(self.known_probes[name]).to(data.x.device).eval()
-        network = skeleton.make_network(task.info.num_classes, self.seed, "probe").to(data.x.device)
+        network = skeleton.make_network(task.info.num_classes, self.seed, "probe", name).to(data.x.device)
         epochs = self.settings.epochs if whole or not self.probe_epochs else self.probe_epochs
         train(
             network,

@@ -53,6 +53,7 @@ class Preset:
         strangers: tasks among which a twin must be found.
         settings: of every training.
         seeds: seeds that are reported.
+        guided_seeds: seeds of Figure 2, where a point is a large difference.
         deltas: the grow coefficients of Figure 6.
         matched: the coefficients at which random growth is compared with guided growth.
         draws: random growths a seed and coefficient.
@@ -68,6 +69,7 @@ class Preset:
     strangers: Bed
     settings: Settings
     seeds: int = 3
+    guided_seeds: int = 3
     deltas: tuple[float, ...] = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
     matched: tuple[float, ...] = (0.3, 0.55)
     draws: int = 2
@@ -98,8 +100,8 @@ METHODS = (
     "bind-and-grow:delta=0.55",
     "bind-and-grow:delta=0.55,old_weights=frozen",
     "bind-and-grow:delta=0.55,old_weights=guarded",
-    "bind-and-grow:delta=0.55,blame=added",
-    "bind-and-grow:delta=0.55,blame=added,old_weights=frozen",
+    "bind-and-grow:delta=0.55,measure=cka,blame=added",
+    "bind-and-grow:delta=0.55,measure=cka,blame=added,old_weights=frozen",
 )
 
 FROZEN = {"old_weights": "frozen"}
@@ -162,6 +164,7 @@ SMALL = Preset(
     settings=Settings(
         epochs=8, batch_size=32, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0
     ),
+    guided_seeds=8,
     twins=20,
     methods=METHODS,
 )

@@ -44,10 +44,11 @@ class Bench:
     options: Mapping[str, Any]
 
     @classmethod
-    def of(cls, desk: Desk, preset: Preset, bed: Bed, folder: Path) -> Bench:
-        """The bench of a bed."""
-        streams = [bed.make(desk, number) for number in range(preset.seeds)]
-        seeds = [derive_seed(desk.seed, "trial", number) for number in range(preset.seeds)]
+    def of(cls, desk: Desk, preset: Preset, bed: Bed, folder: Path, num_seeds: int | None = None) -> Bench:
+        """The bench of a bed, with the preset's seeds or another number of them."""
+        numbers = range(num_seeds or preset.seeds)
+        streams = [bed.make(desk, number) for number in numbers]
+        seeds = [derive_seed(desk.seed, "trial", number) for number in numbers]
         return cls(streams, bed.skeleton(streams[0]), bed.settings or preset.settings, seeds, folder, dict(bed.method))
 
     @property
@@ -73,11 +74,11 @@ def alone(bench: Bench, *, number: int, task: str) -> Json:
     return dict(train_alone(bench.at(number), task=task))
 
 
-def grown(bench: Bench, *, number: int, delta: float, alone: Json, blame: str = "whole") -> Json:
-    """The whole stream at one grow coefficient."""
+def grown(bench: Bench, *, number: int, delta: float, alone: Json, options: Json | None = None) -> Json:
+    """The whole stream at one grow coefficient; options may depart from the paper's."""
     names = bench.streams[number].names
     sequence = GrowSequence(tuple(names), {name: delta for name in names})
-    return run_sequence(bench.at(number, alone, blame=blame), sequence=sequence.to_json())
+    return run_sequence(bench.at(number, alone, **(options or {})), sequence=sequence.to_json())
 
 
 def grown_at_random(
