@@ -183,7 +183,10 @@ class GraphMethod(Method):
     # The steps of learning a task.
 
     def _probe(self, task: TaskData, skeleton: Skeleton, saves: Saves, *, whole: bool) -> nn.Sequential:
-        """The network that is trained on the task alone; the first task keeps it, the others are compared by it."""
+        """The network that is trained on the task alone; the first task keeps it, the others are compared by it.
+
+        It begins with weights of its own, so that it is like another by what it has learned alone (docs/decisions/028).
+        """
         name, data = task.info.name, task.train
         if name in self.known_probes:
             return copy.deepcopy(self.known_probes[name]).to(data.x.device).eval()
