@@ -10,7 +10,7 @@ import ramet.continual.sequence_search as sequence_search
 from ramet.continual import JointNetwork, Stream, make_skeleton
 from ramet.continual.search_result import dominates, pareto_front
 from ramet.continual.sequence_search import SequenceSearch, population_for
-from ramet.continual.sequences import COMPUTED, SequenceSpace
+from ramet.continual.sequences import COMPUTED, GrowSequence, SequenceSpace
 from ramet.continual.study_storage import import_optuna
 from ramet.errors import ConfigError, MissingExtraError, RunError
 from ramet.execution import Inline
@@ -114,10 +114,11 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
     ("sampler", "function", "calls"),
     [
         ("nsga2", "Study.ask", 6),
-        ("nsga2", "Trial.suggest_float", 8),
+        ("nsga2", "Trial.suggest_float", 8),  # of a trial that the search begins with
+        ("nsga2", "Trial.suggest_float", 27),  # of one that is drawn
         ("nsga2", "Study.tell", 5),
         pytest.param("random", "Trial.suggest_float", 8, marks=pytest.mark.slow),
-        pytest.param("gp", "Trial.suggest_float", 8, marks=pytest.mark.slow),
+        pytest.param("gp", "Trial.suggest_float", 27, marks=pytest.mark.slow),
     ],
 )
 def test_a_kill_between_trials_changes_nothing(tmp_path, monkeypatch, sampler, function, calls):
@@ -191,3 +192,25 @@ def test_bad_values_are_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'ramet\[optuna\]'"):
         import_optuna()
+
+
+def test_a_search_begins_with_one_coefficient_for_all_tasks(tmp_path):
+    space = SequenceSpace(delta="per-task", binding="free", order="free")
+    names = list(STREAM.names)
+    starts = [GrowSequence(tuple(names), dict.fromkeys(names, value)) for value in (0.25, 0.5, 0.75)]
+    found = search(tmp_path / "run", 5, space=space, networks="none")
+    assert [row["sequence"] for row in found.rows[:3]] == [start.to_json() for start in starts]
+    assert all(len(set(row["sequence"]["deltas"].values())) > 1 for row in found.rows[3:])
+    study = import_optuna().load_study(study_name="grow-sequences", storage=f"sqlite:///{tmp_path / 'run/study.db'}")
+    parents = [any("generation" in name for name in trial.system_attrs) for trial in study.trials]
+    assert parents == 5 * [True]  # the first three too are what later ones are made of
+    chance = search(tmp_path / "chance", 3, space=space, networks="none", sampler="random")
+    assert all(row["sequence"] != start.to_json() for row, start in zip(chance.rows, starts, strict=True))
+
+
+@pytest.mark.parametrize("step", [0.05, 0.25, 0.4, 1.0])
+def test_starts_lie_on_the_grid_and_none_is_there_twice(step):
+    values = [start["delta/b"] for start in SequenceSpace(delta="per-task", step=step).starts(["a", "b"])]
+    assert values == sorted(set(values)) and values
+    assert all(value / step == pytest.approx(round(value / step)) and 0 <= value <= 1 for value in values)
+    assert not SequenceSpace(step=step).starts(["a", "b"])

@@ -45,7 +45,8 @@ def population_for(num_trials: int) -> int:
 class SequenceSearch:
     """How grow sequences are searched.
 
-    Trials are judged on validation data. The points of the front are measured on test data, once, at the end.
+    Trials are judged on validation data. The points of the front are measured on test data, once, at the end. With a
+    coefficient for each task, the first trials are those of one coefficient for all, unless the sampler is ``random``.
 
     Attributes:
         space: the sequences there are.
@@ -137,7 +138,7 @@ class SequenceSearch:
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
             while not self._is_over(optuna, study, bar):
                 with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
-                    trials = self._next(optuna, turns)
+                    trials = self._next(optuna, turns, stream.names)
                     if trials:
                         self._evaluate(turns, trials, bench, run, executor)
                     else:  # other runs have the last ones: wait, in case that they die
@@ -199,7 +200,7 @@ class SequenceSearch:
         bar.set(len(done))
         return len(done) >= self.num_trials
 
-    def _next(self, optuna: Any, turns: Turns) -> list[optuna.Trial]:
+    def _next(self, optuna: Any, turns: Turns, tasks: list[str]) -> list[optuna.Trial]:
         """The trials to evaluate next: those that this run left when it was killed, or a batch of others."""
         states = optuna.trial.TrialState
         turns.requeue_dead()
@@ -210,7 +211,8 @@ class SequenceSearch:
         end = max((int(trial.user_attrs[END]) for trial in left), default=len(known) + self.batch)
         wanted = min(end - len(known), self.num_trials - held)
         trials = [turns.take_up(trial) for trial in left]
-        asked = [turns.ask(len(known) + wanted if not left else end) for _ in range(wanted)]
+        starts = [] if self.sampler == "random" else self.space.starts(tasks)
+        asked = [turns.ask(len(known) + wanted if not left else end, starts) for _ in range(wanted)]
         return trials + (turns.give_back_superfluous(asked, self.num_trials) if self.storage else asked)
 
     def _make_sampler(self, optuna: Any, seed: int) -> Any:
@@ -230,10 +232,13 @@ class SequenceSearch:
         sequences = []
         for place, trial in enumerate(trials):
             # One sampler for the batch, by its last number. But a Gaussian process looks at running trials too, and
-            # has to look at each as if the later ones were not there yet.
+            # has to look at each as if the later ones were not there yet; each has a sampler of its own.
             if self.sampler == "gp" or place == 0:
                 number = trial.number if self.sampler == "gp" else int(trials[-1].user_attrs[END]) - 1
                 study.sampler = self._make_sampler(optuna, derive_seed(seed, "sampler", number) % 2**32)
+            if self.sampler == "gp" and known[place] is not None:
+                sequences.append(known[place])
+                continue
             sequence = self.space.suggest(Replayed(trial), tasks).to_json()
             trial.set_user_attr("sequence", sequence)
             sequences.append(sequence)

@@ -22,6 +22,8 @@ from ramet.errors import ConfigError
 from ramet.runs.atomic import write_atomically
 from ramet.training import Settings, accuracy
 
+STARTS = (0.25, 0.5, 0.75)
+"""The coefficients of all tasks that a search of a coefficient for each task begins with."""
 COMPUTED = "(least conflict)"
 """The binding that is not given but follows from the conflicts."""
 
@@ -113,6 +115,29 @@ class SequenceSpace:
                 if chosen != COMPUTED and order.index(chosen) < order.index(task):
                     bindings[task] = chosen
         return GrowSequence(tuple(order), deltas, bindings)
+
+    def starts(self, tasks: Sequence[str]) -> list[dict[str, float | str]]:
+        """What a search begins with: one coefficient for all tasks, bindings computed, the order as it is.
+
+        With a coefficient for each task, random sequences all lie near the middle, because their coefficients average
+        out. Those of one coefficient spread over the sizes, and a search that knows them is never behind them.
+
+        Returns:
+            The parameters of the trials; none where one coefficient is all that is searched.
+        """
+        if self.delta == "shared":
+            return []
+        starts = []
+        for value in dict.fromkeys(round(round(value / self.step) * self.step, 6) for value in STARTS):
+            start: dict[str, float | str] = {}
+            if self.order == "free":
+                start |= {f"order/{task}": place / len(tasks) for place, task in enumerate(tasks)}
+            for task in tasks if self.order == "free" else tasks[1:]:
+                start[f"delta/{task}"] = value
+                if self.binding == "free":
+                    start[f"bind/{task}"] = COMPUTED
+            starts.append(start)
+        return starts
 
     def _delta(self, trial: Suggests, name: str) -> float:
         return round(trial.suggest_float(name, 0.0, 1.0, step=self.step), 6)

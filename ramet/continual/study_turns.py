@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -62,13 +62,20 @@ class Turns:
         running = import_optuna().trial.TrialState.RUNNING
         return [trial for trial in known if trial.state == running and trial.user_attrs.get(OWNER) == self.member]
 
-    def ask(self, end: int) -> Any:
-        """The next trial of the queue, or a new one, for this run; ``end`` is the number after the batch's last."""
-        waiting = (import_optuna().trial.TrialState.WAITING,)
+    def ask(self, end: int, starts: Sequence[Mapping[str, Any]] = ()) -> Any:
+        """The next trial of the queue, or a new one, for this run.
+
+        Args:
+            end: the number after the batch's last.
+            starts: the parameters of the study's first trials.
+        """
+        waiting = import_optuna().trial.TrialState.WAITING
         with self.storage.exclusively():
-            if not self.study.get_trials(deepcopy=False, states=waiting):
+            known = self.known()
+            if not any(trial.state == waiting for trial in known):
                 # Through the queue, so that a trial has its owner from its first moment: a kill leaves none without.
-                self.study.enqueue_trial({}, user_attrs=self._marks(end))
+                given = dict(starts[len(known)]) if len(known) < len(starts) else {}
+                self.study.enqueue_trial(given, user_attrs=self._marks(end))
             trial = self.study.ask()
         self._mark(trial, end)
         return trial

@@ -7,6 +7,9 @@ from typing import Any
 
 from ramet.continual.study_storage import import_optuna
 
+_GP_DRAW = "gp:relative_params:0"
+"""Where Optuna's Gaussian process keeps what it has drawn for a running trial."""
+
 
 class Replayed:
     """An Optuna trial whose stored suggestions move its sampler on as if they were drawn now.
@@ -21,6 +24,12 @@ class Replayed:
     def __init__(self, trial: Any) -> None:
         self._trial = trial
         self._stored = set(trial.params)
+        storage = trial.study._storage
+        if _GP_DRAW in storage.get_trial(trial._trial_id).system_attrs:
+            # Or a Gaussian process would take its own draw for that of another running trial.
+            storage.set_trial_system_attr(trial._trial_id, _GP_DRAW, "")
+        # Asked for even where all suggestions are given: by it NSGA-II counts a trial into its generation.
+        self._relative = trial.relative_params
 
     def suggest_float(self, name: str, low: float, high: float, *, step: float | None = None) -> float:
         """A number of a range."""
@@ -34,7 +43,7 @@ class Replayed:
 
     def _draw(self, name: str, distribution: Any) -> None:
         trial = self._trial
-        is_free = name in self._stored and not distribution.single()
-        if is_free and name not in trial.relative_params:
+        is_free = name in self._stored and name not in trial._fixed_params and not distribution.single()
+        if is_free and name not in self._relative:
             frozen = trial.study._storage.get_trial(trial._trial_id)
             trial.study.sampler.sample_independent(trial.study, frozen, name, distribution)
