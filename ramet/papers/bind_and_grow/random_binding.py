@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ramet.continual import BindAndGrow
 from ramet.execution import Task
 from ramet.papers.bind_and_grow.presets import PRESETS, Preset
 from ramet.papers.bind_and_grow.trials import (
+    RULES,
     Bench,
     Json,
     grown,
@@ -32,12 +32,6 @@ from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.runs import Run
 from ramet.seeding import numpy_generator
-
-RULES: dict[str, Json] = {
-    "the paper's": {"measure": "rsa", "blame": "whole"},
-    "the default": {"measure": BindAndGrow.measure, "blame": BindAndGrow.blame},
-}
-"""How layers are compared and made anew: as in the paper, which answers the claim, and as this library does it."""
 
 
 def figure_2(desk: Desk, preset_name: str) -> Outcome:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ramet.continual import Skeleton, Stream, average_gain, learn, make_method
+from ramet.continual import BindAndGrow, Skeleton, Stream, average_gain, learn, make_method
 from ramet.continual.random_growth import RandomGrowth, draw_of_total, layer_sizes
 from ramet.continual.sequences import GrowSequence, SequenceBench, run_sequence, train_alone
 from ramet.execution import Task
@@ -21,6 +21,11 @@ from ramet.training import Settings
 
 Json = dict[str, Any]
 KIND = "bind-and-grow"
+RULES: dict[str, Json] = {
+    "the paper's": {"measure": "rsa", "blame": "whole"},
+    "the default": {"measure": BindAndGrow.measure, "blame": BindAndGrow.blame},
+}
+"""How layers are compared and made anew: as in the paper, which answers the claims, and as this library does it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Bench:
     @property
     def guided(self) -> dict[str, Any]:
         """Options of growth by similarity, which is measured and blamed as in the paper."""
-        return {"measure": "rsa", "blame": "whole", **self.options}
+        return {**RULES["the paper's"], **self.options}
 
     def at(self, number: int, alone: Mapping[str, Any] | None = None, **options: Any) -> SequenceBench:
         """The bench of grow sequences of one seed, with further options of growth by similarity."""
