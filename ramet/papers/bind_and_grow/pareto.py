@@ -12,7 +12,7 @@ from ramet.continual.search_result import SearchResult, dominates
 from ramet.continual.sequence_search import SequenceSearch, population_for
 from ramet.continual.sequences import STARTS, SequenceSpace
 from ramet.execution import Task
-from ramet.papers.bind_and_grow.presets import PRESETS, Preset
+from ramet.papers.bind_and_grow.presets import PRESETS, Bed, Preset
 from ramet.papers.bind_and_grow.trials import RULES, Bench, Json, grown, open_run, run_alone, run_tasks
 from ramet.papers.claims import Claim
 from ramet.papers.desk import Desk, Outcome
@@ -24,18 +24,48 @@ FIXED = 0.5
 
 
 def pareto(desk: Desk, preset_name: str) -> Outcome:
-    """Forty trials of NSGA-II over a coefficient for each task, with the paper's rule and the default; claim B3."""
+    """Forty trials of NSGA-II over a coefficient for each task, on the paper's stream and on relatives; claim B3."""
     preset = PRESETS[preset_name]
-    with open_run(desk, preset, "pareto") as run:
-        bench = Bench.of(desk, preset, preset.split, run.path / "networks")
+    split = _searched(desk, preset, preset.split, "pareto")
+    related = _searched(desk, preset, preset.related, "pareto-related")
+    tables = [_table(preset, preset.split, split), _table(preset, preset.related, related)]
+    claim = _claim(preset, split, related)
+    return Outcome("Learn to bind and grow, Pareto front", tables, [claim], [_generations(preset, split)]).kept(
+        desk.results
+    )
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """The searches of one rule on a stream, a seed.
+
+    Args:
+        fronts: what was found.
+        fixed: one coefficient for all tasks.
+    """
+
+    fronts: list[SearchResult]
+    fixed: list[Json]
+
+
+def _searched(desk: Desk, preset: Preset, bed: Bed, figure: str) -> dict[str, _Searched]:
+    """What is found on a stream with each rule."""
+    with open_run(desk, preset, figure) as run:
+        bench = Bench.of(desk, preset, bed, run.path / "networks")
         references = run_alone(desk, run, bench, "split")
         fixed = {rule: _fixed(desk, preset, bench, run, rule, references) for rule in RULES}
-        found = {
-            rule: [_search(desk, preset, bench, run, number, rule) for number in range(preset.seeds)] for rule in RULES
+        return {
+            rule: _Searched(
+                [_search(desk, preset, bench, run, number, rule) for number in range(preset.seeds)], fixed[rule]
+            )
+            for rule in RULES
         }
+
+
+def _table(preset: Preset, bed: Bed, searched: dict[str, _Searched]) -> Table:
     rows: list[list[Any]] = []
-    for rule in RULES:
-        for number, (result, reference) in enumerate(zip(found[rule], fixed[rule], strict=True)):
+    for rule, found in searched.items():
+        for number, (result, reference) in enumerate(zip(found.fronts, found.fixed, strict=True)):
             rows.append(_row(rule, number, f"delta {FIXED:g}", reference))
             rows += [_row(rule, number, f"trial {row['trial']}", row) for row in result.front]
     columns: list[Column | str] = [
@@ -46,11 +76,7 @@ def pareto(desk: Desk, preset_name: str) -> Outcome:
         "gain, validation, points",
         "gain, test, points",
     ]
-    table = Table(columns, rows, title=f"The Pareto front of {preset.trials} grow sequences, a seed")
-    judged = {rule: _Judged.of(found[rule], fixed[rule]) for rule in RULES}
-    return Outcome(
-        "Learn to bind and grow, Pareto front", [table], [_claim(preset, judged)], [_generations(preset, found)]
-    ).kept(desk.results)
+    return Table(columns, rows, title=f"{bed.source}: the Pareto front of {preset.trials} grow sequences, a seed")
 
 
 def _fixed(desk: Desk, preset: Preset, bench: Bench, run: Run, rule: str, references: Sequence[Json]) -> list[Json]:
@@ -107,9 +133,9 @@ class _Judged:
     savings: list[float]
 
     @classmethod
-    def of(cls, found: Sequence[SearchResult], fixed: Sequence[Json]) -> _Judged:
+    def of(cls, found: _Searched) -> _Judged:
         judged = cls([], [], [])
-        for result, reference in zip(found, fixed, strict=True):
+        for result, reference in zip(found.fronts, found.fixed, strict=True):
             point = (reference["gain"], float(reference["parameters"]))
             better = [row for row in result.front if dominates((row["gain"], float(row["parameters"])), point)]
             judged.dominated.append(bool(better))
@@ -137,26 +163,29 @@ class _Judged:
         return f"test difference from {min(self.tests):+.2f} to {max(self.tests):+.2f} points"
 
 
-def _claim(preset: Preset, judged: dict[str, _Judged]) -> Claim:
-    paper, own = judged
+def _claim(preset: Preset, split: dict[str, _Searched], related: dict[str, _Searched]) -> Claim:
+    paper, own = (_Judged.of(split[rule]) for rule in RULES)
+    its_related, our_related = (_Judged.of(related[rule]) for rule in RULES)
     return Claim(
         id="B3",
         claim="The search over grow sequences recovers a Pareto front that dominates one coefficient for all tasks.",
         paper="20 trials; balanced at 0.55 with fewer than 10 M parameters",
-        ours=f"delta {FIXED:g} is dominated {judged[paper].text()}; by this library's default {judged[own].text()}",
-        spread=f"{judged[paper].spread()}; {judged[own].spread()}",
+        ours=f"delta {FIXED:g} is dominated {paper.text()}; by this library's default {own.text()}",
+        spread=f"{paper.spread()}; {own.spread()}",
         seeds=preset.seeds,
-        holds=judged[paper].holds,
+        holds=paper.holds,
         command=f"ramet reproduce bind-and-grow/pareto --preset {preset.name}",
         note=f"{preset.trials} trials of NSGA-II, a coefficient for each task, the first {len(STARTS)} with one for "
-        f"all, searched and judged on validation data. {preset.setting(preset.split)}",
+        f"all, searched and judged on validation data. {preset.setting(preset.split)} On {preset.related.source}, "
+        f"{preset.related.network}: {its_related.text()} ({its_related.spread()}); by the default {our_related.text()} "
+        f"({our_related.spread()}).",
     )
 
 
-def _generations(preset: Preset, found: dict[str, list[SearchResult]]) -> str:
+def _generations(preset: Preset, searched: dict[str, _Searched]) -> str:
     """Whether later generations beat the first: how many points of the front each gave."""
     size = population_for(preset.trials)
-    fronts = [row for results in found.values() for result in results for row in result.front]
+    fronts = [row for found in searched.values() for result in found.fronts for row in result.front]
     later, total = sum(row["generation"] > 0 for row in fronts), len(fronts)
     starts = ", ".join(f"{value:g}" for value in STARTS)
     return (

@@ -77,6 +77,11 @@ class Preset:
     twins: int = 4
     methods: tuple[str, ...] = ()
 
+    @property
+    def related(self) -> Bed:
+        """A stream on which each task's own coefficient should matter, the last of Figure 2: of relatives, if small."""
+        return list(self.guided.values())[-1]
+
     def to_json(self) -> dict[str, Any]:
         """All that the figures depend on."""
         return asdict(self)
