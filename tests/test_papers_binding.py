@@ -44,6 +44,8 @@ class Idle(Executor):
 @pytest.mark.parametrize("figure", FIGURES)
 def test_figures_give_tables_and_claims_and_are_not_run_twice(figure, tmp_path, monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    for name in presets.SEARCHED:
+        monkeypatch.setitem(presets.SEARCHED, name, BED)
     desk = Desk(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
     target = TARGETS[f"bind-and-grow/{figure}"]
     outcome = target.run(desk, "small")

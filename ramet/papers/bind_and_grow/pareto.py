@@ -12,7 +12,7 @@ from ramet.continual.search_result import SearchResult, dominates
 from ramet.continual.sequence_search import SequenceSearch, population_for
 from ramet.continual.sequences import STARTS, SequenceSpace
 from ramet.execution import Task
-from ramet.papers.bind_and_grow.presets import PRESETS, Bed, Preset
+from ramet.papers.bind_and_grow.presets import PRESETS, SEARCHED, Bed, Preset
 from ramet.papers.bind_and_grow.trials import RULES, Bench, Json, grown, open_run, run_alone, run_tasks
 from ramet.papers.claims import Claim
 from ramet.papers.desk import Desk, Outcome
@@ -24,12 +24,13 @@ FIXED = 0.5
 
 
 def pareto(desk: Desk, preset_name: str) -> Outcome:
-    """Forty trials of NSGA-II over a coefficient for each task, on the paper's stream and on relatives; claim B3."""
+    """Forty trials of NSGA-II over a coefficient for each task, on the paper's stream and on others; claim B3."""
     preset = PRESETS[preset_name]
     split = _searched(desk, preset, preset.split, "pareto")
-    related = _searched(desk, preset, preset.related, "pareto-related")
-    tables = [_table(preset, preset.split, split), _table(preset, preset.related, related)]
-    claim = _claim(preset, split, related)
+    others = {name: _searched(desk, preset, bed, f"pareto-{name}") for name, bed in SEARCHED.items()}
+    tables = [_table(preset, preset.split, split)]
+    tables += [_table(preset, SEARCHED[name], searched) for name, searched in others.items()]
+    claim = _claim(preset, split, others)
     return Outcome("Learn to bind and grow, Pareto front", tables, [claim], [_generations(preset, split)]).kept(
         desk.results
     )
@@ -163,9 +164,14 @@ class _Judged:
         return f"test difference from {min(self.tests):+.2f} to {max(self.tests):+.2f} points"
 
 
-def _claim(preset: Preset, split: dict[str, _Searched], related: dict[str, _Searched]) -> Claim:
+def _claim(preset: Preset, split: dict[str, _Searched], others: dict[str, dict[str, _Searched]]) -> Claim:
     paper, own = (_Judged.of(split[rule]) for rule in RULES)
-    its_related, our_related = (_Judged.of(related[rule]) for rule in RULES)
+
+    def elsewhere(name: str) -> str:
+        its, ours = (_Judged.of(others[name][rule]) for rule in RULES)
+        bed = SEARCHED[name]
+        return f" On {bed.source} ({bed.network}): {its.text()}; by the default {ours.text()}, {ours.spread()}."
+
     return Claim(
         id="B3",
         claim="The search over grow sequences recovers a Pareto front that dominates one coefficient for all tasks.",
@@ -176,9 +182,8 @@ def _claim(preset: Preset, split: dict[str, _Searched], related: dict[str, _Sear
         holds=paper.holds,
         command=f"ramet reproduce bind-and-grow/pareto --preset {preset.name}",
         note=f"{preset.trials} trials of NSGA-II, a coefficient for each task, the first {len(STARTS)} with one for "
-        f"all, searched and judged on validation data. {preset.setting(preset.split)} On {preset.related.source}, "
-        f"{preset.related.network}: {its_related.text()} ({its_related.spread()}); by the default {our_related.text()} "
-        f"({our_related.spread()}).",
+        f"all, searched and judged on validation data. {preset.setting(preset.split)}"
+        + "".join(elsewhere(name) for name in others),
     )
 
 

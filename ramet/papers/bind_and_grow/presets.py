@@ -77,11 +77,6 @@ class Preset:
     twins: int = 4
     methods: tuple[str, ...] = ()
 
-    @property
-    def related(self) -> Bed:
-        """A stream on which each task's own coefficient should matter, the last of Figure 2: of relatives, if small."""
-        return list(self.guided.values())[-1]
-
     def to_json(self) -> dict[str, Any]:
         """All that the figures depend on."""
         return asdict(self)
@@ -173,5 +168,11 @@ SMALL = Preset(
     twins=20,
     methods=METHODS,
 )
+
+# Streams on which a coefficient of each task's own should matter: some tasks have relatives, or are harder than others.
+SEARCHED = {
+    "families": SMALL.guided["families, old layers frozen"],
+    "domains": Bed(source="domains", network="mlp:64,64,64", stream={"train_size": 1000, "eval_size": 500}),
+}
 
 PRESETS: dict[str, Preset] = {"small": SMALL, "paper": PAPER}
