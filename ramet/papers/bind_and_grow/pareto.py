@@ -155,13 +155,13 @@ class _Judged:
         words = f"in {sum(self.dominated)} of {len(self.dominated)} seeds"
         if self.tests:
             points, saved = np.mean(self.tests), np.mean(self.savings)
-            words += f", on test data by {points:+.2f} points with {saved:.0%} fewer parameters"
+            words += f", on test data by {points:+z.2f} points with {saved:.0%} fewer parameters"
         return words
 
     def spread(self) -> str:
         if not self.tests:
             return "no dominating point"
-        return f"test difference from {min(self.tests):+.2f} to {max(self.tests):+.2f} points"
+        return f"test difference from {min(self.tests):+z.2f} to {max(self.tests):+z.2f} points"
 
 
 def _claim(preset: Preset, split: dict[str, _Searched], others: dict[str, dict[str, _Searched]]) -> Claim:
