@@ -56,7 +56,7 @@ def study(
         stream: as for `ramet learn`: split-DATA:TASKS, permuted-DATA:TASKS, rotated-DATA:TASKS,
             families-DATA:FAMILIESxTASKS, domains, or a file.
         trials: finished trials to have in the end, of all runs of the study together.
-        delta: the grow coefficient, one for each task (the first trials then have 0.25, 0.5 and 0.75 for all of them) or
+        delta: the grow coefficient, one for each task (the first trials then have 0.25, 0.5 and 0.75 for all), or
             one shared by all.
         step: the grid that coefficients lie on.
         binding: computed, to the least conflict, or free, to any earlier task.
