@@ -117,6 +117,8 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
         ("nsga2", "Trial.suggest_float", 8),  # of a trial that the search begins with
         ("nsga2", "Trial.suggest_float", 27),  # of one that is drawn
         ("nsga2", "Study.tell", 5),
+        *(pytest.param("nsga2", "Trial.suggest_float", calls, marks=pytest.mark.slow) for calls in range(28, 48, 3)),
+        pytest.param("nsga2", "RDBStorage.set_study_system_attr", 1, marks=pytest.mark.slow),  # parents, just chosen
         pytest.param("random", "Trial.suggest_float", 8, marks=pytest.mark.slow),
         pytest.param("gp", "Trial.suggest_float", 27, marks=pytest.mark.slow),
     ],
@@ -124,12 +126,12 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
 def test_a_kill_between_trials_changes_nothing(tmp_path, monkeypatch, sampler, function, calls):
     """Between asking, drawing and telling: batches stay whole, and what was drawn in part is drawn the same."""
     space = SequenceSpace(delta="per-task", order="free")
-    options = {"sampler": sampler, "space": space, "batch": 3, "networks": "none"}
+    options = {"sampler": sampler, "space": space, "batch": 4, "networks": "none"}
     if sampler not in WHOLE:
         WHOLE[sampler] = search(tmp_path / "whole", 8, **options).rows
     optuna = import_optuna()
     owner, name = function.split(".")
-    owner = {"Study": optuna.Study, "Trial": optuna.Trial}[owner]
+    owner = {"Study": optuna.Study, "Trial": optuna.Trial, "RDBStorage": optuna.storages.RDBStorage}[owner]
     real, left = getattr(owner, name), [calls]
 
     def killing(*arguments, **named):

@@ -15,7 +15,7 @@ from ramet.continual.skeletons import Skeleton
 from ramet.continual.streams import Stream
 from ramet.continual.study_storage import StudyStorage, digest, import_optuna
 from ramet.continual.study_turns import END, ERROR, SUPERFLUOUS, Turns, finished_elsewhere
-from ramet.continual.suggestions import Replayed
+from ramet.continual.suggestions import Replayed, make_nsga2
 from ramet.errors import ConfigError, RunError
 from ramet.execution import Executor, Task
 from ramet.progress import Bar, progress
@@ -219,7 +219,7 @@ class SequenceSearch:
         if self.sampler == "random":
             return optuna.samplers.RandomSampler(seed=seed)
         if self.sampler == "nsga2":
-            return optuna.samplers.NSGAIISampler(population_size=population_for(self.num_trials), seed=seed)
+            return make_nsga2(population_for(self.num_trials), seed)
         startup = max(3, min(10, self.num_trials // 3))
         return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
 

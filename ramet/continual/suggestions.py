@@ -1,4 +1,4 @@
-"""Suggestions of a trial that was interrupted while they were being drawn: drawn again, to the same values."""
+"""Suggestions that are drawn again to the same values, for a trial that was interrupted while they were drawn."""
 
 from __future__ import annotations
 
@@ -47,3 +47,18 @@ class Replayed:
         if is_free and name not in self._relative:
             frozen = trial.study._storage.get_trial(trial._trial_id)
             trial.study.sampler.sample_independent(trial.study, frozen, name, distribution)
+
+
+def make_nsga2(population_size: int, seed: int) -> Any:
+    """NSGA-II whose parents have one order, whether they are chosen now or were chosen before.
+
+    Optuna gives parents in the order of their rank when it chooses them, and afterwards, from its storage, in that of
+    their numbers. Children are drawn by place, so that one that is drawn again would have other parents.
+    """
+    optuna = import_optuna()
+
+    class InOrder(optuna.samplers.NSGAIISampler):  # type: ignore[misc]
+        def select_parent(self, study: Any, generation: int) -> list[Any]:
+            return sorted(super().select_parent(study, generation), key=lambda trial: trial.number)
+
+    return InOrder(population_size=population_size, seed=seed)
