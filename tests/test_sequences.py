@@ -22,6 +22,7 @@ STREAM = Stream("tiny", [make_task(f"task {i}", i) for i in range(3)])
 SKELETON = make_skeleton("mlp:5,5", in_channels=2, image_size=(6, 6))
 
 
+SLOW = pytest.mark.slow
 WHOLE = {}
 """What searches that were never interrupted found, by sampler."""
 
@@ -83,12 +84,12 @@ def test_the_population_leaves_generations():
     assert all(trials // population_for(trials) >= 2 for trials in range(8, 400))
 
 
-@pytest.mark.parametrize("sampler", ["nsga2", pytest.param("gp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sampler", ["nsga2", "thompson", pytest.param("gp", marks=pytest.mark.slow)])
 def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
     options = {"sampler": sampler, "space": SequenceSpace(delta="per-task"), "batch": 1}
-    whole = search(tmp_path / "whole", 5, **options)
+    whole = search(tmp_path / "whole", 8, **options)
     run = Run.create(tmp_path / "parts", "sequences", {})
-    killed = SequenceSearch(num_trials=5, **options)
+    killed = SequenceSearch(num_trials=8, **options)
     calls = iter(range(100))
 
     class KilledError(Exception):
@@ -97,38 +98,41 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
     class Killing(Inline):
         def _stream(self, tasks, context, on_pulse):
             for entry in super()._stream(tasks, context, on_pulse):
-                if next(calls) == 5:  # three tasks alone and two trials are over: the third trial has begun
+                if next(calls) == 9:  # three tasks alone and six trials are over: the seventh trial has begun
                     raise KilledError
                 yield entry
 
     with pytest.raises(KilledError), run:
         killed.run(STREAM, SKELETON, SETTINGS, run, Killing(), options={"num_samples": 12})
     study = import_optuna().load_study(study_name="grow-sequences", storage=f"sqlite:///{tmp_path / 'parts/study.db'}")
-    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE", "RUNNING"]
-    resumed = search(tmp_path, 5, run=Run.open(tmp_path / "parts"), **options)
+    assert [trial.state.name for trial in study.trials] == 6 * ["COMPLETE"] + ["RUNNING"]
+    resumed = search(tmp_path, 8, run=Run.open(tmp_path / "parts"), **options)
     assert resumed.rows == whole.rows
-    assert len(resumed.rows) == 5
+    assert len(resumed.rows) == 8
 
 
 @pytest.mark.parametrize(
-    ("sampler", "function", "calls"),
+    ("sampler", "trials", "function", "calls"),
     [
-        ("nsga2", "Study.ask", 6),
-        ("nsga2", "Trial.suggest_float", 8),  # of a trial that the search begins with
-        ("nsga2", "Trial.suggest_float", 27),  # of one that is drawn
-        ("nsga2", "Study.tell", 5),
-        *(pytest.param("nsga2", "Trial.suggest_float", calls, marks=pytest.mark.slow) for calls in range(28, 48, 3)),
-        pytest.param("nsga2", "RDBStorage.set_study_system_attr", 1, marks=pytest.mark.slow),  # parents, just chosen
-        pytest.param("random", "Trial.suggest_float", 8, marks=pytest.mark.slow),
-        pytest.param("gp", "Trial.suggest_float", 27, marks=pytest.mark.slow),
+        ("nsga2", 12, "Study.ask", 6),
+        ("nsga2", 12, "Trial.suggest_float", 28),  # of the last trial that the search begins with, others being drawn
+        ("nsga2", 12, "Trial.suggest_float", 52),  # of the first of a generation, its parents being chosen just now
+        ("nsga2", 12, "Study.tell", 5),
+        ("thompson", 8, "Study.enqueue_trial", 7),
+        ("thompson", 8, "Trial.suggest_float", 33),
+        *(pytest.param("nsga2", 12, "Trial.suggest_float", calls, marks=SLOW) for calls in range(31, 72, 4)),
+        *(pytest.param("nsga2", 12, "RDBStorage.set_study_system_attr", calls, marks=SLOW) for calls in (1, 2)),
+        pytest.param("thompson", 8, "Study.ask", 7, marks=SLOW),
+        pytest.param("random", 8, "Trial.suggest_float", 8, marks=SLOW),
+        pytest.param("gp", 8, "Trial.suggest_float", 33, marks=SLOW),
     ],
 )
-def test_a_kill_between_trials_changes_nothing(tmp_path, monkeypatch, sampler, function, calls):
+def test_a_kill_between_trials_changes_nothing(tmp_path, monkeypatch, sampler, trials, function, calls):
     """Between asking, drawing and telling: batches stay whole, and what was drawn in part is drawn the same."""
     space = SequenceSpace(delta="per-task", order="free")
     options = {"sampler": sampler, "space": space, "batch": 4, "networks": "none"}
     if sampler not in WHOLE:
-        WHOLE[sampler] = search(tmp_path / "whole", 8, **options).rows
+        WHOLE[sampler] = search(tmp_path / "whole", trials, **options).rows
     optuna = import_optuna()
     owner, name = function.split(".")
     owner = {"Study": optuna.Study, "Trial": optuna.Trial, "RDBStorage": optuna.storages.RDBStorage}[owner]
@@ -144,8 +148,8 @@ def test_a_kill_between_trials_changes_nothing(tmp_path, monkeypatch, sampler, f
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, killing)
         with pytest.raises(KeyboardInterrupt):
-            search(tmp_path, 8, run=run, **options)
-    resumed = search(tmp_path, 8, run=Run.open(tmp_path / "parts"), **options)
+            search(tmp_path, trials, run=run, **options)
+    resumed = search(tmp_path, trials, run=Run.open(tmp_path / "parts"), **options)
     assert resumed.rows == WHOLE[sampler]
 
 
@@ -187,6 +191,8 @@ def test_points_of_the_front_come_back_as_networks(tmp_path):
 def test_bad_values_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="delta must be one of"):
         SequenceSpace(delta="x")
+    with pytest.raises(ConfigError, match="but delta is shared"):
+        SequenceSearch(sampler="thompson")
     with pytest.raises(ConfigError, match="sampler must be one of"):
         SequenceSearch(sampler="x")
     with pytest.raises(ConfigError, match="address"):
@@ -199,14 +205,13 @@ def test_bad_values_are_refused(tmp_path, monkeypatch):
 def test_a_search_begins_with_one_coefficient_for_all_tasks(tmp_path):
     space = SequenceSpace(delta="per-task", binding="free", order="free")
     names = list(STREAM.names)
-    starts = [GrowSequence(tuple(names), dict.fromkeys(names, value)) for value in (0.25, 0.5, 0.75)]
-    found = search(tmp_path / "run", 5, space=space, networks="none")
-    assert [row["sequence"] for row in found.rows[:3]] == [start.to_json() for start in starts]
-    assert all(len(set(row["sequence"]["deltas"].values())) > 1 for row in found.rows[3:])
+    starts = [GrowSequence(tuple(names), dict.fromkeys(names, value)) for value in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    found = search(tmp_path / "run", 7, space=space, networks="none")
+    assert [row["sequence"] for row in found.rows[:5]] == [start.to_json() for start in starts]
     study = import_optuna().load_study(study_name="grow-sequences", storage=f"sqlite:///{tmp_path / 'run/study.db'}")
     parents = [any("generation" in name for name in trial.system_attrs) for trial in study.trials]
-    assert parents == 5 * [True]  # the first three too are what later ones are made of
-    chance = search(tmp_path / "chance", 3, space=space, networks="none", sampler="random")
+    assert parents == 7 * [True]  # the first five too are what later ones are made of
+    chance = search(tmp_path / "chance", 5, space=space, networks="none", sampler="random")
     assert all(row["sequence"] != start.to_json() for row, start in zip(chance.rows, starts, strict=True))
 
 

@@ -19,7 +19,7 @@ def study(
     step: float = 0.05,
     binding: Literal["computed", "free"] = "computed",
     order: Literal["fixed", "free"] = "fixed",
-    sampler: Literal["nsga2", "gp", "random"] = "nsga2",
+    sampler: Literal["nsga2", "gp", "thompson", "random"] = "nsga2",
     batch: Annotated[int | None, WHOLE] = None,
     storage: str | None = None,
     name: str = "grow-sequences",
@@ -56,14 +56,15 @@ def study(
         stream: as for `ramet learn`: split-DATA:TASKS, permuted-DATA:TASKS, rotated-DATA:TASKS,
             families-DATA:FAMILIESxTASKS, domains, or a file.
         trials: finished trials to have in the end, of all runs of the study together.
-        delta: the grow coefficient, one for each task (the first trials then have 0.25, 0.5 and 0.75 for all), or
-            one shared by all.
+        delta: the grow coefficient, one for each task (the first trials then have 0, 0.25, 0.5, 0.75 and 1 for all),
+            or one shared by all.
         step: the grid that coefficients lie on.
         binding: computed, to the least conflict, or free, to any earlier task.
         order: the order of the tasks, fixed as in the stream, or free.
-        sampler: nsga2, with a population that fits the number of trials, gp (a Gaussian process), or random.
-        batch: trials that are drawn together; by default the population of nsga2, or the number of workers for gp and
-            with --storage.
+        sampler: nsga2, with a population that fits the number of trials, gp (a Gaussian process), thompson, which
+            learns what each task gains by its own layers and needs --delta per-task, or random.
+        batch: trials that are drawn together; by default the population of nsga2, or the number of workers for gp,
+            thompson and with --storage.
         storage: the address of an Optuna storage; by default the environment variable RAMET_STORAGE, else a SQLite file
             in the run directory. A password in it is never kept, so `ramet resume` asks for RAMET_STORAGE then.
         name: the name of the study in the storage.
@@ -98,7 +99,7 @@ def study(
         raise ConfigError(f"trials must be at least 1, but got {trials}.")
     address = anchored_address(os.environ.get(VARIABLE, "") if storage is None else storage)
     if batch is None:
-        batch = common.workers if address or sampler == "gp" else population_for(trials)
+        batch = common.workers if address or sampler in ("gp", "thompson") else population_for(trials)
     job = StudyJob(
         stream=anchored(stream),
         stream_options=given(

@@ -7,8 +7,10 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ramet.continual.proposals import Seen, propose
 from ramet.continual.search_result import SearchResult, network_file
 from ramet.continual.sequences import SequenceBench, SequenceSpace, measure_on_test, run_sequence, train_alone
 from ramet.continual.skeletons import Skeleton
@@ -20,13 +22,13 @@ from ramet.errors import ConfigError, RunError
 from ramet.execution import Executor, Task
 from ramet.progress import Bar, progress
 from ramet.runs import Run
-from ramet.seeding import derive_seed
+from ramet.seeding import derive_seed, numpy_generator
 from ramet.training import Settings
 
 if TYPE_CHECKING:
     import optuna
 
-Sampler = Literal["nsga2", "gp", "random"]
+Sampler = Literal["nsga2", "gp", "thompson", "random"]
 Networks = Literal["front", "own", "none"]
 SILENCE_SECONDS = 120.0
 _MAX_FAILURES = 3
@@ -52,7 +54,8 @@ class SequenceSearch:
         space: the sequences there are.
         num_trials: finished trials to have in the end, those of an earlier call included (20 in the paper).
         sampler: ``nsga2``, as in the paper, with a population that fits the number of trials; ``gp``, a Gaussian
-            process for each objective; or ``random``.
+            process for each objective; ``thompson``, which learns what each task gains by its new layers, for a
+            coefficient of each task; or ``random``.
         batch: trials that are asked for together and told together, in their order: results then do not depend on how
             many workers there are, nor on which was faster.
         storage: the address of an Optuna storage, such as ``postgresql://...``; a SQLite file in the run if empty. Runs
@@ -82,6 +85,8 @@ class SequenceSearch:
         ):
             if value not in known:
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
+        if self.sampler == "thompson" and self.space.delta == "shared":
+            raise ConfigError("thompson draws a coefficient for each task, but delta is shared; another sampler can.")
         if not self.silence > 0:
             raise ConfigError(f"silence must be positive, but got {self.silence}.")
         if not self.study.strip():
@@ -138,7 +143,7 @@ class SequenceSearch:
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
             while not self._is_over(optuna, study, bar):
                 with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
-                    trials = self._next(optuna, turns, stream.names)
+                    trials = self._next(optuna, turns, bench)
                     if trials:
                         self._evaluate(turns, trials, bench, run, executor)
                     else:  # other runs have the last ones: wait, in case that they die
@@ -200,7 +205,7 @@ class SequenceSearch:
         bar.set(len(done))
         return len(done) >= self.num_trials
 
-    def _next(self, optuna: Any, turns: Turns, tasks: list[str]) -> list[optuna.Trial]:
+    def _next(self, optuna: Any, turns: Turns, bench: SequenceBench) -> list[optuna.Trial]:
         """The trials to evaluate next: those that this run left when it was killed, or a batch of others."""
         states = optuna.trial.TrialState
         turns.requeue_dead()
@@ -211,12 +216,23 @@ class SequenceSearch:
         end = max((int(trial.user_attrs[END]) for trial in left), default=len(known) + self.batch)
         wanted = min(end - len(known), self.num_trials - held)
         trials = [turns.take_up(trial) for trial in left]
-        starts = [] if self.sampler == "random" else self.space.starts(tasks)
-        asked = [turns.ask(len(known) + wanted if not left else end, starts) for _ in range(wanted)]
+        given = partial(self._given, bench)
+        asked = [turns.ask(len(known) + wanted if not left else end, given) for _ in range(wanted)]
         return trials + (turns.give_back_superfluous(asked, self.num_trials) if self.storage else asked)
 
+    def _given(self, bench: SequenceBench, known: Sequence[Any]) -> Mapping[str, float | str]:
+        """The parameters of the next trial that are not left to Optuna's sampler."""
+        tasks = bench.stream.names
+        starts = [] if self.sampler == "random" else self.space.starts(tasks)
+        if len(known) < len(starts):
+            return starts[len(known)]
+        if self.sampler != "thompson":
+            return {}
+        # From finished trials only, and by the number: drawn again after a kill, it is the same.
+        return propose(self.space, tasks, Seen.of(known), numpy_generator(bench.seed, "proposal", len(known)))
+
     def _make_sampler(self, optuna: Any, seed: int) -> Any:
-        if self.sampler == "random":
+        if self.sampler in ("random", "thompson"):  # the second gives all parameters when a trial is asked for
             return optuna.samplers.RandomSampler(seed=seed)
         if self.sampler == "nsga2":
             return make_nsga2(population_for(self.num_trials), seed)
@@ -277,7 +293,7 @@ class SequenceSearch:
         if "error" in result:
             turns.fail(trial, result["error"])
             return
-        for name in ("paper_gain", "bound_to", "expanded", "added"):
+        for name in ("paper_gain", "bound_to", "expanded", "added", "gains"):
             with finished_elsewhere():
                 trial.set_user_attr(name, result[name])
         turns.tell(trial, [result["gain"], result["parameters"]])

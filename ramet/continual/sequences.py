@@ -22,7 +22,7 @@ from ramet.errors import ConfigError
 from ramet.runs.atomic import write_atomically
 from ramet.training import Settings, accuracy
 
-STARTS = (0.25, 0.5, 0.75)
+STARTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The coefficients of all tasks that a search of a coefficient for each task begins with."""
 COMPUTED = "(least conflict)"
 """The binding that is not given but follows from the conflicts."""
@@ -120,7 +120,8 @@ class SequenceSpace:
         """What a search begins with: one coefficient for all tasks, bindings computed, the order as it is.
 
         With a coefficient for each task, random sequences all lie near the middle, because their coefficients average
-        out. Those of one coefficient spread over the sizes, and a search that knows them is never behind them.
+        out. Those of one coefficient spread over the sizes, from the shared network to the fully expanded one, and a
+        search that knows them is never behind them.
 
         Returns:
             The parameters of the trials; none where one coefficient is all that is searched.
@@ -215,8 +216,8 @@ def run_sequence(
         blind: leave test data out, as a search must, which chooses among sequences.
 
     Returns:
-        ``gain`` (on validation data, more is better), ``parameters``, and, unless blind, the same on test data for
-        reports.
+        ``gain`` (on validation data, more is better), ``gains`` of each task, ``parameters``, and, unless blind, the
+        same on test data for reports.
     """
     asked = GrowSequence.from_json(sequence)
     tasks = {task.name: _without_test(task) if blind else task for task in bench.stream}
@@ -242,8 +243,10 @@ def run_sequence(
         "test_gain": average_gain(matrices["test"], alone["test"]),
         "test_accuracy": sum(matrices["test"][-1]) / len(stream),
     }
+    final = zip(asked.order, matrices["validation"][-1], alone["validation"], strict=True)
     return {
         "gain": average_gain(matrices["validation"], alone["validation"]),
+        "gains": {name: float(reached - reference) for name, reached, reference in final},
         "parameters": learned.rows[-1]["parameters"],
         **({} if blind else tested),
         "paper_gain": paper_gain(matrices["validation"], alone["validation"]),

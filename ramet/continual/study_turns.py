@@ -62,20 +62,20 @@ class Turns:
         running = import_optuna().trial.TrialState.RUNNING
         return [trial for trial in known if trial.state == running and trial.user_attrs.get(OWNER) == self.member]
 
-    def ask(self, end: int, starts: Sequence[Mapping[str, Any]] = ()) -> Any:
+    def ask(self, end: int, given: Callable[[Sequence[Any]], Mapping[str, Any]] | None = None) -> Any:
         """The next trial of the queue, or a new one, for this run.
 
         Args:
             end: the number after the batch's last.
-            starts: the parameters of the study's first trials.
+            given: from all trials so far to the parameters of a new one, or to those of them that are not left to the
+                sampler.
         """
         waiting = import_optuna().trial.TrialState.WAITING
         with self.storage.exclusively():
             known = self.known()
             if not any(trial.state == waiting for trial in known):
                 # Through the queue, so that a trial has its owner from its first moment: a kill leaves none without.
-                given = dict(starts[len(known)]) if len(known) < len(starts) else {}
-                self.study.enqueue_trial(given, user_attrs=self._marks(end))
+                self.study.enqueue_trial(dict(given(known)) if given else {}, user_attrs=self._marks(end))
             trial = self.study.ask()
         self._mark(trial, end)
         return trial

@@ -57,7 +57,7 @@ def make_nsga2(population_size: int, seed: int) -> Any:
     """
     optuna = import_optuna()
 
-    class InOrder(optuna.samplers.NSGAIISampler):  # type: ignore[misc]
+    class InOrder(optuna.samplers.NSGAIISampler):  # type: ignore[misc, name-defined]
         def select_parent(self, study: Any, generation: int) -> list[Any]:
             return sorted(super().select_parent(study, generation), key=lambda trial: trial.number)
 
