@@ -152,6 +152,27 @@ def test_proposals_are_of_the_space_and_follow_from_the_generator(space):
     assert len(set(tried)) >= len(tried) - 2  # two of the first give the same layers; a new coefficient may, too
 
 
+def two_tasks(order):
+    space = SequenceSpace(delta="per-task", order=order)
+    seen = [
+        Seen(start, {"b": (0,) if start["delta/b"] else ()}, {"a": 0.0, "b": start["delta/b"]}, {"a": 20, "b": 10})
+        for start in space.starts(["a", "b"])
+    ]
+    return [propose(space, ["a", "b"], seen, np.random.default_rng(seed)) for seed in range(20)]
+
+
+def test_what_can_be_foreseen_is_not_tried():
+    """A coefficient of 0 gave no layer and one of 0.25 did: only between them is anything to learn."""
+    assert sum(0 < proposal["delta/b"] < 0.25 for proposal in two_tasks("fixed")) >= 18
+
+
+def test_a_task_that_always_came_first_may_come_second():
+    """Nothing is known of its layers then."""
+    proposals = two_tasks("free")
+    seconds = [proposal for proposal in proposals if proposal["order/b"] < proposal["order/a"]]
+    assert seconds and all(set(proposal) == set(proposals[0]) for proposal in proposals)
+
+
 @pytest.mark.parametrize("order", ["fixed", "free"])
 def test_proposals_beat_chance(order):
     """Forty sequences each, of tasks of which half need no layers: the volume that the front dominates."""

@@ -162,7 +162,8 @@ def _without_coefficients(parameters: Parameters) -> dict[str, float | str]:
 
 def _left_to_chance(parameters: Parameters, generator: np.random.Generator) -> dict[str, float | str]:
     """The parameters without one or so of them."""
-    return {name: value for name, value in parameters.items() if generator.random() >= 1 / len(parameters)}
+    share = min(0.5, 1 / max(1, len(parameters)))
+    return {name: value for name, value in parameters.items() if generator.random() >= share}
 
 
 def _completed(

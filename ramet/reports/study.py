@@ -17,6 +17,7 @@ Json = dict[str, Any]
 
 _CLOSE = 0.002
 """Gains this close to the highest, a fifth of a point, count as level with it when a smaller network is recommended."""
+_SAMPLERS = {"nsga2": "NSGA-II", "gp": "a Gaussian process", "thompson": "Thompson sampling", "random": "random search"}
 
 
 def study_table(result: Json) -> Table:
@@ -104,7 +105,7 @@ def recommended(result: Json) -> Json:
 
 def _how(result: Json) -> str:
     population = f" with a population of {result['population']}" if result["population"] else ""
-    return f"{result['num_trials']} trials of {result['sampler']}{population}"
+    return f"{result['num_trials']} trials of {_SAMPLERS.get(result['sampler'], result['sampler'])}{population}"
 
 
 def _add_verdict(page: Page, result: Json, chosen: Json) -> None:
