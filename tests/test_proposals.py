@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ramet.continual.knapsack import Knapsack
-from ramet.continual.proposals import Seen, propose
+from ramet.continual.proposals import Seen, _budget, _knapsack, propose
 from ramet.continual.search_result import pareto_front
 from ramet.continual.sequences import SequenceSpace
 from ramet.continual.task_effects import Finished, TaskEffects
@@ -87,6 +87,43 @@ def test_a_budget_below_the_least_gets_the_cheapest():
     knapsack = Knapsack({"a": {"x": 5.0, "y": 1.0}}, {"a": {"x": 30.0, "y": 10.0}})
     assert knapsack.best(3.0) == {"a": "y"} and knapsack.best(29.0) == {"a": "y"} and knapsack.best(30.0) == {"a": "x"}
     assert Knapsack({"a": {"x": 5.0}}, {"a": {"x": 30.0}}).best(0.0) == {"a": "x"}
+
+
+def test_the_design_is_the_formula():
+    """Each gain term by term, for any weights; nothing that a task does to itself counts as done to others."""
+    seen = finished(random_trials(World(0), 5, 3))
+    effects = TaskEffects([*seen, Finished(seen[0].layers, seen[0].gains, "another order")], TASKS)
+    kinds = sorted({layers for _, layers in effects.choices})
+    weights = np.random.default_rng(0).normal(size=effects.design.shape[1])
+    names = [*TASKS, *kinds, *(("own", *c) for c in effects.choices), *(("others", *c) for c in effects.choices)]
+    weight = dict(zip([*names, *(("rest", rest) for rest in effects.rests)], weights, strict=True))
+    expected = []
+    for trial in [*seen, Finished(seen[0].layers, seen[0].gains, "another order")]:
+        for task in TASKS:
+            gain = weight[task] + weight["rest", trial.rest] / len(TASKS)
+            if task in trial.layers:
+                gain += weight[trial.layers[task]] + weight["own", task, trial.layers[task]]
+            for other, layers in trial.layers.items():
+                gain += weight["others", other, layers] / (len(TASKS) - 1) if other != task else 0.0
+            expected.append(gain)
+    np.testing.assert_allclose(effects.design @ weights, expected)
+
+
+def test_budgets_are_those_at_which_more_is_promised_than_was_found():
+    seen = random_trials(World(5), 12, 0)
+    belief = TaskEffects(finished(seen), TASKS).draw(np.random.default_rng(0))
+    knapsack = _knapsack(belief, seen, "a")
+    offset = float(np.median([trial.gain for trial in seen])) - float(np.median(knapsack.worth))
+    for seed in range(50):
+        budget = _budget(knapsack, offset, seen, np.random.default_rng(seed))
+        found = max((trial.gain for trial in seen if trial.size <= budget), default=-np.inf)
+        assert knapsack.worth[np.flatnonzero(knapsack.budgets == budget)[0]] + offset > found
+
+
+def test_the_task_that_comes_first_is_not_paid_for():
+    seen = random_trials(World(5), 12, 0)
+    belief = TaskEffects(finished(seen), TASKS).draw(np.random.default_rng(0))
+    assert list(_knapsack(belief, seen, "c").best(np.inf)) == ["b", "d", "e", "f"]  # the first of all trials is a
 
 
 def test_the_posterior_is_that_of_one_big_normal():
