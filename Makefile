@@ -29,13 +29,13 @@ test-all: install  ## also the slow tests and those on real data (set RAMET_DATA
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: install  ## ruff and strict mypy
-	$(BIN)/ruff check ramet tests benchmarks
-	$(BIN)/ruff format --check ramet tests benchmarks
+	$(BIN)/ruff check ramet ramet_papers tests benchmarks
+	$(BIN)/ruff format --check ramet ramet_papers tests benchmarks
 	$(BIN)/mypy
 
 format: install  ## let ruff put the code in order
-	$(BIN)/ruff check --fix ramet tests benchmarks
-	$(BIN)/ruff format ramet tests benchmarks
+	$(BIN)/ruff check --fix ramet ramet_papers tests benchmarks
+	$(BIN)/ruff format ramet ramet_papers tests benchmarks
 
 bench: install  ## speed and memory, each as a ratio within one run
 	$(BIN)/python -m benchmarks

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.rows import Row
 from benchmarks.timing import cpu_milliseconds
-from ramet.spaces.depthwise import DepthwiseConv2d, _torch_gradients, input_gradient, weight_gradient
+from ramet.spaces.kernels.depthwise import DepthwiseConv2d, _torch_gradients, input_gradient, weight_gradient
 
 KERNELS = [
     (3, 1, 1),

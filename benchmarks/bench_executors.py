@@ -15,7 +15,7 @@ from torch import nn
 from benchmarks.rows import Row
 from benchmarks.timing import cpu_milliseconds, remark_on_others
 from ramet.errors import MissingExtraError
-from ramet.execution import Executor, Inline, Processes, Ray, Task
+from ramet.execution import Executor, Inline, Processes, Ray, WorkItem
 
 NUM_TRAININGS, WORKERS, SECONDS, ROUNDS = 64, 2, 1.0, 2
 
@@ -63,7 +63,7 @@ def _ray_over_processes() -> list[Row]:
 
 
 def _seconds(executor: Executor, num_tasks: int, seconds: float) -> float:
-    tasks = [Task(str(index), rest, {"seconds": seconds}) for index in range(num_tasks)]
+    tasks = [WorkItem(str(index), rest, {"seconds": seconds}) for index in range(num_tasks)]
     start = time.perf_counter()
     assert len(list(executor.run(tasks, label=""))) == num_tasks
     return time.perf_counter() - start
@@ -77,7 +77,7 @@ def _inline_over_a_loop() -> Row:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # As inline does, so that it is not credited for that.
     data = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
-    tasks = [Task(str(place), rest, {"seconds": 0.0}) for place in range(100)]
+    tasks = [WorkItem(str(place), rest, {"seconds": 0.0}) for place in range(100)]
     try:
         training, loop, inline = cpu_milliseconds(
             lambda: train(data, 0),

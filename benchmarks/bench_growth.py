@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.rows import Row, as_table
 from ramet.costs import count_parameters
 from ramet.growth import Budget, carry_out, find_coupling, find_sites, make_method
-from ramet.growth.base import Scene
+from ramet.growth.base import GrowthContext
 from ramet.growth.budget import Meter
 
 torch.set_num_threads(1)
@@ -40,7 +40,7 @@ def make_scene(network, x, y, budget, batch_size=64):
     def meter():
         return Meter(network, coupling, sites, budget.unit)
 
-    return Scene(
+    return GrowthContext(
         network=network, coupling=coupling, sites=sites, loss=nn.functional.cross_entropy, x=x, y=y, validation_x=x,
         validation_y=y, batch_size=batch_size, seed=0, allowance=budget.allowance(meter().size),
         max_layers=budget.layers, meter=meter,
@@ -50,11 +50,11 @@ def make_scene(network, x, y, budget, batch_size=64):
 
 def grow(network, x, y, budget, method):
     """One whole step, in place, as the loop does it: trace, check, propose, score, choose, write."""
-    scene = make_scene(network, x, y, budget)
-    proposal = method.propose(scene)
-    scores = method.score(scene, proposal)
-    edit = method.apply(scene, proposal, scene.choose(proposal.candidates, scores))
-    carry_out(network, scene.coupling, scene.sites, edit, seed=0)
+    context = make_scene(network, x, y, budget)
+    proposal = method.propose(context)
+    scores = method.score(context, proposal)
+    edit = method.apply(context, proposal, context.choose(proposal.candidates, scores))
+    carry_out(network, context.coupling, context.sites, edit, seed=0)
     return edit.num_units
 
 
@@ -151,10 +151,10 @@ def step_bytes(depth, width, num_new, generator):
     hidden = [layer for _ in range(depth - 1) for layer in (nn.Linear(width, width), nn.ReLU())]
     network = nn.Sequential(nn.Linear(width, width), nn.ReLU(), *hidden, nn.Linear(width, width))
     x, y = torch.randn(8, width, generator=generator), torch.randint(0, width, (8,), generator=generator)
-    scene = make_scene(network, x, y, Budget("neurons", 1e9, 8.0), batch_size=8)
+    context = make_scene(network, x, y, Budget("neurons", 1e9, 8.0), batch_size=8)
     method = make_method("firefly", num_new=num_new, num_steps=1, num_score_batches=1)
     with Peak() as peak:
-        method.score(scene, method.propose(scene))
+        method.score(context, method.propose(context))
     own = count_parameters(network)
     new = depth * 2 * width * num_new + (depth - 1) * num_new * num_new  # candidates see each other in the layer after
     return peak.peak, 4 * own, 4 * new

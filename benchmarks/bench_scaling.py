@@ -29,12 +29,12 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.resting import rest
 from benchmarks.rows import Row
+from benchmarks.simulation import Cluster, Fate, Played, least_seconds, predict, simulate
 from benchmarks.timing import remark_on_others
 from ramet.data import load
-from ramet.execution import Executor, Inline, Processes, Task
-from ramet.execution.simulation import Cluster, Fate, Played, least_seconds, predict, simulate
+from ramet.execution import Executor, Inline, Processes, WorkItem
 from ramet.ranking.alone import train_alone
-from ramet.ranking.bench import Bench
+from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import TruthCache
 from ramet.runs import Run
 from ramet.spaces import NasBench201
@@ -51,31 +51,31 @@ LIMIT = 15.0
 
 
 def run() -> list[Row]:
-    bench = Bench(NasBench201(4, 1), load("digits"), Settings(epochs=EPOCHS, batch_size=64, learning_rate=0.05))
-    durations, rows = _trainings(bench)
-    return [*rows, *_sleeps(durations), *_whole_space(_seconds_in_the_driver(bench))]
+    setup = SupernetSetup(NasBench201(4, 1), load("digits"), Settings(epochs=EPOCHS, batch_size=64, learning_rate=0.05))
+    durations, rows = _trainings(setup)
+    return [*rows, *_sleeps(durations), *_whole_space(_seconds_in_the_driver(setup))]
 
 
 # -- trainings at one and two workers ----------------------------------------------------------------------------------
 
 
-def train_timed(bench: Bench, index: int) -> dict[str, float]:
+def train_timed(setup: SupernetSetup, index: int) -> dict[str, float]:
     """The seconds of one training, by the clock and of CPU, and who did it."""
     wall, cpu = time.perf_counter(), time.process_time()
-    train_alone(bench, index=index, seed=0)
+    train_alone(setup, index=index, seed=0)
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "worker": os.getpid()}
 
 
-def _trainings(bench: Bench) -> tuple[list[float], list[Row]]:
+def _trainings(setup: SupernetSetup) -> tuple[list[float], list[Row]]:
     generator = random.Random(0)
-    children = [generator.randrange(len(bench.space)) for _ in range(NUM_TRAININGS)]
-    probe = replace(bench, settings=replace(bench.settings, epochs=PROBE_EPOCHS))
+    children = [generator.randrange(len(setup.space)) for _ in range(NUM_TRAININGS)]
+    probe = replace(setup, settings=replace(setup.settings, epochs=PROBE_EPOCHS))
     _timed(Inline(), probe, children[:1])  # what a process does once is no part of a training
     sharing = _slowdown_of_two(probe, children[0])
     starts = {workers: _start(probe, children[:workers]) for workers in (1, 2)}
     overhead = _overhead()
     remark = remark_on_others()
-    alone, measured = _in_turns(bench, children)
+    alone, measured = _in_turns(setup, children)
     rows = []
     for workers, (seconds, busiest) in measured.items():
         factor = sharing if workers == 2 else 1.0
@@ -92,7 +92,9 @@ def _trainings(bench: Bench) -> tuple[list[float], list[Row]]:
     return [result["cpu"] for result in alone], rows
 
 
-def _in_turns(bench: Bench, children: list[int]) -> tuple[list[dict[str, float]], dict[int, tuple[float, float]]]:
+def _in_turns(
+    setup: SupernetSetup, children: list[int]
+) -> tuple[list[dict[str, float]], dict[int, tuple[float, float]]]:
     """What each training takes alone, and the wall-clock and the busiest worker's CPU time of all at 1 and 2 workers.
 
     A virtual machine's speed changes by a quarter within minutes, so what is compared is measured in turns, and of each
@@ -101,23 +103,23 @@ def _in_turns(bench: Bench, children: list[int]) -> tuple[list[dict[str, float]]
     alone = [{"wall": float("inf"), "cpu": float("inf")} for _ in children]
     measured = dict.fromkeys((1, 2), (float("inf"), float("inf")))
     for _ in range(ROUNDS):
-        for best, result in zip(alone, _timed(Inline(), bench, children)[0], strict=True):
+        for best, result in zip(alone, _timed(Inline(), setup, children)[0], strict=True):
             best.update({clock: min(best[clock], result[clock]) for clock in best})
         for workers, (seconds, busiest) in measured.items():
-            results, wall = _timed(Processes(workers), bench, children)
+            results, wall = _timed(Processes(workers), setup, children)
             measured[workers] = min(seconds, wall), min(busiest, _busiest(results))
     return alone, measured
 
 
-def _timed(executor: Executor, bench: Bench, children: list[int]) -> tuple[list[dict[str, float]], float]:
+def _timed(executor: Executor, setup: SupernetSetup, children: list[int]) -> tuple[list[dict[str, float]], float]:
     """What each training took, and the wall-clock of all."""
-    tasks = [Task(f"{place}", train_timed, {"index": index}) for place, index in enumerate(children)]
+    tasks = [WorkItem(f"{place}", train_timed, {"index": index}) for place, index in enumerate(children)]
     start = time.perf_counter()
-    results = {task.key: result for task, result in executor.run(tasks, bench, label="")}
+    results = {task.key: result for task, result in executor.run(tasks, setup, label="")}
     return [results[task.key] for task in tasks], time.perf_counter() - start
 
 
-def _start(probe: Bench, children: list[int]) -> tuple[float, float]:
+def _start(probe: SupernetSetup, children: list[int]) -> tuple[float, float]:
     """From the start of the workers until each could begin a training, with what a process does once; CPU time too."""
     alone = _timed(Inline(), probe, children)[0]
     rounds = [_timed(Processes(len(children)), probe, children) for _ in range(2)]
@@ -127,7 +129,7 @@ def _start(probe: Bench, children: list[int]) -> tuple[float, float]:
     return max(0.0, wall), max(0.0, cpu - max(result["cpu"] for result in alone))
 
 
-def _slowdown_of_two(probe: Bench, child: int) -> float:
+def _slowdown_of_two(probe: SupernetSetup, child: int) -> float:
     """How much more CPU time a training takes beside another: they share memory and caches. Rounds are in turns."""
     seconds = {1: float("inf"), 2: float("inf")}
     for _ in range(3):
@@ -155,7 +157,7 @@ def _off(name: str, predicted: float, measured: float, detail: str) -> Row:
 
 
 def _rest(durations: list[float], workers: int, marker: str = "") -> float:
-    tasks = [Task(str(place), rest, {"seconds": seconds}) for place, seconds in enumerate(durations)]
+    tasks = [WorkItem(str(place), rest, {"seconds": seconds}) for place, seconds in enumerate(durations)]
     start = time.perf_counter()
     assert len(list(Processes(workers).run(tasks, (marker, LIFETIME), label=""))) == len(durations)
     return time.perf_counter() - start
@@ -183,11 +185,11 @@ def _sleeps(measured: list[float]) -> list[Row]:
 # -- the whole space ---------------------------------------------------------------------------------------------------
 
 
-def _seconds_in_the_driver(bench: Bench) -> float:
+def _seconds_in_the_driver(setup: SupernetSetup) -> float:
     """What the driver does for one result of the truth: a record and a line of the cache, which goes to the disk."""
     result = {"test": 0.5, "validation": 0.5, "loss": 1.0}
     with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", "rank", {}) as run:
-        cache = TruthCache(Path(folder) / "truth", bench)
+        cache = TruthCache(Path(folder) / "truth", setup)
         start = time.perf_counter()
         for index in range(100):
             cache.put(index, 0, result)

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from benchmarks.rows import Row
-from ramet.search.tabular import beats_random, read_objective
 from ramet.spaces import NasBench201
+from ramet_papers.nasbench201.tabular import beats_random, read_objective
 
 NUM_SEEDS, NUM_QUERIES = 10, 500
 

@@ -19,10 +19,10 @@ import torch
 from benchmarks.bench_memory import resident_bytes
 from ramet.costs import count_parameters
 from ramet.data import load
-from ramet.execution import Processes, Task
+from ramet.execution import Processes, WorkItem
 from ramet.execution.worker import Result
 from ramet.ranking.alone import train_alone
-from ramet.ranking.bench import Bench
+from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints, pack_state
 from ramet.spaces import NasBench201
 from ramet.training import Settings, make_optimizer
@@ -38,7 +38,7 @@ def main() -> None:
 
 def _messages() -> list[tuple[str, str]]:
     key = "truth/child-12345/seed-0"
-    task = bytes(ForkingPickler.dumps(Task(key, train_alone, {"index": 12345, "seed": 0})))
+    task = bytes(ForkingPickler.dumps(WorkItem(key, train_alone, {"index": 12345, "seed": 0})))
     result = bytes(ForkingPickler.dumps(Result(RESULT)))
     record = json.dumps({"key": key, **RESULT}) + "\n"
     return [
@@ -79,18 +79,18 @@ def _worker() -> list[tuple[str, str]]:
     code = "import time, torch; t = time.process_time(); import ramet.ranking.alone; print(time.process_time() - t)"
     seconds = min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(2))
     settings = Settings(epochs=1, batch_size=64, learning_rate=0.05)
-    bench = Bench(NasBench201(4, 1), load("digits", train_size=128, eval_size=100), settings)
-    tasks = [Task(str(index), memory_after, {"index": index}) for index in (7000, 7001)]
-    sizes = [size for _, size in Processes(2).run(tasks, bench, label="")]
+    setup = SupernetSetup(NasBench201(4, 1), load("digits", train_size=128, eval_size=100), settings)
+    tasks = [WorkItem(str(index), memory_after, {"index": index}) for index in (7000, 7001)]
+    sizes = [size for _, size in Processes(2).run(tasks, setup, label="")]
     return [
         ("a worker's imports besides torch", f"{seconds:.1f} s of CPU"),
         ("a worker's memory after a small training (PSS)", f"{max(sizes) / 1e6:.0f} MB"),
     ]
 
 
-def memory_after(bench: Bench, index: int) -> int:
+def memory_after(setup: SupernetSetup, index: int) -> int:
     """Train a child, and say what this process holds."""
-    train_alone(bench, index=index, seed=0)
+    train_alone(setup, index=index, seed=0)
     return resident_bytes(os.getpid())
 
 

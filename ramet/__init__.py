@@ -19,7 +19,7 @@ __all__ = [
     "ranking",
     "reports",
     "runs",
-    "search",
+    "searching",
     "sharing",
     "spaces",
     "testing",

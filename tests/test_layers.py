@@ -10,8 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     ["cli"],
-    ["papers"],
-    ["search", "continual"],
+    ["searching", "continual"],
     ["ranking", "growth"],
     ["spaces", "sharing", "guards", "data"],
     ["training", "execution", "reports"],
@@ -53,6 +52,13 @@ def is_allowed(importer: str, imported: str) -> bool:
 
 
 FILES = sorted((ROOT / "ramet").rglob("*.py"))
+
+
+def test_the_library_does_not_know_the_papers():
+    """``ramet_papers`` stands on the library and is found through its entry point."""
+    for path in FILES:
+        names = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
+        assert not any((name or "").split(".")[0] == "ramet_papers" for name in names), path
 
 
 def test_every_part_has_a_place():

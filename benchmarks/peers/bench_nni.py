@@ -14,7 +14,7 @@ from benchmarks.rows import Row
 from benchmarks.timing import cpu_milliseconds
 from ramet.costs import count_flops
 from ramet.spaces import Darts, NasBench201, Space
-from ramet.spaces.genotypes import DARTS_V2
+from ramet.spaces.darts.genotypes import DARTS_V2
 
 BATCH, IMAGE, CHANNELS, LIMIT = 64, 32, 16, 0.7
 CELL = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_3x3~1|+|nor_conv_1x1~0|avg_pool_3x3~1|nor_conv_3x3~2|"

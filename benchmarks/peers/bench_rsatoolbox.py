@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.rows import Row
 from benchmarks.timing import cpu_milliseconds
-from ramet.continual.similarity import dissimilarity_matrix
+from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix
 
 NARROW, WIDE = (1000, 512), (500, 53_824)
 

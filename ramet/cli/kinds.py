@@ -71,9 +71,11 @@ KINDS: dict[str, Kind] = {
     "grow": Kind(
         show_grow, "ramet.reports.grow:write_grow_report", "ramet.growth.job:resume_grow", {"on_step": show_step}
     ),
-    "search": Kind(show_search, "ramet.reports.search:write_search_report", "ramet.search.job:resume", has_ranks=True),
+    "search": Kind(
+        show_search, "ramet.reports.search:write_search_report", "ramet.searching.job:resume", has_ranks=True
+    ),
     "learn": Kind(show_learn, "ramet.reports.learn:write_learn_report", "ramet.continual.job:resume"),
-    "study": Kind(show_study, "ramet.reports.study:write_study_report", "ramet.continual.study_job:resume"),
+    "study": Kind(show_study, "ramet.reports.study:write_study_report", "ramet.continual.study.job:resume"),
 }
 """The kinds of run that there are, as ``config.json`` names them."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,23 +39,22 @@ def reproduce(
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
         common: the options of every command.
     """
-    from ramet.papers import TARGETS, Desk, read_claims
-
+    papers = _reproductions()
     if list_targets:
-        for name, entry in TARGETS.items():
+        for name, entry in papers.TARGETS.items():
             print(f"{name:<36}{entry.summary}")
         return
     if claims:
-        _print_claims(read_claims(results), markdown, common.json)
+        _print_claims(papers, papers.read_claims(results), markdown, common.json)
         return
     if target is None:
         raise ConfigError(
             "reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all."
         )
-    if target not in TARGETS:
+    if target not in papers.TARGETS:
         raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}.")
-    read_claims(results)  # a damaged list is refused now, and not after hours when claims are added to it
-    desk = Desk(
+    papers.read_claims(results)  # a damaged list is refused now, and not after hours when claims are added to it
+    workspace = papers.Workspace(
         runs=common.out or Path("runs") / "reproduce",
         results=results,
         executor=common.executor(),
@@ -62,19 +62,25 @@ def reproduce(
         seed=common.seed,
         device=common.device,
     )
-    outcome = TARGETS[target].run(desk, preset)
+    outcome = papers.TARGETS[target].run(workspace, preset)
     if common.json:
         print_json(outcome.to_json())
     else:
         print(outcome.to_text())
 
 
-def _print_claims(claims: list[dict[str, Any]], markdown: bool, as_json: bool) -> None:
-    from ramet.papers.claims_text import claims_page, claims_text
+def _reproductions() -> Any:
+    """The package of the papers' tables and figures, as its entry point names it: the library does not know it."""
+    found = list(entry_points(group="ramet.reproductions"))
+    if not found:
+        raise ConfigError("reproduce needs a package with the entry point ramet.reproductions, but none is installed.")
+    return found[0].load()
 
+
+def _print_claims(papers: Any, claims: list[dict[str, Any]], markdown: bool, as_json: bool) -> None:
     if as_json:
         print_json({"claims": claims})
     elif markdown:
-        print(claims_page(claims), end="")
+        print(papers.claims_page(claims), end="")
     else:
-        print(claims_text(claims, min(shutil.get_terminal_size().columns, 120)))
+        print(papers.claims_text(claims, min(shutil.get_terminal_size().columns, 120)))

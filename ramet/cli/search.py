@@ -114,9 +114,9 @@ def search(
     """
     from ramet.data import SOURCES
     from ramet.execution.ranks import joined
-    from ramet.search import Recipe, SearchJob, SearchPlan
-    from ramet.search import search as run_search
-    from ramet.search.job import TEXTS
+    from ramet.searching import Recipe, SearchJob, SearchPlan
+    from ramet.searching import search as run_search
+    from ramet.searching.job import TEXTS
     from ramet.spaces import SPACES
     from ramet.training import Settings
 

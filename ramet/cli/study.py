@@ -88,10 +88,10 @@ def study(
         checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         common: the options of every command.
     """
-    from ramet.continual.sequence_search import SequenceSearch, population_for
-    from ramet.continual.sequences import SequenceSpace
-    from ramet.continual.study_address import anchored_address
-    from ramet.continual.study_job import VARIABLE, StudyJob, study_stream
+    from ramet.continual.study.address import anchored_address
+    from ramet.continual.study.job import VARIABLE, StudyJob, study_stream
+    from ramet.continual.study.search import SequenceSearch, population_for
+    from ramet.continual.study.sequences import SequenceSpace
     from ramet.errors import ConfigError
     from ramet.training import Settings
 

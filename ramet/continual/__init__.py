@@ -1,7 +1,5 @@
 """Task after task in one network, with little growth and nothing forgotten; see docs/learn.md."""
 
-from ramet.continual.base import Method
-from ramet.continual.bind_and_grow import BindAndGrow
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import DEFAULT_SETTINGS, Learned, accuracy_matrix, learn
 from ramet.continual.measures import (
@@ -14,15 +12,17 @@ from ramet.continual.measures import (
     paper_gain,
     summary,
 )
-from ramet.continual.methods import METHODS, make_method
-from ramet.continual.random_growth import RandomGrowth
-from ramet.continual.search_result import SearchResult
-from ramet.continual.sequence_search import SequenceSearch
-from ramet.continual.sequences import GrowSequence, SequenceSpace
-from ramet.continual.similarity import dissimilarity_matrix, linear_cka, rank_similarity
-from ramet.continual.skeletons import Layer, Skeleton, make_skeleton
-from ramet.continual.stream_makers import DOMAINS, make_stream
-from ramet.continual.streams import GoneDataError, Scenario, Stream, Task, TaskData, TaskInfo, fit_together
+from ramet.continual.method import Method
+from ramet.continual.methods.bind_and_grow.method import BindAndGrow
+from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
+from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
+from ramet.continual.methods.by_name import METHODS, make_method
+from ramet.continual.networks.skeletons import Layer, Skeleton, make_skeleton
+from ramet.continual.streams.makers import DOMAINS, make_stream
+from ramet.continual.streams.stream import GoneDataError, Scenario, Stream, Task, TaskData, TaskInfo, fit_together
+from ramet.continual.study.result import SearchResult
+from ramet.continual.study.search import SequenceSearch
+from ramet.continual.study.sequences import GrowSequence, SequenceSpace
 from ramet.continual.training import Held, Saves, train
 
 __all__ = [

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ramet.continual.analysis import analyse
-from ramet.continual.base import check_classes
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import DEFAULT_SETTINGS, learn
-from ramet.continual.methods import make_method
-from ramet.continual.skeletons import Skeleton, make_skeleton
-from ramet.continual.stream_makers import make_stream
-from ramet.continual.streams import Stream, check_scenario
+from ramet.continual.method import check_classes
+from ramet.continual.methods.by_name import make_method
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.streams.makers import make_stream
+from ramet.continual.streams.stream import Stream, check_scenario
 from ramet.data import on_device
 from ramet.errors import ConfigError
-from ramet.execution import Executor, Task
+from ramet.execution import Executor, WorkItem
 from ramet.reports.learn import write_learn_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.training import Settings
@@ -76,7 +76,7 @@ class LearnJob:
         """The methods, with individual networks first."""
         return ("individual", *(name for name in self.methods if name != "individual"))
 
-    def build(self) -> Classroom:
+    def build(self) -> StreamSetup:
         """The streams and the network; refuses whatever cannot work, before anything is written."""
         check_scenario(self.scenario)
         if self.seeds < 1:
@@ -107,11 +107,11 @@ class LearnJob:
             for task in known.tasks:
                 if task.name in streams[0].names:
                     raise ConfigError(f"a task is learned once, but {task.name!r} was learned already by {self.onto}.")
-        return Classroom(self, streams, skeleton)
+        return StreamSetup(self, streams, skeleton)
 
 
 @dataclass(frozen=True)
-class Classroom:
+class StreamSetup:
     """What every worker is given: the job, its streams (one for each seed) and its network.
 
     Args:
@@ -150,11 +150,11 @@ def learn_stream(
     """
     if tensorboard:
         require_tensorboard()
-    room = job.build()
+    setup = job.build()
     if overwrite:
         remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run:
-        return _run(room, run, executor, tensorboard, seconds_between_checkpoints)
+        return _run(setup, run, executor, tensorboard, seconds_between_checkpoints)
 
 
 def resume(
@@ -164,30 +164,30 @@ def resume(
     if tensorboard:
         require_tensorboard()
     with Run.open(path) as run:
-        room = LearnJob.from_json(run.config).build()
-        return _run(room, run, executor, tensorboard, seconds_between_checkpoints)
+        setup = LearnJob.from_json(run.config).build()
+        return _run(setup, run, executor, tensorboard, seconds_between_checkpoints)
 
 
-def learn_one(room: Classroom, method: str, place: int) -> dict[str, Any]:
+def learn_one(setup: StreamSetup, method: str, place: int) -> dict[str, Any]:
     """One method with one seed: a task of the executor. Saves the joint network, gives the rows and the words."""
-    job = room.job
-    assert room.folder is not None
+    job = setup.job
+    assert setup.folder is not None
     name = f"{_file_name(method)}-{job.seed + place}"
     is_onto = method == ONTO
     assert not is_onto or job.onto is not None
     learned = learn(
-        room.streams[place],
+        setup.streams[place],
         method="naive" if is_onto else method,
         onto=JointNetwork.load(str(job.onto)) if is_onto else None,
-        network=room.skeleton,
+        network=setup.skeleton,
         settings=job.settings,
         seed=job.seed + place,
         scenario=job.scenario,
-        folder=room.folder / "checkpoints" / name,
+        folder=setup.folder / "checkpoints" / name,
         device=job.device,
-        seconds_between_checkpoints=room.seconds_between_checkpoints,
+        seconds_between_checkpoints=setup.seconds_between_checkpoints,
     )
-    networks = room.folder / "networks"
+    networks = setup.folder / "networks"
     networks.mkdir(exist_ok=True)
     learned.network.save(networks / f"{name}.safetensors")
     made = learned.network.method
@@ -204,29 +204,29 @@ ONTO = "onto"
 
 
 def _run(
-    room: Classroom, run: Run, executor: Executor, tensorboard: bool, seconds_between_checkpoints: float
+    setup: StreamSetup, run: Run, executor: Executor, tensorboard: bool, seconds_between_checkpoints: float
 ) -> dict[str, Any]:
-    job = room.job
-    _keep_setting(room, run)
-    room = Classroom(job, room.streams, room.skeleton, run.path, seconds_between_checkpoints)
+    job = setup.job
+    _keep_setting(setup, run)
+    setup = StreamSetup(job, setup.streams, setup.skeleton, run.path, seconds_between_checkpoints)
     with closing(ScalarMirror(run)) if tensorboard else nullcontext():
         specs = [*job.all_methods, *([ONTO] if job.onto is not None else [])]
         tasks = [
-            Task(f"{spec}/{job.seed + place}", learn_one, {"method": spec, "place": place})
+            WorkItem(f"{spec}/{job.seed + place}", learn_one, {"method": spec, "place": place})
             for spec in specs
             for place in range(job.seeds)
         ]
         left = [task for task in tasks if task.key not in run.records]
-        for task, value in executor.run(left, room, label="learning", on_failure=run.record_failure):
+        for task, value in executor.run(left, setup, label="learning", on_failure=run.record_failure):
             run.records.append(task.key, method=task.arguments["method"], **value)
         if "result" not in run.records:
-            run.records.append("result", **_result(room, run, specs))
+            run.records.append("result", **_result(setup, run, specs))
         write_learn_report(run.path)
         return {key: value for key, value in run.records["result"].items() if key != "key"}
 
 
-def _result(room: Classroom, run: Run, specs: list[str]) -> dict[str, Any]:
-    job = room.job
+def _result(setup: StreamSetup, run: Run, specs: list[str]) -> dict[str, Any]:
+    job = setup.job
     seeds = range(job.seed, job.seed + job.seeds)
     rows = {spec: [run.records[f"{spec}/{seed}"]["rows"] for seed in seeds] for spec in specs}
     methods = analyse(rows)
@@ -237,15 +237,15 @@ def _result(room: Classroom, run: Run, specs: list[str]) -> dict[str, Any]:
     validation = analyse(rows, split="validation")
     for spec, entry in methods.items():
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
-    return {"stream": job.stream, "tasks": room.streams[0].names, "seeds": list(seeds), "methods": methods}
+    return {"stream": job.stream, "tasks": setup.streams[0].names, "seeds": list(seeds), "methods": methods}
 
 
-def _keep_setting(room: Classroom, run: Run) -> None:
+def _keep_setting(setup: StreamSetup, run: Run) -> None:
     """Record what the streams are, and refuse to go on with others: a file may have changed meanwhile."""
-    prints = [stream.fingerprint() for stream in room.streams]
+    prints = [stream.fingerprint() for stream in setup.streams]
     if "setting" in run.records and run.records["setting"]["streams"] != prints:
         raise ConfigError(f"a run goes on with what it began with, but the stream of {run.path} changed since.")
-    run.records.append("setting", streams=prints, tasks=room.streams[0].names, skeleton=room.skeleton.to_json())
+    run.records.append("setting", streams=prints, tasks=setup.streams[0].names, skeleton=setup.skeleton.to_json())
 
 
 def _file_name(spec: str) -> str:

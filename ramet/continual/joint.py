@@ -14,9 +14,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from ramet.continual.base import Method
-from ramet.continual.skeletons import Skeleton
-from ramet.continual.streams import TaskData, TaskInfo
+from ramet.continual.method import Method
+from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, RunError
 from ramet.growth.saving import export
@@ -115,7 +115,7 @@ class JointNetwork:
         Raises:
             ConfigError: Another version wrote it, or its method is unknown here.
         """
-        from ramet.continual.methods import make_method
+        from ramet.continual.methods.by_name import make_method
 
         values = unpack_state(tensors, packed)
         if values["format"] != _FORMAT:

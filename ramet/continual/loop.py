@@ -10,12 +10,12 @@ from typing import Any
 
 from torch import nn
 
-from ramet.continual.base import Method
 from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
-from ramet.continual.methods import make_method
-from ramet.continual.skeletons import Skeleton, make_skeleton
-from ramet.continual.streams import Stream, TaskData, TaskInfo, check_scenario
+from ramet.continual.method import Method
+from ramet.continual.methods.by_name import make_method
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.streams.stream import Stream, TaskData, TaskInfo, check_scenario
 from ramet.continual.training import Saves
 from ramet.costs import count_flops
 from ramet.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ramet.errors import ConfigError
 from ramet.execution.executor import Done, Executor, Failed, Outcome
 from ramet.execution.pulses import pulse
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 
 if TYPE_CHECKING:
     from ramet.execution.inline import Inline
@@ -24,7 +24,7 @@ __all__ = [
     "Outcome",
     "Processes",
     "Ray",
-    "Task",
+    "WorkItem",
     "make_executor",
     "pulse",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ramet.errors import ConfigError, RunError
 from ramet.execution.executor import Failed
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 
 
 class Attempts:
@@ -21,11 +21,11 @@ class Attempts:
         self._most = most
         self._failed: dict[str, int] = {}
 
-    def of(self, task: Task) -> int:
+    def of(self, task: WorkItem) -> int:
         """How many attempts of a task have failed."""
         return self._failed.get(task.key, 0)
 
-    def died(self, task: Task, reason: str) -> Failed | None:
+    def died(self, task: WorkItem, reason: str) -> Failed | None:
         """The worker of a task is gone; gives the failure if that was the last attempt."""
         if self._count(task) < self._most:
             return None
@@ -34,12 +34,12 @@ class Attempts:
             RunError(f"a task must finish, but the worker of {task.key!r} died {self._most} times ({reason}){hint}")
         )
 
-    def raised(self, task: Task, error: BaseException) -> Failed | None:
+    def raised(self, task: WorkItem, error: BaseException) -> Failed | None:
         """A task has raised; gives the failure if that was the last attempt, or no other can be better."""
         if isinstance(error, ConfigError) or self._count(task) >= self._most:
             return Failed(error)
         return None
 
-    def _count(self, task: Task) -> int:
+    def _count(self, task: WorkItem) -> int:
         self._failed[task.key] = self.of(task) + 1
         return self._failed[task.key]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 from ramet.errors import ConfigError, RunError
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 from ramet.progress import progress
 
 
@@ -51,12 +51,12 @@ class Executor(ABC):
     @final
     def run(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[WorkItem],
         context: object = None,
         *,
         label: str = "running tasks",
         on_failure: Callable[[str, BaseException], object] | None = None,
-    ) -> Iterator[tuple[Task, Any]]:
+    ) -> Iterator[tuple[WorkItem, Any]]:
         """Run all tasks.
 
         Args:
@@ -84,18 +84,18 @@ class Executor(ABC):
 
     def _run(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[WorkItem],
         context: object,
         label: str,
         on_failure: Callable[[str, BaseException], object] | None,
-    ) -> Iterator[tuple[Task, Any]]:
+    ) -> Iterator[tuple[WorkItem, Any]]:
         failures: dict[str, BaseException] = {}
         is_any_done = False
         done = 0.0
         running: dict[str, float] = {}
         with progress(label, total=sum(task.cost for task in tasks)) as bar:
 
-            def on_pulse(task: Task, fraction: float) -> None:
+            def on_pulse(task: WorkItem, fraction: float) -> None:
                 running[task.key] = fraction * task.cost
                 bar.set(done + sum(running.values()))
 
@@ -120,8 +120,8 @@ class Executor(ABC):
 
     @abstractmethod
     def _stream(
-        self, tasks: Sequence[Task], context: object, on_pulse: Callable[[Task, float], None]
-    ) -> Generator[tuple[Task, Outcome], None, None]:
+        self, tasks: Sequence[WorkItem], context: object, on_pulse: Callable[[WorkItem, float], None]
+    ) -> Generator[tuple[WorkItem, Outcome], None, None]:
         """Run all tasks and yield each once with its outcome; when closed, end what is under way.
 
         Args:

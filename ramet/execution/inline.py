@@ -8,7 +8,7 @@ from functools import partial
 from ramet.execution.executor import Done, Executor, Failed, Outcome
 from ramet.execution.numerics import check_threads, settled
 from ramet.execution.pulses import listening
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 
 
 class Inline(Executor):
@@ -26,8 +26,8 @@ class Inline(Executor):
         self._threads = check_threads(threads)
 
     def _stream(
-        self, tasks: Sequence[Task], context: object, on_pulse: Callable[[Task, float], None]
-    ) -> Generator[tuple[Task, Outcome], None, None]:
+        self, tasks: Sequence[WorkItem], context: object, on_pulse: Callable[[WorkItem, float], None]
+    ) -> Generator[tuple[WorkItem, Outcome], None, None]:
         for task in tasks:
             outcome: Outcome
             try:

@@ -19,7 +19,7 @@ from ramet.execution.attempts import Attempts
 from ramet.execution.executor import Done, Executor, Outcome
 from ramet.execution.numerics import Numerics, check_threads
 from ramet.execution.sharing import SharedContext
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 from ramet.execution.worker import Broken, Pulse, Ready, Result, work
 
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -50,8 +50,8 @@ class Processes(Executor):
         self._threads = check_threads(threads)
 
     def _stream(
-        self, tasks: Sequence[Task], context: object, on_pulse: Callable[[Task, float], None]
-    ) -> Generator[tuple[Task, Outcome], None, None]:
+        self, tasks: Sequence[WorkItem], context: object, on_pulse: Callable[[WorkItem, float], None]
+    ) -> Generator[tuple[WorkItem, Outcome], None, None]:
         if not tasks:
             return
         waiting = deque(sorted(tasks, key=lambda task: -task.cost))
@@ -109,7 +109,7 @@ class Processes(Executor):
             for worker in workers:
                 worker.end()
 
-    def _hand_out(self, waiting: deque[Task], workers: list[_Worker]) -> None:
+    def _hand_out(self, waiting: deque[WorkItem], workers: list[_Worker]) -> None:
         """Give each idle worker a task, and each busy one its next while that leaves enough for the others."""
         for worker in workers:
             if waiting and worker.is_ready and not worker.tasks:
@@ -135,7 +135,7 @@ class _Worker:
         server = torch.multiprocessing.get_context("forkserver")
         server.set_forkserver_preload(["ramet.execution.preload"])
         self.connection, theirs = server.Pipe()
-        self.tasks: deque[Task] = deque()
+        self.tasks: deque[WorkItem] = deque()
         self.is_ready = False
         self._process: ForkServerProcess = server.Process(
             target=work, args=(theirs, shared, numerics, threads), name="ramet-worker", daemon=True
@@ -145,7 +145,7 @@ class _Worker:
             self._process.start()
         theirs.close()  # So that the end of the worker is the end of the connection.
 
-    def give(self, task: Task) -> None:
+    def give(self, task: WorkItem) -> None:
         self.tasks.append(task)
         with contextlib.suppress(OSError):  # It has died; the next look at it says so.
             self.connection.send_bytes(bytes(ForkingPickler.dumps(task)))

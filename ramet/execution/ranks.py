@@ -18,8 +18,8 @@ from torch import Tensor, distributed, nn
 from torch.distributed.rendezvous import rendezvous
 
 from ramet.errors import ConfigError, RametError, RunError
-from ramet.execution.departures import ending_together
 from ramet.execution.launch import is_launched
+from ramet.execution.lost_ranks import ending_together
 
 TIMEOUT_SECONDS = 300.0
 """How long a rank waits for the others. One that dies is noticed at once; this is for one that hangs or is cut off."""
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchPart:
     """What one rank takes of a mini-batch.
 
     Args:
@@ -61,7 +61,7 @@ class Ranks:
 
     def __init__(self, rank: int = 0, size: int = 1, *, local_rank: int = 0, group: Any | None = None) -> None:
         self.rank, self.size, self.local_rank, self.group = rank, size, local_rank, group
-        self.current: Part | None = None
+        self.current: BatchPart | None = None
         """The part of the mini-batch that is under way."""
 
     @property
@@ -84,15 +84,15 @@ class Ranks:
             )
         return f"cuda:{self.local_rank}"
 
-    def part(self, count: int) -> Part:
+    def part(self, count: int) -> BatchPart:
         """This rank's part of ``count`` samples; parts are neighbours and differ by at most one sample."""
         if 0 < count < self.size:
-            return Part(slice(0, count), 1 / self.size, repeated=True)
+            return BatchPart(slice(0, count), 1 / self.size, repeated=True)
         first, last = (count * (self.rank + offset) // self.size for offset in (0, 1))
-        return Part(slice(first, last), (last - first) / count if count else 0.0)
+        return BatchPart(slice(first, last), (last - first) / count if count else 0.0)
 
     @contextmanager
-    def taking(self, part: Part) -> Iterator[None]:
+    def taking(self, part: BatchPart) -> Iterator[None]:
         """A block in which a part is under way; guards ask for it."""
         before, self.current = self.current, part
         try:

@@ -19,7 +19,7 @@ from ramet.execution.numerics import Numerics, check_threads
 from ramet.execution.ray_cluster import check_address, connect, import_ray
 from ramet.execution.ray_context import put_context
 from ramet.execution.ray_worker import Board, Job, Unopened, run_task, versions
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 from ramet.execution.worker import Broken, Result
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -78,8 +78,8 @@ class Ray(Executor):
             self._connect()  # Now, because a wrong address is bad input; our own cluster is started when needed.
 
     def _stream(
-        self, tasks: Sequence[Task], context: object, on_pulse: Callable[[Task, float], None]
-    ) -> Generator[tuple[Task, Outcome], None, None]:
+        self, tasks: Sequence[WorkItem], context: object, on_pulse: Callable[[WorkItem, float], None]
+    ) -> Generator[tuple[WorkItem, Outcome], None, None]:
         if not tasks:
             return
         ray = self._connect()
@@ -98,7 +98,7 @@ class Ray(Executor):
         pulses = _Pulses(ray, board)
         attempts = Attempts(self._num_attempts)
         waiting = deque(sorted(tasks, key=lambda task: -task.cost))
-        running: dict[Any, Task] = {}
+        running: dict[Any, WorkItem] = {}
         try:
             while waiting or running:
                 self._hand_out(submit, attempts, waiting, running)
@@ -135,14 +135,18 @@ class Ray(Executor):
             )
 
     def _hand_out(
-        self, submit: Callable[[Task, bool], Any], attempts: Attempts, waiting: deque[Task], running: dict[Any, Task]
+        self,
+        submit: Callable[[WorkItem, bool], Any],
+        attempts: Attempts,
+        waiting: deque[WorkItem],
+        running: dict[Any, WorkItem],
     ) -> None:
         """Let as many tasks be under way as there are workers; the others wait here, not in the cluster."""
         while waiting and len(running) < self._num_workers:
             task = waiting.popleft()
             running[submit(task, attempts.of(task) > 0)] = task
 
-    def _submit(self, ray: ModuleType, function: Any, job: Job, task: Task, is_repeated: bool) -> Any:
+    def _submit(self, ray: ModuleType, function: Any, job: Job, task: WorkItem, is_repeated: bool) -> Any:
         """Give a task to Ray; gives the reference of its outcome."""
         options = {
             "name": task.key,
@@ -154,7 +158,7 @@ class Ray(Executor):
         return function.options(**options).remote(job, ray.cloudpickle.dumps(task))
 
 
-def _outcome(ray: ModuleType, reference: Any, task: Task, attempts: Attempts) -> Outcome | None:
+def _outcome(ray: ModuleType, reference: Any, task: WorkItem, attempts: Attempts) -> Outcome | None:
     """What became of a task that has ended; none if it is to be tried again."""
     try:
         message = ray.get(reference)
@@ -187,7 +191,7 @@ def _reason(ray: ModuleType, error: Exception) -> str:
     return lines[-1].strip() if lines else type(error).__name__
 
 
-def _cancel(ray: ModuleType, running: dict[Any, Task]) -> None:
+def _cancel(ray: ModuleType, running: dict[Any, WorkItem]) -> None:
     """End the processes of tasks that nobody waits for, and wait until they are gone."""
     with contextlib.suppress(Exception):  # The cluster itself may be gone.
         for reference in running:

@@ -14,7 +14,7 @@ from typing import Any
 from ramet.errors import ConfigError
 from ramet.execution.failures import Failure
 from ramet.execution.pulses import listening
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 
 _SECONDS_BETWEEN_PULSES = 0.5
 
@@ -79,7 +79,7 @@ def run_task(job: Job, message: bytes) -> Any:
     except Exception as error:
         return Unopened(Failure.of(error))
     try:
-        task: Task = pickle.loads(message)
+        task: WorkItem = pickle.loads(message)
         with settled(task.key, job.threads), listening(partial(_Sender(job.board).send, task.key)):
             return Result(task.call(context))
     except Exception as error:

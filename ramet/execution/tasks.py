@@ -13,7 +13,7 @@ from ramet.runs.encoding import JSON, plain
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkItem:
     """A call ``function(context, **arguments)`` that depends on nothing else and gives JSON.
 
     A task may be run more than once, when its worker dies or the run is resumed, so it has to give the same result each

@@ -19,7 +19,7 @@ from ramet.execution.failures import Failure
 from ramet.execution.numerics import Numerics, settled
 from ramet.execution.pulses import listening
 from ramet.execution.sharing import SharedContext
-from ramet.execution.tasks import Task
+from ramet.execution.tasks import WorkItem
 
 _SECONDS_BETWEEN_PULSES = 0.1
 
@@ -97,7 +97,7 @@ def _leave() -> NoReturn:
 
 def _run(message: bytes, context: Any, threads: int, pulses: _Pulses) -> Result | Broken:
     try:
-        task: Task = pickle.loads(message)
+        task: WorkItem = pickle.loads(message)
         with settled(task.key, threads), listening(pulses.send):
             return Result(task.call(context))
     except Exception as error:

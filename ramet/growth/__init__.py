@@ -1,17 +1,17 @@
 """Networks that get larger where it helps most: what can grow, how, and which of it is worth its size."""
 
-from ramet.growth.base import Candidate, Edit, Growth, Proposal, Scene, carry_out
+from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, Proposal, carry_out
 from ramet.growth.budget import Budget
-from ramet.growth.coupling import Coupling, Group, Refusal
-from ramet.growth.history import History, Step
-from ramet.growth.layers import Deepening, Site, deepen, find_sites
+from ramet.growth.history import GrowthStep, History
 from ramet.growth.loop import grow
-from ramet.growth.methods import METHODS, make_method
+from ramet.growth.methods.by_name import METHODS, make_method
 from ramet.growth.networks import NETWORKS
 from ramet.growth.saving import load_network, save_network
-from ramet.growth.seam import find_coupling
-from ramet.growth.surgery import widen
-from ramet.growth.widening import Widening
+from ramet.growth.surgery.layers import Deepening, Site, deepen, find_sites
+from ramet.growth.surgery.widening import Widening
+from ramet.growth.surgery.writing import widen
+from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.tracing.coupling import Coupling, Group, Refusal
 
 __all__ = [
     "METHODS",
@@ -23,12 +23,12 @@ __all__ = [
     "Edit",
     "Group",
     "Growth",
+    "GrowthContext",
+    "GrowthStep",
     "History",
     "Proposal",
     "Refusal",
-    "Scene",
     "Site",
-    "Step",
     "Widening",
     "carry_out",
     "deepen",

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from ramet.errors import RunError
 from ramet.growth.budget import Meter, select
-from ramet.growth.copying import copy_network
-from ramet.growth.coupling import Coupling
-from ramet.growth.layers import Deepening, Site, deepen
-from ramet.growth.surgery import widen
-from ramet.growth.widening import Widening
+from ramet.growth.surgery.copying import copy_network
+from ramet.growth.surgery.layers import Deepening, Site, deepen
+from ramet.growth.surgery.widening import Widening
+from ramet.growth.surgery.writing import widen
+from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
 from ramet.training import Batches
@@ -83,7 +83,7 @@ class Proposal:
 
 
 @dataclass
-class Scene:
+class GrowthContext:
     """What a method sees of the world in one growth step; it must leave the network as it is.
 
     Attributes:
@@ -165,15 +165,15 @@ class Growth(ABC):
     """A way to grow. Subclasses are final; what they remember between steps goes through ``state_dict``."""
 
     @abstractmethod
-    def propose(self, scene: Scene) -> Proposal:
+    def propose(self, context: GrowthContext) -> Proposal:
         """The candidates of a step."""
 
     @abstractmethod
-    def score(self, scene: Scene, proposal: Proposal) -> Tensor:
+    def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:
         """How much each candidate helps, shape [candidates]; higher is better, minus infinity means never."""
 
     @abstractmethod
-    def apply(self, scene: Scene, proposal: Proposal, chosen: Sequence[int]) -> Edit:
+    def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """The chosen candidates as an edit of the network, with values for what is new."""
 
     def observe(self, score: float) -> bool:

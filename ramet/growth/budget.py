@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.growth.axes import Axis
-from ramet.growth.coupling import Coupling
-from ramet.growth.layers import Site
-from ramet.growth.surgery import wider
+from ramet.growth.surgery.layers import Site
+from ramet.growth.surgery.writing import wider
+from ramet.growth.tracing.axes import Axis
+from ramet.growth.tracing.coupling import Coupling
 
 UNITS = ("neurons", "params", "flops", "latency")
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ms": 1e-3, "s": 1.0, "us": 1e-6}

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from ramet.costs import count_parameters
 from ramet.errors import ConfigError, RunError
 from ramet.execution import pulse
-from ramet.growth.base import Edit, Growth, Loss, Proposal, Scene, carry_out, mean_loss
+from ramet.growth.base import Edit, Growth, GrowthContext, Loss, Proposal, carry_out, mean_loss
 from ramet.growth.budget import Budget, Meter, select
-from ramet.growth.coupling import Coupling
-from ramet.growth.history import History, Step, describe, replay, silent
-from ramet.growth.layers import Site, find_sites
-from ramet.growth.methods import METHODS
-from ramet.growth.seam import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
+from ramet.growth.history import GrowthStep, History, describe, replay, silent
+from ramet.growth.methods.by_name import METHODS
+from ramet.growth.surgery.layers import Site, find_sites
+from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
+from ramet.growth.tracing.coupling import Coupling
 from ramet.runs import pack_state, unpack_state
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
 from ramet.training import Batches, Settings, accuracy, make_optimizer
@@ -165,7 +165,7 @@ class Growing:
             raise ConfigError(
                 f"a budget must be above the network's {size:g} {self.budget.unit}, but got {self.budget.total:g}."
             )
-        self.history.steps.append(Step(0))
+        self.history.steps.append(GrowthStep(0))
 
     def _look(self) -> tuple[Coupling, list[Site]]:
         coupling = find_coupling(self.network, self.probe)
@@ -184,7 +184,7 @@ class Growing:
             seconds.append(time.perf_counter() - start)
         return statistics.median(seconds[3:])
 
-    def advance(self, ends: Ends) -> Step | None:
+    def advance(self, ends: Ends) -> GrowthStep | None:
         """Go on to the next step that is grown and trained; ``None`` when growth has ended."""
         if self.trained == len(self.history.steps) and not self.history.stopped:
             self.history.stopped = ends.reason(self.history, self.budget) or self.grow()
@@ -195,7 +195,7 @@ class Growing:
         size = min(self.settings.batch_size, len(self.x))
         return Batches(len(self.x), size, derive_seed(self.seed, "train", phase))
 
-    def train(self) -> Step:
+    def train(self) -> GrowthStep:
         """Train the network with its present structure (step 1 of Algorithm 1), from where it was left."""
         phase = len(self.history.steps) - 1
         batches = self._batches(phase)
@@ -235,7 +235,7 @@ class Growing:
         self.save()
         return step
 
-    def _measure(self, loss: float, seconds: float) -> Step:
+    def _measure(self, loss: float, seconds: float) -> GrowthStep:
         """Note what the trained network is: its sizes, its loss and its score."""
         step = self.history.steps[-1]
         coupling, sites = self._look()
@@ -255,7 +255,7 @@ class Growing:
         number = len(self.history.steps)
         coupling, sites = self._look()
         meter = self._meter(coupling, sites)
-        scene = Scene(
+        context = GrowthContext(
             network=self.network,
             coupling=coupling,
             sites=sites,
@@ -271,40 +271,40 @@ class Growing:
             meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured),
             make_optimizer=self.make_optimizer,
         )
-        proposal = self.method.propose(scene)
+        proposal = self.method.propose(context)
         if not proposal.candidates:
             return "there are no candidates left"
-        scores = self.method.score(scene, proposal).cpu()  # choosing is arithmetic over thousands of single numbers
-        chosen = [int(scores.argmax())] if proposal.exclusive else self._choose(scene, proposal, scores, meter.size)
+        scores = self.method.score(context, proposal).cpu()  # choosing is arithmetic over thousands of single numbers
+        chosen = [int(scores.argmax())] if proposal.exclusive else self._choose(context, proposal, scores, meter.size)
         if not chosen or (proposal.exclusive and not bool(torch.isfinite(scores[chosen[0]]))):
             return "no candidate is worth its size" if bool((scores == -torch.inf).all()) else "the budget is reached"
-        edit = self.method.apply(scene, proposal, chosen)
+        edit = self.method.apply(context, proposal, chosen)
         if not edit.num_units:
             return "the budget is reached"
-        self._check(scene, edit)
-        step = describe(scene, edit, proposal.candidates, scores, chosen)
+        self._check(context, edit)
+        step = describe(context, edit, proposal.candidates, scores, chosen)
         step.number = number
         sample = slice(0, 1000)
         step.loss_before = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
         carry_out(
-            self.network, coupling, sites, edit, seed=scene.seed, optimizer=self.optimizer, averages=self.averages
+            self.network, coupling, sites, edit, seed=context.seed, optimizer=self.optimizer, averages=self.averages
         )
         step.loss_after = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
         step.seconds = time.perf_counter() - start
         self.history.steps.append(step)
         return ""
 
-    def _choose(self, scene: Scene, proposal: Proposal, scores: Tensor, size: float) -> list[int]:
+    def _choose(self, context: GrowthContext, proposal: Proposal, scores: Tensor, size: float) -> list[int]:
         """What fits the step; the single best unit if the step is smaller than one and the whole budget is not."""
-        chosen = scene.choose(proposal.candidates, scores)
+        chosen = context.choose(proposal.candidates, scores)
         if chosen:
             return chosen
         places = [(candidate.kind, candidate.where) for candidate in proposal.candidates]
-        return select(scene.meter(), places, scores, self.budget.total - size, 0)[:1]
+        return select(context.meter(), places, scores, self.budget.total - size, 0)[:1]
 
-    def _check(self, scene: Scene, edit: Edit) -> None:
+    def _check(self, context: GrowthContext, edit: Edit) -> None:
         """Try the edit's shapes on a copy, without effect: the outputs must not change."""
-        grown = scene.grown(silent(edit))
+        grown = context.grown(silent(edit))
         change = largest_change(outputs(self.network, self.probe), outputs(grown, self.probe))
         if change > SINGLE_TOLERANCE:
             raise RunError(

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.growth.base import Candidate, Edit, Scene, carry_out
-from ramet.growth.coupling import Inputs, Refusal
-from ramet.growth.layers import Deepening, find_sites
-from ramet.growth.seam import find_coupling
-from ramet.growth.widening import Widening
+from ramet.growth.base import Candidate, Edit, GrowthContext, carry_out
+from ramet.growth.surgery.layers import Deepening, find_sites
+from ramet.growth.surgery.widening import Widening
+from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.tracing.coupling import Inputs, Refusal
 
 
 @dataclass
@@ -34,7 +34,7 @@ class GroupGrowth:
 
 
 @dataclass
-class Step:
+class GrowthStep:
     """One step: what was added, and how good the network was once it had been trained again.
 
     Attributes:
@@ -79,7 +79,7 @@ class History:
 
     method: str
     budget: dict[str, Any]
-    steps: list[Step] = field(default_factory=list)
+    steps: list[GrowthStep] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     stopped: str = ""
 
@@ -91,23 +91,25 @@ class History:
     def from_json(cls, value: dict[str, Any]) -> History:
         """The inverse of :meth:`to_json`."""
         steps = [
-            Step(**{**step, "widened": {name: GroupGrowth(**group) for name, group in step["widened"].items()}})
+            GrowthStep(**{**step, "widened": {name: GroupGrowth(**group) for name, group in step["widened"].items()}})
             for step in value["steps"]
         ]
         refusals = [Refusal(**refusal) for refusal in value["refusals"]]
         return cls(value["method"], value["budget"], steps, refusals, value["stopped"])
 
 
-def describe(scene: Scene, edit: Edit, candidates: Sequence[Candidate], scores: Tensor, chosen: Sequence[int]) -> Step:
+def describe(
+    context: GrowthContext, edit: Edit, candidates: Sequence[Candidate], scores: Tensor, chosen: Sequence[int]
+) -> GrowthStep:
     """What an edit adds, with the scores that spoke for it."""
-    step = Step(number=0, num_candidates=len(candidates))
+    step = GrowthStep(number=0, num_candidates=len(candidates))
     best: dict[str, float] = {}
     for number in chosen:
         where, value = candidates[number].where, float(scores[number])
         best[where] = max(best.get(where, value), value)
     for name, widening in edit.widenings.items():
         step.widened[name] = GroupGrowth(
-            scene.coupling.groups[name].size, widening.sources.tolist(), widening.num_new, best.get(name)
+            context.coupling.groups[name].size, widening.sources.tolist(), widening.num_new, best.get(name)
         )
     step.layers = {layer.site: layer.width for layer in edit.layers}
     return step
@@ -120,7 +122,7 @@ def silent(edit: Edit) -> Edit:
 
 
 def replay(
-    network: nn.Module, inputs: Inputs, steps: Sequence[Step], optimizer: torch.optim.Optimizer | None = None
+    network: nn.Module, inputs: Inputs, steps: Sequence[GrowthStep], optimizer: torch.optim.Optimizer | None = None
 ) -> None:
     """Give a fresh network the shapes that the steps of a history led to, so that its tensors can be loaded."""
     for step in steps:

@@ -11,12 +11,12 @@ from typing import Any
 from ramet.costs import count_parameters
 from ramet.data import load, on_device
 from ramet.errors import ConfigError
-from ramet.execution import Executor, Inline, Task
+from ramet.execution import Executor, Inline, WorkItem
 from ramet.growth.budget import Budget
 from ramet.growth.growing import Ends
 from ramet.growth.making import make_network
-from ramet.growth.methods import make_method
-from ramet.growth.turns import Bench, finish, rehearse, take_turn
+from ramet.growth.methods.by_name import make_method
+from ramet.growth.tasks import GrowthSetup, finish, rehearse, take_turn
 from ramet.reports.grow import write_grow_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import plain
@@ -92,7 +92,7 @@ class GrowJob:
         except (KeyError, TypeError) as error:
             raise ConfigError(f"config.json must describe a growth, but does not: {error}.") from None
 
-    def build(self, seconds_between_checkpoints: float = 30.0) -> Bench:
+    def build(self, seconds_between_checkpoints: float = 30.0) -> GrowthSetup:
         """The network, the data and the budget; refuses whatever cannot work, before anything is written."""
         try:
             data = on_device(load(self.data, **self.data_options), self.device)
@@ -107,7 +107,7 @@ class GrowJob:
             seed=self.seed,
         )
         budget = Budget("params", DEFAULT_GROWTH * float(max(count_parameters(network), 1)))
-        return Bench(
+        return GrowthSetup(
             network=self.network,
             network_options=self.network_options,
             data=data,
@@ -148,12 +148,12 @@ def grow_run(
     """
     if tensorboard:
         require_tensorboard()
-    bench = job.build(seconds_between_checkpoints)
-    setting = _setting(bench, job)
+    setup = job.build(seconds_between_checkpoints)
+    setting = _setting(setup, job)
     if overwrite:
         remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run, closing(ScalarMirror(run)) if tensorboard else nullcontext():
-        return _grow(job, bench, setting, run, executor, on_step)
+        return _grow(job, setup, setting, run, executor, on_step)
 
 
 def resume_grow(
@@ -169,24 +169,24 @@ def resume_grow(
         require_tensorboard()
     with Run.open(path) as run, closing(ScalarMirror(run)) if tensorboard else nullcontext():
         job = GrowJob.from_json(run.config)
-        bench = job.build(seconds_between_checkpoints)
-        return _grow(job, bench, _setting(bench, job), run, executor, on_step)
+        setup = job.build(seconds_between_checkpoints)
+        return _grow(job, setup, _setting(setup, job), run, executor, on_step)
 
 
-def _setting(bench: Bench, job: GrowJob) -> dict[str, Any]:
+def _setting(setup: GrowthSetup, job: GrowJob) -> dict[str, Any]:
     """What the network and the data are; a growth's start is tried on the way."""
-    first, layers = rehearse(bench, job.methods[0])
+    first, layers = rehearse(setup, job.methods[0])
     values = {
-        "data": bench.data.fingerprint(),
+        "data": setup.data.fingerprint(),
         "layers": layers,
         "refusals": [asdict(refusal) for refusal in first.history.refusals],
-        "budget": asdict(bench.budget),
+        "budget": asdict(setup.budget),
     }
     return dict(plain(values))
 
 
 def _grow(
-    job: GrowJob, bench: Bench, setting: dict[str, Any], run: Run, executor: Executor, on_step: OnStep
+    job: GrowJob, setup: GrowthSetup, setting: dict[str, Any], run: Run, executor: Executor, on_step: OnStep
 ) -> dict[str, Any]:
     for name, value in setting.items():  # a file may have changed since the run began
         if "setting" in run.records and run.records["setting"][name] != value:
@@ -194,19 +194,19 @@ def _grow(
     # The weights that all methods start from are kept: a function of the user's own may draw others another time.
     start = run.checkpoints("start")
     if (kept := start.load()) is None:
-        start.save(0, bench.start, {})
+        start.save(0, setup.start, {})
     else:
-        bench = replace(bench, start={name: tensor.to(job.device) for name, tensor in kept.tensors.items()})
+        setup = replace(setup, start={name: tensor.to(job.device) for name, tensor in kept.tensors.items()})
     run.records.append("setting", **setting)
     turn = 0.0 if isinstance(executor, Inline) else SECONDS_A_TURN
-    bench = replace(bench, folder=run.path, seconds_a_turn=turn)
+    setup = replace(setup, folder=run.path, seconds_a_turn=turn)
     while waiting := [method for method in job.methods if f"{method}/end" not in run.records]:
-        tasks = [Task(method, take_turn, {"method": method}) for method in waiting]
-        with closing(_results(executor, tasks, bench, run, f"growing by {', '.join(waiting)}")) as results:
+        tasks = [WorkItem(method, take_turn, {"method": method}) for method in waiting]
+        with closing(_results(executor, tasks, setup, run, f"growing by {', '.join(waiting)}")) as results:
             for task, history in results:
                 _record(run, task.key, history, on_step)
-    tasks = [Task(method, finish, {"method": method}) for method in job.methods if method not in run.records]
-    with closing(_results(executor, tasks, bench, run, "testing")) as results:
+    tasks = [WorkItem(method, finish, {"method": method}) for method in job.methods if method not in run.records]
+    with closing(_results(executor, tasks, setup, run, "testing")) as results:
         for task, outcome in results:
             run.records.append(task.key, **outcome)
     result = _summary(job, setting, run)
@@ -216,9 +216,9 @@ def _grow(
 
 
 def _results(
-    executor: Executor, tasks: list[Task], bench: Bench, run: Run, label: str
-) -> Generator[tuple[Task, Any], None, None]:
-    yield from executor.run(tasks, bench, label=label, on_failure=run.record_failure)
+    executor: Executor, tasks: list[WorkItem], setup: GrowthSetup, run: Run, label: str
+) -> Generator[tuple[WorkItem, Any], None, None]:
+    yield from executor.run(tasks, setup, label=label, on_failure=run.record_failure)
 
 
 def _record(run: Run, method: str, history: dict[str, Any], on_step: OnStep) -> None:

@@ -13,8 +13,8 @@ from ramet.errors import ConfigError, DataError
 from ramet.growth.base import Growth, Loss
 from ramet.growth.budget import Budget
 from ramet.growth.growing import Ends, Growing, SavesCheckpoints
-from ramet.growth.history import History, Step
-from ramet.growth.methods import make_method
+from ramet.growth.history import GrowthStep, History
+from ramet.growth.methods.by_name import make_method
 from ramet.training import Settings
 
 
@@ -37,7 +37,7 @@ def grow(
     averages: Iterable[nn.Module] = (),
     checkpoints: SavesCheckpoints | None = None,
     seconds_between_checkpoints: float = 30.0,
-    after_step: Callable[[Step], None] = lambda step: None,
+    after_step: Callable[[GrowthStep], None] = lambda step: None,
 ) -> tuple[nn.Module, History]:
     """Grow a network where it helps most, until it is large or good enough.
 

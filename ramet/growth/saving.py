@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.growth.history import GroupGrowth, Step, replay
+from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
 from ramet.runs.atomic import write_atomically, writing
 from ramet.seeding import torch_generator
@@ -31,7 +31,7 @@ FORMAT = 1
 
 
 def save_network(
-    network: nn.Module, folder: Path, *, steps: Sequence[Step], origin: Mapping[str, Any], example: Tensor
+    network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep], origin: Mapping[str, Any], example: Tensor
 ) -> str:
     """Write a grown network into a folder.
 
@@ -101,7 +101,9 @@ def load_network(folder: str | Path) -> nn.Module:
         description = json.loads((folder / "network.json").read_text())
         version, origin, grown = description["format"], description["origin"], description["steps"]
         tensors = safetensors.torch.load_file(folder / "weights.safetensors")
-        steps = [Step(s["number"], {n: GroupGrowth(**g) for n, g in s["widened"].items()}, s["layers"]) for s in grown]
+        steps = [
+            GrowthStep(s["number"], {n: GroupGrowth(**g) for n, g in s["widened"].items()}, s["layers"]) for s in grown
+        ]
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
     if version != FORMAT:

@@ -13,7 +13,7 @@ from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.kronecker_factors import (
     Factors,
-    LayerMemory,
+    KroneckerMemory,
     interaction_gradient,
     output_columns,
     proximal_interaction,
@@ -86,7 +86,7 @@ class KroneckerPlasticity(Guard):
         self.protect = tuple(protect)
         self.max_width = max_width
         self._group: Any | None = None
-        self._layers: dict[str, LayerMemory] = {}
+        self._layers: dict[str, KroneckerMemory] = {}
         self._gathered: dict[str, Factors] = {}
         self._added: list[tuple[Tensor, Tensor]] = []
 
@@ -130,7 +130,7 @@ class KroneckerPlasticity(Guard):
             if key in self._layers:
                 self._layers[key].learn(inputs, outputs, anchor)
             else:
-                self._layers[key] = LayerMemory(key, inputs, outputs, anchor, count=1)
+                self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, count=1)
         self._gathered = {}
 
     def penalty(self, params: Params) -> Tensor:
@@ -173,7 +173,7 @@ class KroneckerPlasticity(Guard):
             moves = parted(layer.key, torch.where(enabled > 0, pulled - change, 0.0), path)
             torch._foreach_add_([path[name] for name in moves], [part.to(path[name]) for name, part in moves.items()])
 
-    def _on(self, path: Params) -> list[LayerMemory]:
+    def _on(self, path: Params) -> list[KroneckerMemory]:
         return [layer for key, layer in self._layers.items() if weight_of(key) in path]
 
     def forget(self) -> None:
@@ -197,14 +197,14 @@ class KroneckerPlasticity(Guard):
         parts: dict[str, dict[str, Tensor]] = {}
         for name, tensor in state.items():
             part, _, key = name.partition("/")
-            if part not in LayerMemory.PARTS + Factors.PARTS:
+            if part not in KroneckerMemory.PARTS + Factors.PARTS:
                 raise ConfigError(f"a Kronecker state has keys such as inputs/WEIGHT, but got {name!r}.")
             parts.setdefault(key, {})[part] = tensor.clone()
         self.forget()
         for key, tensors in parts.items():
             if "anchor" in tensors:
-                inputs, outputs, anchor, count = (tensors[part] for part in LayerMemory.PARTS)
-                self._layers[key] = LayerMemory(key, inputs, outputs, anchor, float(count))
+                inputs, outputs, anchor, count = (tensors[part] for part in KroneckerMemory.PARTS)
+                self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, float(count))
             gathered = {part: tensor for part, tensor in tensors.items() if part in Factors.PARTS}
             if gathered:
                 self._gathered[key] = Factors(key, gathered)

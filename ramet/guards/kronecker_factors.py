@@ -125,7 +125,7 @@ def _bounded(moments: Tensor) -> Tensor:
     return moments * (1e15 / moments.abs().amax().clamp(min=1e15))
 
 
-class LayerMemory:
+class KroneckerMemory:
     """What is kept of one product: A, G, the anchor, and how many models they are the mean of."""
 
     PARTS: ClassVar[tuple[str, ...]] = ("inputs", "outputs", "anchor", "count")

@@ -16,7 +16,7 @@ _BYTES = 4  # Projections are kept in float32.
 
 
 @dataclass(frozen=True)
-class LayerMemory:
+class ProductMemory:
     """What one product's projection takes.
 
     Attributes:
@@ -42,7 +42,7 @@ class LayerMemory:
 class ProjectionMemory:
     """What all projections of a network take, and which parameters have none; ``print`` shows it as a table."""
 
-    layers: tuple[LayerMemory, ...]
+    layers: tuple[ProductMemory, ...]
     uncovered: tuple[str, ...]
 
     @property
@@ -91,10 +91,10 @@ def estimate_memory(
     return ProjectionMemory(tuple(layers), tuple(uncovered(root)))
 
 
-def _layer_memory(product: Product, rank: int | None, max_width: int, wide: str) -> LayerMemory:
+def _layer_memory(product: Product, rank: int | None, max_width: int, wide: str) -> ProductMemory:
     width = product.width
     if product.one_hot:
-        return LayerMemory(product, None, width * _BYTES)
+        return ProductMemory(product, None, width * _BYTES)
     limit = rank
     if limit is None and width > max_width:
         if wide == "refuse":
@@ -104,5 +104,5 @@ def _layer_memory(product: Product, rank: int | None, max_width: int, wide: str)
             )
         limit = max(1, max_width**2 // width)
     if limit is None or limit >= width:
-        return LayerMemory(product, None, product.groups * width**2 * _BYTES)
-    return LayerMemory(product, limit, product.groups * (width + 1) * limit * _BYTES)
+        return ProductMemory(product, None, product.groups * width**2 * _BYTES)
+    return ProductMemory(product, limit, product.groups * (width + 1) * limit * _BYTES)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.execution.ranks import Part, ranks_of
+from ramet.execution.ranks import BatchPart, ranks_of
 
 
 def process_group_of(module: nn.Module) -> Any | None:
@@ -26,7 +26,7 @@ def process_group_of(module: nn.Module) -> Any | None:
     return None
 
 
-def part_of(module: nn.Module) -> Part | None:
+def part_of(module: nn.Module) -> BatchPart | None:
     """What this rank takes of the mini-batch under way; None for a module that ``Ranks`` does not train.
 
     ``DistributedDataParallel`` does not know the parts of its ranks, which are taken as equal. Its losses are means

@@ -1,7 +1,6 @@
 """How far a supernet's ranking can be trusted: metrics on arrays of scores, the truth, and the diagnosis."""
 
 from ramet.ranking.analysis import Scores, analyse
-from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.disturbance import (
     accuracy_drops,
@@ -34,17 +33,18 @@ from ramet.ranking.metrics import (
     truth_correlation,
 )
 from ramet.ranking.plan import Plan
+from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.training_free import JacobianCovariance, Synflow, combine_ranks
 from ramet.ranking.truth import Truth, TruthCache, read_table
 
 __all__ = [
-    "Bench",
     "Diagnosis",
     "Forgetting",
     "JacobianCovariance",
     "Plan",
     "RankJob",
     "Scores",
+    "SupernetSetup",
     "Synflow",
     "Truth",
     "TruthCache",

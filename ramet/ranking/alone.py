@@ -5,31 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from ramet.execution import pulse
-from ramet.ranking.bench import Bench
+from ramet.ranking.setup import SupernetSetup
 from ramet.seeding import derive_seed
 from ramet.training import Batches, accuracy, fit
 
 
-def train_alone(bench: Bench, *, index: int, seed: int) -> dict[str, Any]:
+def train_alone(setup: SupernetSetup, *, index: int, seed: int) -> dict[str, Any]:
     """Train one child from scratch with the settings of the supernet, and measure it on both held-out splits.
 
     The child is a single path of a fresh supernet: the other weights get no gradient and stay as they are, so that this
     equals training the exported child, at the speed of the supernet's faster kernels.
 
     Args:
-        bench: the space, the data and the settings.
+        setup: the space, the data and the settings.
         index: the child's place in the space.
         seed: the seed of its weights and its mini-batches.
 
     Returns:
         JSON values: ``test`` and ``validation`` accuracy, and the mean training ``loss`` of the last epoch.
     """
-    data = bench.data
-    arch = bench.space[index]
-    network = bench.new_supernet(seed, "alone", index)
+    data = setup.data
+    arch = setup.space[index]
+    network = setup.new_supernet(seed, "alone", index)
     batches_seed = derive_seed(seed, "alone", index, "batches")
-    steps_per_epoch = Batches(len(data.train.y), bench.settings.batch_size, batches_seed).steps_per_epoch
-    num_steps = bench.settings.epochs * steps_per_epoch
+    steps_per_epoch = Batches(len(data.train.y), setup.settings.batch_size, batches_seed).steps_per_epoch
+    num_steps = setup.settings.epochs * steps_per_epoch
     log: dict[str, Any] = {"sum": 0.0}
 
     def after_step(step: int, loss: float) -> None:
@@ -37,18 +37,18 @@ def train_alone(bench: Bench, *, index: int, seed: int) -> dict[str, Any]:
             log["sum"] += loss
         pulse((step + 1) / num_steps)
 
-    checkpoints = bench.checkpoints(f"truth-{index}-{seed}")
+    checkpoints = setup.checkpoints(f"truth-{index}-{seed}")
     fit(
         network,
         data.train.x,
         data.train.y,
-        bench.settings,
+        setup.settings,
         seed=batches_seed,
         arguments=lambda step: (arch,),
         after_step=after_step,
         checkpoints=checkpoints,
         log=log,
-        seconds_between_checkpoints=bench.seconds_between_checkpoints,
+        seconds_between_checkpoints=setup.seconds_between_checkpoints,
         save_last=False,
     )
     result = {

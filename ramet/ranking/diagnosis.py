@@ -13,15 +13,15 @@ import numpy as np
 import torch
 
 from ramet.costs import count_flops, count_parameters
-from ramet.execution import Executor, Task
+from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
 from ramet.ranking.analysis import Json, Scores, analyse
-from ramet.ranking.bench import Bench
 from ramet.ranking.fine_tuning import fine_tune_result
 from ramet.ranking.instance import load_network, train_instance
 from ramet.ranking.metrics import Floats, rank_correlations
 from ramet.ranking.plan import Plan, variation_overrides
 from ramet.ranking.recommendation import recommend
+from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.runs import Run
 from ramet.seeding import derive_seed, torch_generator
@@ -39,14 +39,14 @@ class Diagnosis:
     """One diagnosis under way: everything it needs, and where it writes.
 
     Args:
-        bench: the space, the data and the settings.
+        setup: the space, the data and the settings.
         plan: what is done.
         run: the run directory, which makes the diagnosis resumable.
         executor: where the trainings run.
         cache: the folder in which the truth is kept across runs.
     """
 
-    bench: Bench
+    setup: SupernetSetup
     plan: Plan
     run: Run
     executor: Executor
@@ -55,12 +55,12 @@ class Diagnosis:
     @cached_property
     def truth_cache(self) -> TruthCache:
         """The trainings alone that are known already; read once, because its name is a digest of all the data."""
-        return TruthCache(self.cache, self.bench)
+        return TruthCache(self.cache, self.setup)
 
     def __call__(self) -> Json:
         """Do what is not done yet, and give the result: figures, words, and what they rest on."""
-        self.plan.check(self.bench.space, self.bench.settings)
-        scored = self.plan.scored(self.bench.space)
+        self.plan.check(self.setup.space, self.setup.settings)
+        scored = self.plan.scored(self.setup.space)
         known = self._known_truth(scored)
         if "result" in self.run.records:
             return {key: value for key, value in self.run.records["result"].items() if key != "key"}
@@ -73,10 +73,10 @@ class Diagnosis:
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 
-    def _finish(self, tasks: Iterable[Task]) -> None:
+    def _finish(self, tasks: Iterable[WorkItem]) -> None:
         """Run the tasks whose result is not recorded yet, and record each result when it arrives."""
         waiting = [task for task in tasks if task.key not in self.run.records]
-        for task, result in self.executor.run(waiting, self.bench, on_failure=self.run.record_failure):
+        for task, result in self.executor.run(waiting, self.setup, on_failure=self.run.record_failure):
             # Before the result itself, whose record says that the task is done.
             for epoch, loss in enumerate(result["loss"] if task.function is train_instance else [], start=1):
                 self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)
@@ -84,13 +84,13 @@ class Diagnosis:
             if task.function is train_alone:
                 self.truth_cache.put(**_truth_place(task.key), result=result)
 
-    def _instance_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
+    def _instance_tasks(self, groups: Groups, scored: Sequence[int]) -> list[WorkItem]:
         """A task for each group of each instance of each variation."""
         tasks = []
         for variation in ("", *self.plan.also):
             for instance, group in itertools.product(range(self.plan.instances), range(len(groups))):
                 arguments = self._instance_arguments(variation, instance, group, groups, scored)
-                tasks.append(Task(arguments["name"], train_instance, arguments, cost=self._cost()))
+                tasks.append(WorkItem(arguments["name"], train_instance, arguments, cost=self._cost()))
         return tasks
 
     def _instance_arguments(
@@ -117,11 +117,11 @@ class Diagnosis:
             "bn_momentum": bn_momentum,
         }
 
-    def _fine_tuning_tasks(self, groups: Groups, scored: Sequence[int]) -> list[Task]:
+    def _fine_tuning_tasks(self, groups: Groups, scored: Sequence[int]) -> list[WorkItem]:
         """Fine-tuning of every scored child from the first instance, some children a task."""
         if self.plan.fine_tune_steps == 0:
             return []
-        learning_rate = self.plan.fine_tuning_rate(self.bench.settings)
+        learning_rate = self.plan.fine_tuning_rate(self.setup.settings)
         tasks = []
         for instance, group in itertools.product(range(self.plan.fine_tune_instances), range(len(groups))):
             members = list(groups[group]) if len(groups) > 1 else list(scored)
@@ -134,7 +134,7 @@ class Diagnosis:
                     "score_after": fine_tuning_points(self.plan.fine_tune_steps),
                     "learning_rate": learning_rate,
                 }
-                tasks.append(Task(key, fine_tune_result, arguments, cost=self._cost() / 20))
+                tasks.append(WorkItem(key, fine_tune_result, arguments, cost=self._cost() / 20))
         return tasks
 
     def _seed(self, role: str, instance: int = 0, group: int = 0) -> int:
@@ -143,23 +143,23 @@ class Diagnosis:
         return derive_seed(self.plan.seed, role, instance if role in varies[self.plan.varied] else 0, group)
 
     def _supernet_epochs(self) -> int:
-        return self.plan.supernet_epochs or self.bench.settings.epochs
+        return self.plan.supernet_epochs or self.setup.settings.epochs
 
     def _cost(self) -> float:
         """The cost of a supernet, in trainings of one child: the same number of steps, and the scores near the end."""
-        return self._supernet_epochs() / self.bench.settings.epochs + 0.02 * self.plan.last_steps
+        return self._supernet_epochs() / self.setup.settings.epochs + 0.02 * self.plan.last_steps
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def _groups(self) -> Groups:
         """The groups of children; by interference, they follow from a supernet that is trained first."""
-        space, sharing = self.bench.space, Sharing.parse(self.plan.sharing)
+        space, sharing = self.setup.space, Sharing.parse(self.plan.sharing)
         if sharing.num_groups == 1:
             return (tuple(range(len(space))) if self.plan.children is None else (),)
         if not sharing.measured:
             return sharing.groups(len(space), self.plan.seed)
         if "groups" not in self.run.records:
-            pilot = Task(
+            pilot = WorkItem(
                 "pilot",
                 train_instance,
                 {
@@ -177,7 +177,7 @@ class Diagnosis:
                 },
             )
             self._finish([pilot])
-            network = load_network(self.bench, pilot.arguments)
+            network = load_network(self.setup, pilot.arguments)
             affinity = gradient_affinity(network, list(space), *self._affinity_sample())
             groups = affinity_groups(affinity, sharing.num_groups)
             self.run.records.append("groups", groups=[list(group) for group in groups], affinity=affinity.tolist())
@@ -185,8 +185,8 @@ class Diagnosis:
 
     def _affinity_sample(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Training samples on which gradients are compared."""
-        train = self.bench.data.train
-        size = min(len(train.y), 4 * self.bench.settings.batch_size)
+        train = self.setup.data.train
+        size = min(len(train.y), 4 * self.setup.settings.batch_size)
         chosen = torch.randperm(len(train.y), generator=torch_generator(self.plan.seed, "affinity"))[:size]
         return train.x[chosen], train.y[chosen]
 
@@ -194,16 +194,16 @@ class Diagnosis:
 
     def _known_truth(self, scored: Sequence[int]) -> _TruthSource:
         if self.plan.table is not None:
-            return _Table(read_table(self.plan.table, self.bench.space, scored))
+            return _Table(read_table(self.plan.table, self.setup.space, scored))
         return _TrainedTruth(self, scored) if self.plan.truth == "train" else _NoTruth()
 
     # -- analysis ----------------------------------------------------------------------------------------------------
 
     def _analyse(self, groups: Groups, scored: Sequence[int], truth: Truth | None) -> Json:
-        costs = child_costs(self.bench, scored)
+        costs = child_costs(self.setup, scored)
         scores = self._scores(groups, scored, truth, costs, variation="")
         result = analyse(scores, seed=self.plan.seed)
-        result["settings"] = self.bench.describe() | {"plan": self.plan.describe()}
+        result["settings"] = self.setup.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
         result["costs"] = self._training_costs(groups, scored)
         result["guard"] = self._guard_report(groups)
@@ -212,7 +212,7 @@ class Diagnosis:
             for text in self.plan.also
         ]
         if len(groups) > 1:
-            result["groups"] = [[self.bench.space.name(self.bench.space[i]) for i in group] for group in groups]
+            result["groups"] = [[self.setup.space.name(self.setup.space[i]) for i in group] for group in groups]
         result["recommendation"] = recommend(result)
         return result
 
@@ -220,7 +220,7 @@ class Diagnosis:
         self, groups: Groups, scored: Sequence[int], truth: Truth | None, costs: Costs, variation: str
     ) -> Scores:
         """The recorded scores as arrays; columns follow ``scored`` whatever the groups are."""
-        space, records = self.bench.space, self.run.records
+        space, records = self.setup.space, self.run.records
         members = [list(children) if len(groups) > 1 else list(scored) for children in groups]
         columns = np.argsort([index for group in members for index in group])
         place = {index: column for column, index in enumerate(scored)}
@@ -280,7 +280,7 @@ class Diagnosis:
 
     def _training_costs(self, groups: Groups, scored: Sequence[int]) -> Json:
         """What each way to a ranking costs, in training steps of one child."""
-        settings, data = self.bench.settings, self.bench.data
+        settings, data = self.setup.settings, self.setup.data
         steps_per_epoch = -(-len(data.train.y) // settings.batch_size)
         # A forward pass is about a third of a training step.
         samples = min(len(data.validation.y), self.plan.step_samples or len(data.validation.y))
@@ -297,7 +297,7 @@ class Diagnosis:
 class _TruthSource:
     """Where a truth comes from: what must still be trained for it, and the whole of it in the end."""
 
-    def missing_tasks(self) -> list[Task]:
+    def missing_tasks(self) -> list[WorkItem]:
         return []
 
     def collect(self) -> Truth | None:
@@ -327,10 +327,10 @@ class _TrainedTruth(_TruthSource):
             if known is None and key in records:  # killed after the record and before the cache
                 cache.put(index, seed, {name: value for name, value in records[key].items() if name != "key"})
 
-    def missing_tasks(self) -> list[Task]:
+    def missing_tasks(self) -> list[WorkItem]:
         # Seed by seed, so that a run that is cut short has whole seeds.
         tasks = [
-            Task(truth_key(index, seed), train_alone, {"index": index, "seed": seed})
+            WorkItem(truth_key(index, seed), train_alone, {"index": index, "seed": seed})
             for seed in range(self._plan.truth_seeds)
             for index in self._scored
         ]
@@ -344,13 +344,13 @@ class _TrainedTruth(_TruthSource):
         return Truth(np.asarray(scores), source=f"each child trained alone, mean of {self._plan.truth_seeds} seeds")
 
 
-def child_costs(bench: Bench, indices: Sequence[int]) -> Costs:
+def child_costs(setup: SupernetSetup, indices: Sequence[int]) -> Costs:
     """The parameters and the multiply-adds of children, as they are when exported."""
-    network = bench.new_supernet(0)
-    shape = tuple(bench.data.train.x.shape[1:])
+    network = setup.new_supernet(0)
+    shape = tuple(setup.data.train.x.shape[1:])
     params, flops = [], []
     for index in indices:
-        child = network.child(bench.space[index])  # type: ignore[operator]
+        child = network.child(setup.space[index])  # type: ignore[operator]
         params.append(count_parameters(child))
         flops.append(count_flops(child, shape))
     return np.asarray(params, float), np.asarray(flops, float)

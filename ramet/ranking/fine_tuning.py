@@ -12,14 +12,14 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import RunError
 from ramet.execution import pulse
-from ramet.ranking.bench import Bench
 from ramet.ranking.instance import load_network
+from ramet.ranking.setup import SupernetSetup
 from ramet.seeding import derive_seed
 from ramet.training import Batches, accuracy, make_optimizer
 
 
 def fine_tune(
-    bench: Bench,
+    setup: SupernetSetup,
     *,
     instance: Mapping[str, Any],
     indices: Sequence[int],
@@ -33,7 +33,7 @@ def fine_tune(
     momentum starts from zero: the supernet's belongs to other children.
 
     Args:
-        bench: the space, the data and the settings.
+        setup: the space, the data and the settings.
         instance: the arguments of ``train_instance`` whose last checkpoint is the snapshot.
         indices: the children to fine-tune.
         seed: the seed of the mini-batches.
@@ -46,14 +46,14 @@ def fine_tune(
     Raises:
         RunError: a loss is not finite.
     """
-    data = bench.data
-    network = load_network(bench, instance)
+    data = setup.data
+    network = load_network(setup, instance)
     snapshot = copy.deepcopy(network.state_dict())
-    settings = replace(bench.settings, learning_rate=learning_rate, final_learning_rate=0.0)
+    settings = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0)
     batches = Batches(len(data.train.y), settings.batch_size, derive_seed(seed, "fine-tuning"))
     curves: list[list[float]] = []
     for index in indices:
-        arch = bench.space[index]
+        arch = setup.space[index]
         network.load_state_dict(snapshot)
         optimizer = make_optimizer(network, settings)
         curve: list[float] = []
@@ -66,7 +66,7 @@ def fine_tune(
             batch = batches[step].to(data.train.x.device)
             loss = cross_entropy(network(data.train.x[batch], arch), data.train.y[batch])
             if not torch.isfinite(loss):
-                child = bench.space.name(arch)
+                child = setup.space.name(arch)
                 raise RunError(
                     f"the loss must stay finite, but fine-tuning {child} gives {loss.item()} in step {step}."
                 )
@@ -78,6 +78,6 @@ def fine_tune(
     return curves
 
 
-def fine_tune_result(bench: Bench, **arguments: Any) -> dict[str, Any]:
+def fine_tune_result(setup: SupernetSetup, **arguments: Any) -> dict[str, Any]:
     """``fine_tune`` as a task: its result as a JSON object."""
-    return {"curves": fine_tune(bench, **arguments)}
+    return {"curves": fine_tune(setup, **arguments)}

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.guards import make_guard
-from ramet.ranking.bench import Bench
 from ramet.ranking.evaluation import score_children, score_reestimated
+from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoint, unpack_state
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
@@ -25,7 +25,7 @@ NUM_CALIBRATION_BATCHES = 4
 
 
 def train_instance(
-    bench: Bench,
+    setup: SupernetSetup,
     *,
     name: str,
     trained: Sequence[int] | None,
@@ -46,7 +46,7 @@ def train_instance(
     """Train one supernet, one child a mini-batch, and score its children.
 
     Args:
-        bench: the space, the data and the settings.
+        setup: the space, the data and the settings.
         name: the name of the checkpoints.
         trained: indices of the children that take turns in training; all of the space if none.
         scored: indices of the children that are scored.
@@ -61,7 +61,7 @@ def train_instance(
         step_samples: validation images that the scores after mini-batches are taken on; all of them if none.
         stop_epoch: end after that many epochs of the schedule, as if interrupted; the last epochs and mini-batches are
             then those before it.
-        overrides: settings that differ from the bench's.
+        overrides: settings that differ from the setup's.
         bn_momentum: the momentum of every batch norm, when it is not the space's own.
 
     Returns:
@@ -69,10 +69,10 @@ def train_instance(
         into the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), and with a
         guard ``guard``, what it says of itself at the end.
     """
-    space, data = bench.space, bench.data
-    settings = replace(bench.settings, **(overrides or {}))
+    space, data = setup.space, setup.data
+    settings = replace(setup.settings, **(overrides or {}))
     archs = [space[index] for index in scored]
-    network = build_network(bench, weights_seed, trained, num_shared_cells)
+    network = build_network(setup, weights_seed, trained, num_shared_cells)
     if bn_momentum is not None:
         set_bn_momentum(network, bn_momentum)
     turns = Order(order, len(space) if trained is None else len(trained), order_seed)
@@ -80,7 +80,7 @@ def train_instance(
     def child_at(step: int) -> int:
         return turns[step] if trained is None else trained[turns[step]]
 
-    steps_per_epoch, num_steps = _num_steps(bench, overrides, stop_epoch)
+    steps_per_epoch, num_steps = _num_steps(setup, overrides, stop_epoch)
     log: dict[str, Any] = {"epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
 
     def scores(num_samples: int | None = None) -> list[float]:
@@ -108,14 +108,14 @@ def train_instance(
         seed=batches_seed,
         arguments=lambda step: (space[child_at(step)],),
         after_step=after_step,
-        checkpoints=bench.checkpoints(name),
+        checkpoints=setup.checkpoints(name),
         log=log,
         guard=keeper,
-        seconds_between_checkpoints=bench.seconds_between_checkpoints,
+        seconds_between_checkpoints=setup.seconds_between_checkpoints,
         stop_after=num_steps,
     )
     reestimated = score_reestimated(
-        network, archs, data.validation.x, data.validation.y, calibration_batches(bench, batches_seed)
+        network, archs, data.validation.x, data.validation.y, calibration_batches(setup, batches_seed)
     )
     taken = {key: log[key] for key in ("epochs", "steps", "trained", "loss")}
     about_guard = {} if keeper is None else {"guard": keeper.report()}
@@ -123,39 +123,39 @@ def train_instance(
 
 
 def build_network(
-    bench: Bench, weights_seed: int, trained: Sequence[int] | None, num_shared_cells: int | None
+    setup: SupernetSetup, weights_seed: int, trained: Sequence[int] | None, num_shared_cells: int | None
 ) -> nn.Module:
     """The module that an instance trains: the supernet itself, or its prefix-shared form."""
-    network = bench.new_supernet(weights_seed)
+    network = setup.new_supernet(weights_seed)
     if num_shared_cells is None:
         return network
     if any(isinstance(module, Choice) for module in network.stages[0].modules()):  # type: ignore[index, union-attr]
         raise ConfigError("prefix sharing needs a first stage that all children share, but this one has a Choice.")
-    children = range(len(bench.space)) if trained is None else trained
-    return PrefixShared(network, [bench.space[index] for index in children], num_shared_cells)
+    children = range(len(setup.space)) if trained is None else trained
+    return PrefixShared(network, [setup.space[index] for index in children], num_shared_cells)
 
 
-def load_network(bench: Bench, arguments: Mapping[str, Any]) -> nn.Module:
+def load_network(setup: SupernetSetup, arguments: Mapping[str, Any]) -> nn.Module:
     """The trained module of an instance, from its last checkpoint.
 
     Where that one is damaged or gone, the instance is trained on from the one before it, with the same outcome.
 
     Args:
-        bench: the space, the data and the settings.
+        setup: the space, the data and the settings.
         arguments: what ``train_instance`` was called with.
     """
-    checkpoint = _last_checkpoint(bench, **arguments)
+    checkpoint = _last_checkpoint(setup, **arguments)
     if checkpoint is None:
-        train_instance(bench, **arguments)
-        checkpoint = _last_checkpoint(bench, **arguments)
+        train_instance(setup, **arguments)
+        checkpoint = _last_checkpoint(setup, **arguments)
     assert checkpoint is not None, f"instance {arguments['name']} has no checkpoint"
-    network = build_network(bench, arguments["weights_seed"], arguments["trained"], arguments["num_shared_cells"])
+    network = build_network(setup, arguments["weights_seed"], arguments["trained"], arguments["num_shared_cells"])
     network.load_state_dict(unpack_state(checkpoint.tensors, checkpoint.state)["network"])
     return network
 
 
 def _last_checkpoint(
-    bench: Bench,
+    setup: SupernetSetup,
     *,
     name: str,
     stop_epoch: int | None = None,
@@ -163,17 +163,17 @@ def _last_checkpoint(
     **others: Any,
 ) -> Checkpoint | None:
     """The checkpoint after an instance's last step."""
-    checkpoints = bench.checkpoints(name)
+    checkpoints = setup.checkpoints(name)
     checkpoint = None if checkpoints is None else checkpoints.load()
-    if checkpoint is None or checkpoint.step != _num_steps(bench, overrides, stop_epoch)[1]:
+    if checkpoint is None or checkpoint.step != _num_steps(setup, overrides, stop_epoch)[1]:
         return None
     return checkpoint
 
 
-def _num_steps(bench: Bench, overrides: dict[str, Any] | None, stop_epoch: int | None) -> tuple[int, int]:
+def _num_steps(setup: SupernetSetup, overrides: dict[str, Any] | None, stop_epoch: int | None) -> tuple[int, int]:
     """The steps of an epoch, and those of all epochs."""
-    settings = replace(bench.settings, **(overrides or {}))
-    steps_per_epoch = Batches(len(bench.data.train.y), settings.batch_size, seed=0).steps_per_epoch
+    settings = replace(setup.settings, **(overrides or {}))
+    steps_per_epoch = Batches(len(setup.data.train.y), settings.batch_size, seed=0).steps_per_epoch
     return steps_per_epoch, (stop_epoch or settings.epochs) * steps_per_epoch
 
 
@@ -184,11 +184,11 @@ def set_bn_momentum(network: nn.Module, momentum: float) -> None:
             module.momentum = momentum
 
 
-def calibration_batches(bench: Bench, seed: int) -> list[Tensor]:
+def calibration_batches(setup: SupernetSetup, seed: int) -> list[Tensor]:
     """A few training mini-batches, always the same ones for a seed."""
     generator = torch_generator(derive_seed(seed, "calibration"))
-    size = min(bench.settings.batch_size, len(bench.data.train.y))
+    size = min(setup.settings.batch_size, len(setup.data.train.y))
     return [
-        bench.data.train.x[torch.randint(len(bench.data.train.y), (size,), generator=generator)]
+        setup.data.train.x[torch.randint(len(setup.data.train.y), (size,), generator=generator)]
         for _ in range(NUM_CALIBRATION_BATCHES)
     ]

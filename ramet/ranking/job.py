@@ -10,10 +10,10 @@ from typing import Any
 from ramet.data import DataSet, load, on_device
 from ramet.errors import ConfigError, RametError
 from ramet.execution import Executor, make_executor
-from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import Diagnosis
 from ramet.ranking.plan import Plan
 from ramet.ranking.rehearsal import rehearse
+from ramet.ranking.setup import SupernetSetup
 from ramet.reports.rank import write_rank_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import plain
@@ -61,18 +61,18 @@ class RankJob:
         except (KeyError, TypeError) as error:
             raise ConfigError(f"config.json must describe a diagnosis, but does not: {error}.") from None
 
-    def build(self) -> Bench:
+    def build(self) -> SupernetSetup:
         """The space, the data and the settings; refuses whatever cannot work, before anything is written."""
         try:
             data = on_device(load(self.data, **self.data_options), self.device)
         except TypeError as error:  # only a config.json that was edited by hand has options that load does not know
             raise ConfigError(f"data_options must be options of a data set, but: {error}.") from None
         fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes} if self.space not in SPACES else {}
-        bench = Bench(_made(self.space, fitting | self.space_options), data, self.settings)
-        rehearse(bench, self.plan)
+        setup = SupernetSetup(_made(self.space, fitting | self.space_options), data, self.settings)
+        rehearse(setup, self.plan)
         if self.plan.truth == "train":
             _check_folder(Path(self.truth_cache))
-        return bench
+        return setup
 
 
 def rank(
@@ -96,11 +96,11 @@ def rank(
     """
     if tensorboard:
         require_tensorboard()
-    bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
+    setup = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
     if overwrite:
         remove_run(out)
     with Run.create(out, KIND, job.to_json()) as run:
-        return _diagnose(job, bench, run, executor, tensorboard)
+        return _diagnose(job, setup, run, executor, tensorboard)
 
 
 def resume(
@@ -111,8 +111,8 @@ def resume(
         require_tensorboard()
     with Run.open(path) as run:
         job = RankJob.from_json(run.config)
-        bench = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
-        return _diagnose(job, bench, run, executor, tensorboard)
+        setup = replace(job.build(), seconds_between_checkpoints=seconds_between_checkpoints)
+        return _diagnose(job, setup, run, executor, tensorboard)
 
 
 def diagnose(
@@ -147,31 +147,31 @@ def diagnose(
         ConfigError: the plan does not fit the space, or ``out`` holds a run of other arguments.
     """
     plan = plan or Plan()
-    bench = Bench(space, data, settings or Settings())
-    rehearse(bench, plan)
-    config = bench.describe() | {"plan": plan.describe()}
+    setup = SupernetSetup(space, data, settings or Settings())
+    rehearse(setup, plan)
+    config = setup.describe() | {"plan": plan.describe()}
     path = Path(out)
     with Run.open(path) if (path / "config.json").exists() else Run.create(path, KIND_FROM_PYTHON, config) as run:
         if run.config != config:
             raise ConfigError(f"a run goes on with the arguments it began with, but {path} began with others.")
-        bench = replace(bench, folder=run.path / "checkpoints")
-        result = Diagnosis(bench, plan, run, make_executor(workers), Path(truth_cache or path / "truth"))()
+        setup = replace(setup, folder=run.path / "checkpoints")
+        result = Diagnosis(setup, plan, run, make_executor(workers), Path(truth_cache or path / "truth"))()
         write_rank_report(run.path)
     return result
 
 
-def _diagnose(job: RankJob, bench: Bench, run: Run, executor: Executor, tensorboard: bool) -> dict[str, Any]:
-    _keep_setting(bench, run)
+def _diagnose(job: RankJob, setup: SupernetSetup, run: Run, executor: Executor, tensorboard: bool) -> dict[str, Any]:
+    _keep_setting(setup, run)
     with closing(ScalarMirror(run)) if tensorboard else nullcontext():
-        bench = replace(bench, folder=run.path / "checkpoints")
-        result = Diagnosis(bench, job.plan, run, executor, Path(job.truth_cache))()
+        setup = replace(setup, folder=run.path / "checkpoints")
+        result = Diagnosis(setup, job.plan, run, executor, Path(job.truth_cache))()
         write_rank_report(run.path)
         return result
 
 
-def _keep_setting(bench: Bench, run: Run) -> None:
+def _keep_setting(setup: SupernetSetup, run: Run) -> None:
     """Record what the space and the data are, and refuse to go on with others: a file may have changed meanwhile."""
-    setting = plain(bench.describe())
+    setting = plain(setup.describe())
     for name, value in setting.items():
         if "setting" in run.records and run.records["setting"][name] != value:
             raise ConfigError(f"a run goes on with what it began with, but the {name} of {run.path} changed since.")

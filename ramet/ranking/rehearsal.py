@@ -6,29 +6,29 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import DataError, RametError
-from ramet.ranking.bench import Bench
 from ramet.ranking.diagnosis import child_costs
 from ramet.ranking.instance import build_network
 from ramet.ranking.plan import Plan
+from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import read_table
 from ramet.sharing import Sharing
 from ramet.spaces import Space
 
 
-def rehearse(bench: Bench, plan: Plan) -> None:
+def rehearse(setup: SupernetSetup, plan: Plan) -> None:
     """Try on two samples what the diagnosis will do for hours.
 
     Raises:
         ConfigError: the plan does not fit the space or the settings.
         DataError: the table of the truth cannot serve, or a child does not run on the data.
     """
-    plan.check(bench.space, bench.settings)
+    plan.check(setup.space, setup.settings)
     if plan.table is not None:
-        read_table(plan.table, bench.space, plan.scored(bench.space))
-    indices = children_of_every_option(bench.space)
+        read_table(plan.table, setup.space, plan.scored(setup.space))
+    indices = children_of_every_option(setup.space)
     try:
-        _train_once(bench, indices, Sharing.parse(plan.sharing).num_shared_cells)
-        child_costs(bench, indices)
+        _train_once(setup, indices, Sharing.parse(plan.sharing).num_shared_cells)
+        child_costs(setup, indices)
     except RametError:
         raise
     except Exception as error:  # the user's own modules may raise anything
@@ -49,15 +49,15 @@ def children_of_every_option(space: Space) -> list[int]:
     return [space.index(arch) for arch in archs]
 
 
-def _train_once(bench: Bench, indices: list[int], num_shared_cells: int | None) -> None:
+def _train_once(setup: SupernetSetup, indices: list[int], num_shared_cells: int | None) -> None:
     """Take the gradient of each child on two samples."""
-    network = build_network(bench, 0, indices, num_shared_cells)
-    x, y = bench.data.train.x[:2], bench.data.train.y[:2]
+    network = build_network(setup, 0, indices, num_shared_cells)
+    x, y = setup.data.train.x[:2], setup.data.train.y[:2]
     for index in indices:
-        logits = network(x, bench.space[index])
-        if tuple(logits.shape) != (2, bench.data.num_classes):
+        logits = network(x, setup.space[index])
+        if tuple(logits.shape) != (2, setup.data.num_classes):
             raise DataError(
-                f"a child must give a logit for each of the {bench.data.num_classes} classes, "
-                f"but {bench.space.name(bench.space[index])} gives the shape {tuple(logits.shape)} for two samples."
+                f"a child must give a logit for each of the {setup.data.num_classes} classes, "
+                f"but {setup.space.name(setup.space[index])} gives the shape {tuple(logits.shape)} for two samples."
             )
         torch.autograd.backward(cross_entropy(logits, y))

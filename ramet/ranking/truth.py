@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ramet.errors import ConfigError, DataError, RunError
-from ramet.ranking.bench import Bench
 from ramet.ranking.metrics import Floats
+from ramet.ranking.setup import SupernetSetup
 from ramet.spaces import Space
 
 
@@ -47,12 +47,12 @@ class TruthCache:
 
     Args:
         folder: where the files are; made when the first result comes in.
-        bench: the setting.
+        setup: the setting.
     """
 
-    def __init__(self, folder: Path, bench: Bench) -> None:
-        self._path = folder / f"{bench.fingerprint()}.jsonl"
-        self._bench = bench
+    def __init__(self, folder: Path, setup: SupernetSetup) -> None:
+        self._path = folder / f"{setup.fingerprint()}.jsonl"
+        self._bench = setup
         self._results: dict[tuple[str, int], dict[str, Any]] = {}
         if self._path.exists():
             for line in _lines(self._path):

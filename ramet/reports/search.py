@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.errors import ConfigError
-from ramet.reports.charts import Edge, Line, Node, Points, Reference, graph_chart, line_chart, scatter_chart
+from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph_chart, line_chart, scatter_chart
 from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Column, Table
@@ -148,7 +148,7 @@ def _add_fronts(page: Page, result: Json) -> None:
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")
 
 
-def cell_graphs(name: str, operations: Sequence[str] = ()) -> list[tuple[str, list[Node], list[Edge]]]:
+def cell_graphs(name: str, operations: Sequence[str] = ()) -> list[tuple[str, list[GraphNode], list[Edge]]]:
     """The cells of a notation as graphs; nothing for a notation that draws no cell.
 
     Args:
@@ -170,7 +170,7 @@ def cell_graphs(name: str, operations: Sequence[str] = ()) -> list[tuple[str, li
             for title, half in zip(("Normal cell", "Reduction cell"), halves, strict=True)
         ]
     if "~" in name:
-        nodes = [Node(str(place), "input" if place == 0 else f"node {place}") for place in range(4)]
+        nodes = [GraphNode(str(place), "input" if place == 0 else f"node {place}") for place in range(4)]
         edges = [
             Edge(start, str(end), operation)
             for end, part in enumerate(name.split("+"), start=1)
@@ -180,27 +180,30 @@ def cell_graphs(name: str, operations: Sequence[str] = ()) -> list[tuple[str, li
         return [("The cell", nodes, edges)]
     if ":" in name and "=" not in name:
         first, *rest = name.split(" ")
-        nodes = [Node("x", "word and state"), *(Node(str(place), f"node {place}") for place in range(1 + len(rest)))]
+        nodes = [
+            GraphNode("x", "word and state"),
+            *(GraphNode(str(place), f"node {place}") for place in range(1 + len(rest))),
+        ]
         edges = [Edge("x", "0", first)]
         edges += [Edge(part.split(":")[0], str(place), part.split(":")[1]) for place, part in enumerate(rest, start=1)]
         return [("The cell", nodes, edges)]
     return []
 
 
-def _dense_cell(labels: list[str]) -> list[tuple[str, list[Node], list[Edge]]]:
+def _dense_cell(labels: list[str]) -> list[tuple[str, list[GraphNode], list[Edge]]]:
     """A cell in which every node adds up operations on all that came before; edges by end, then start."""
     edges: list[Edge] = []
     end = 0
     while len(edges) < len(labels):
         end += 1
         edges += [Edge(str(start), str(end), labels[len(edges) + start]) for start in range(end)]
-    nodes = [Node(str(place), "input" if place == 0 else f"node {place}") for place in range(end + 1)]
+    nodes = [GraphNode(str(place), "input" if place == 0 else f"node {place}") for place in range(end + 1)]
     return [("The cell", nodes, edges)]
 
 
-def _two_input(title: str, genes: list[tuple[str, str]]) -> tuple[str, list[Node], list[Edge]]:
-    nodes = [Node("0", "cell before the last"), Node("1", "last cell")]
-    nodes += [Node(str(2 + place), f"node {2 + place}") for place in range(len(genes) // 2)]
+def _two_input(title: str, genes: list[tuple[str, str]]) -> tuple[str, list[GraphNode], list[Edge]]:
+    nodes = [GraphNode("0", "cell before the last"), GraphNode("1", "last cell")]
+    nodes += [GraphNode(str(2 + place), f"node {2 + place}") for place in range(len(genes) // 2)]
     edges = [Edge(start, str(2 + place // 2), operation) for place, (operation, start) in enumerate(genes)]
     return title, nodes, [edge for edge in edges if edge.label != "none"]
 

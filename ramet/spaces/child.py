@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from ramet.spaces.base import Arch
-from ramet.spaces.depthwise import DepthwiseConv2d
+from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 
 
 def copy_layer(layer: nn.Module, copies: dict[int, Any], *, plain: bool = True) -> nn.Module:

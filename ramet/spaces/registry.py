@@ -7,12 +7,12 @@ from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.spaces.base import Space
-from ramet.spaces.cells64 import Cells64
-from ramet.spaces.darts import Darts
-from ramet.spaces.enas_micro import EnasMicro
-from ramet.spaces.module_space import ModuleSpace
-from ramet.spaces.nasbench201 import NasBench201
-from ramet.spaces.recurrent import Recurrent
+from ramet.spaces.cells.cells64 import Cells64
+from ramet.spaces.cells.nasbench201 import NasBench201
+from ramet.spaces.darts.enas_micro import EnasMicro
+from ramet.spaces.darts.space import Darts
+from ramet.spaces.own.module_space import ModuleSpace
+from ramet.spaces.recurrent.space import Recurrent
 from ramet.spaces.reference import resolve_reference
 
 SPACES: Mapping[str, Callable[..., Space]] = {

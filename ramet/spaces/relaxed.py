@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, Space, Supernet
-from ramet.spaces.dag import DenseDag
-from ramet.spaces.darts import Darts
-from ramet.spaces.darts_cell import DartsCell
+from ramet.spaces.cells.dag import DenseDag
+from ramet.spaces.darts.cell import DartsCell
+from ramet.spaces.darts.space import Darts
 
 
 class Relaxed(nn.Module):

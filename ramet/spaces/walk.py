@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from torch import Tensor, nn
 
 from ramet.spaces.base import Arch
-from ramet.spaces.dag import DagMemo, DenseDag
+from ramet.spaces.cells.dag import DagMemo, DenseDag
 
 
 class CellStage(Protocol):

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError, DataError, MissingExtraError, RunError
-from ramet.execution import Executor, Inline, Task, pulse
+from ramet.execution import Executor, Inline, WorkItem, pulse
 
 
 def train(context: dict[str, Any], width: int) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class ExecutorSuite(ABC):
         """The same tasks give the same bits, each once, whoever has drawn random numbers or set threads before."""
         generator = torch.Generator().manual_seed(0)
         context = {"x": torch.randn(32, 1, 8, 8, generator=generator), "y": torch.arange(32) % 3}
-        tasks = [Task(f"train/{width}", train, {"width": width}, cost=width) for width in (3, 5, 8, 4, 6, 7)]
+        tasks = [WorkItem(f"train/{width}", train, {"width": width}, cost=width) for width in (3, 5, 8, 4, 6, 7)]
         expected = {task.key: result for task, result in Inline().run(tasks, context)}
         torch.randn(17)
         with torch.no_grad():
@@ -150,7 +150,7 @@ class ExecutorSuite(ABC):
             + [torch.empty(0), torch.tensor(1.0)],
             "plain": [1, "text", None],
         }
-        ((_, result),) = self.make().run([Task("describe", describe)], context)
+        ((_, result),) = self.make().run([WorkItem("describe", describe)], context)
         assert result == describe(context)
 
     def test_no_tasks_give_no_results(self) -> None:
@@ -160,11 +160,11 @@ class ExecutorSuite(ABC):
     def test_repeated_keys_are_refused(self) -> None:
         """Two tasks of one key could not be told apart, and are refused before anything runs."""
         with pytest.raises(ConfigError, match="'a' occurs twice"):
-            self.make().run([Task("a", note, {"name": "a"})] * 2, "")
+            self.make().run([WorkItem("a", note, {"name": "a"})] * 2, "")
 
     def test_few_tasks_begin_before_results_are_taken(self, tmp_path: Path) -> None:
         """Tasks do not pile up, and those left when the iterator is closed never begin."""
-        tasks = [Task(str(index), note, {"name": str(index)}) for index in range(50)]
+        tasks = [WorkItem(str(index), note, {"name": str(index)}) for index in range(50)]
         results = self.make().run(tasks, str(tmp_path))
         taken = [next(results)[1] for _ in range(3)]
         time.sleep(0.2)
@@ -176,15 +176,15 @@ class ExecutorSuite(ABC):
     def test_an_error_keeps_its_type_and_message(self) -> None:
         """An exit code does not depend on where a task ran, and the task is named."""
         with pytest.raises(DataError, match="a data error") as caught:
-            list(self.make().run([Task("bad", fail, {"kind": "data"})], ""))
+            list(self.make().run([WorkItem("bad", fail, {"kind": "data"})], ""))
         assert str(caught.value) == "a data error" and "'bad'" in "".join(caught.value.__notes__)
 
     def test_a_failed_task_does_not_keep_the_others_from_their_results(self) -> None:
         """The failure is told when it happens, and raised when all the rest is done."""
         told: list[tuple[str, str]] = []
         found = []
-        tasks = [Task("bad", fail, {"kind": "run"}, cost=9)]
-        tasks += [Task(str(index), echo, {"value": index}) for index in range(5)]
+        tasks = [WorkItem("bad", fail, {"kind": "run"}, cost=9)]
+        tasks += [WorkItem(str(index), echo, {"value": index}) for index in range(5)]
         with pytest.raises(RunError, match="a run error") as caught:
             for task, _ in self.make().run(tasks, "", on_failure=lambda key, error: told.append((key, str(error)))):
                 found.append(task.key)
@@ -193,14 +193,14 @@ class ExecutorSuite(ABC):
 
     def test_several_failures_are_counted(self) -> None:
         """One line says how many failed, and why the first did."""
-        tasks = [Task("good", echo, {"value": 1}, cost=9)]
-        tasks += [Task(str(index), fail, {"kind": "value"}) for index in range(2)]
+        tasks = [WorkItem("good", echo, {"value": 1}, cost=9)]
+        tasks += [WorkItem(str(index), fail, {"kind": "value"}) for index in range(2)]
         with pytest.raises(RunError, match=r"all 3 tasks must finish, but 2 failed; the first, '.': a value error"):
             list(self.make().run(tasks, ""))
 
     def test_a_run_whose_first_tasks_all_fail_ends(self, tmp_path: Path) -> None:
         """What is wrong with every task is not tried with hundreds of them."""
-        tasks = [Task(str(index), raise_sometimes, {"name": str(index), "times": 99}) for index in range(40)]
+        tasks = [WorkItem(str(index), raise_sometimes, {"name": str(index), "times": 99}) for index in range(40)]
         with pytest.raises(RunError, match="but 3 failed"):
             list(self.make().run(tasks, str(tmp_path)))
         assert len({path.stem for path in tmp_path.iterdir()}) < 12
@@ -208,7 +208,7 @@ class ExecutorSuite(ABC):
     def test_a_result_that_is_not_json_is_refused(self) -> None:
         """A tensor would be stored by nobody, and is refused where it was made."""
         with pytest.raises(TypeError, match="result of task 'tensor'"):
-            list(self.make().run([Task("tensor", give_tensor)], None))
+            list(self.make().run([WorkItem("tensor", give_tensor)], None))
 
 
 class WorkerSuite(ExecutorSuite):
@@ -219,29 +219,29 @@ class WorkerSuite(ExecutorSuite):
 
     def test_a_worker_that_dies_is_replaced_and_its_task_run_again(self, tmp_path: Path) -> None:
         """Nothing is lost and nothing doubled when workers die."""
-        tasks = [Task(str(index), die, {"name": str(index), "times": index % 3}) for index in range(4)]
+        tasks = [WorkItem(str(index), die, {"name": str(index), "times": index % 3}) for index in range(4)]
         results = sorted(result for _, result in self.make().run(tasks, str(tmp_path)))
         assert results == ["0", "1", "2", "3"]
 
     def test_a_task_that_raises_is_tried_three_times(self, tmp_path: Path) -> None:
         """What the outside world refuses now it may grant later; bad input is refused once."""
-        tasks = [Task(str(times), raise_sometimes, {"name": str(times), "times": times}) for times in (1, 2)]
+        tasks = [WorkItem(str(times), raise_sometimes, {"name": str(times), "times": times}) for times in (1, 2)]
         assert len(list(self.make().run(tasks, str(tmp_path)))) == 2 and len(list(tmp_path.iterdir())) == 5
         with pytest.raises(OSError, match="No space left"):
-            task = Task("full", raise_sometimes, {"name": "full", "times": 99})
+            task = WorkItem("full", raise_sometimes, {"name": "full", "times": 99})
             list(self.make().run([task], str(tmp_path)))
         assert len(list(tmp_path.glob("full.*"))) == 3
 
     def test_a_task_whose_workers_always_die_is_named(self, tmp_path: Path) -> None:
         """Three attempts are enough."""
         with pytest.raises(RunError, match=r"'doomed' died 3 times"):
-            list(self.make().run([Task("doomed", die, {"name": "doomed", "times": 99})], str(tmp_path)))
+            list(self.make().run([WorkItem("doomed", die, {"name": "doomed", "times": 99})], str(tmp_path)))
         assert len(list(tmp_path.iterdir())) == 3
 
     def test_closing_ends_the_workers_at_once(self, tmp_path: Path) -> None:
         """Work that nobody waits for does not go on, and no process is left."""
-        tasks = [Task("note", note, {"name": "note"}, cost=9)]
-        tasks += [Task(str(index), sleep, {"name": str(index)}) for index in range(2)]
+        tasks = [WorkItem("note", note, {"name": "note"}, cost=9)]
+        tasks += [WorkItem(str(index), sleep, {"name": str(index)}) for index in range(2)]
         results = self.make().run(tasks, str(tmp_path))
         next(results)
         while not (sleeping := [path for path in tmp_path.iterdir() if path.stem != "note"]):

@@ -20,10 +20,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ramet.growth.base import Edit, Growth, Loss, Proposal, Scene
+from ramet.growth.base import Edit, Growth, GrowthContext, Loss, Proposal
 from ramet.growth.budget import Budget, Meter
-from ramet.growth.layers import find_sites
-from ramet.growth.seam import find_coupling, largest_change, outputs
+from ramet.growth.surgery.layers import find_sites
+from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
 
 
 def make_scene(
@@ -34,8 +34,8 @@ def make_scene(
     seed: int = 0,
     loss: Loss = nn.functional.mse_loss,
     num_samples: int = 64,
-) -> Scene:
-    """A scene with random data of the shape of ``inputs``, for tests of a growth method."""
+) -> GrowthContext:
+    """A context with random data of the shape of ``inputs``, for tests of a growth method."""
     generator = torch.Generator().manual_seed(seed)
     shape = (num_samples, *inputs.shape[1:])
     if inputs.is_floating_point():
@@ -51,7 +51,7 @@ def make_scene(
     def meter() -> Meter:
         return Meter(network, coupling, sites, chosen.unit)
 
-    return Scene(
+    return GrowthContext(
         network=network,
         coupling=coupling,
         sites=sites,
@@ -69,20 +69,20 @@ def make_scene(
     )
 
 
-def choose(method: Growth, scene: Scene) -> tuple[Proposal, Tensor, list[int]]:
+def choose(method: Growth, context: GrowthContext) -> tuple[Proposal, Tensor, list[int]]:
     """What a method proposes, its scores, and what fits the budget."""
-    proposal = method.propose(scene)
-    scores = method.score(scene, proposal)
+    proposal = method.propose(context)
+    scores = method.score(context, proposal)
     if proposal.exclusive:
         return proposal, scores, [int(scores.argmax())]
-    return proposal, scores, scene.choose(proposal.candidates, scores)
+    return proposal, scores, context.choose(proposal.candidates, scores)
 
 
-def grow_once(method: Growth, scene: Scene) -> tuple[Edit, nn.Module]:
-    """One whole step of a method on a copy of the scene's network."""
-    proposal, _, chosen = choose(method, scene)
-    edit = method.apply(scene, proposal, chosen)
-    return edit, scene.grown(edit)
+def grow_once(method: Growth, context: GrowthContext) -> tuple[Edit, nn.Module]:
+    """One whole step of a method on a copy of the context's network."""
+    proposal, _, chosen = choose(method, context)
+    edit = method.apply(context, proposal, chosen)
+    return edit, context.grown(edit)
 
 
 def check_growth(
@@ -113,26 +113,26 @@ def check_growth(
         for parameter in network.parameters():
             parameter.data = 0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         inputs = torch.randn(6, 4, generator=generator, dtype=torch.float64)
-    scene = make_scene(network, inputs, budget=budget)
+    context = make_scene(network, inputs, budget=budget)
     before = copy.deepcopy(network.state_dict())
     method = make(1e-3)
-    proposal, scores, chosen = choose(method, scene)
+    proposal, scores, chosen = choose(method, context)
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items()), (
         "propose and score must leave the network as it is"
     )
     assert scores.shape == (len(proposal.candidates),), "score gives one number for each candidate"
     assert not bool(torch.isnan(scores).any()), "a score is a number"
     assert chosen, "the budget has room for at least one candidate"
-    edit = method.apply(scene, proposal, chosen)
-    _check_edit(scene, proposal, chosen, edit)
+    edit = method.apply(context, proposal, chosen)
+    _check_edit(context, proposal, chosen, edit)
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items()), (
         "apply describes the edit; it does not carry it out"
     )
-    grown = scene.grown(edit)
-    _check_budget(scene, network, grown, inputs)
-    _check_repeats(make, scene, grown)
+    grown = context.grown(edit)
+    _check_budget(context, network, grown, inputs)
+    _check_repeats(make, context, grown)
     if keeps_function and not trains_candidates:
-        _check_order(make, scene, inputs)
+        _check_order(make, context, inputs)
     state = method.state_dict()
     assert json.loads(json.dumps(state)) == state, "state_dict holds JSON values"
     make(1e-3).load_state_dict(state)
@@ -141,8 +141,8 @@ def check_growth(
     )
 
 
-def _check_edit(scene: Scene, proposal: Proposal, chosen: list[int], edit: Edit) -> None:
-    assert set(edit.widenings) <= set(scene.coupling.groups), "widenings are of groups that there are"
+def _check_edit(context: GrowthContext, proposal: Proposal, chosen: list[int], edit: Edit) -> None:
+    assert set(edit.widenings) <= set(context.coupling.groups), "widenings are of groups that there are"
     if not proposal.exclusive:
         assert edit.num_units == len(chosen), "an edit adds just the chosen units"
         for name, widening in edit.widenings.items():
@@ -151,30 +151,30 @@ def _check_edit(scene: Scene, proposal: Proposal, chosen: list[int], edit: Edit)
             assert sorted(widening.sources.tolist()) == sorted(units), "the units that were chosen are split"
 
 
-def _check_budget(scene: Scene, network: nn.Module, grown: nn.Module, inputs: Tensor) -> None:
-    meter = scene.meter()
+def _check_budget(context: GrowthContext, network: nn.Module, grown: nn.Module, inputs: Tensor) -> None:
+    meter = context.meter()
     before = meter.size
     coupling = find_coupling(grown, inputs[:2])
     sites, _ = find_sites(grown, coupling)
     after = Meter(grown, coupling, sites, meter.unit).size
-    assert before < after <= before + scene.allowance + 1e-6, "a step stays within its budget"
+    assert before < after <= before + context.allowance + 1e-6, "a step stays within its budget"
 
 
-def _check_repeats(make: Callable[[float], Growth], scene: Scene, grown: nn.Module) -> None:
-    _, again = grow_once(make(1e-3), scene)
+def _check_repeats(make: Callable[[float], Growth], context: GrowthContext, grown: nn.Module) -> None:
+    _, again = grow_once(make(1e-3), context)
     assert all(torch.equal(a, b) for a, b in zip(grown.parameters(), again.parameters(), strict=True)), (
         "the same seed gives the same growth"
     )
 
 
-def _check_order(make: Callable[[float], Growth], scene: Scene, inputs: Tensor) -> None:
+def _check_order(make: Callable[[float], Growth], context: GrowthContext, inputs: Tensor) -> None:
     """The change over the step size is bounded: a tenth of the step, at most about a tenth of the change."""
-    before = outputs(scene.network, inputs)
+    before = outputs(context.network, inputs)
     changes = []
     for epsilon in (1e-3, 1e-4):
-        _, grown = grow_once(make(epsilon), scene)
+        _, grown = grow_once(make(epsilon), context)
         changes.append(largest_change(before, outputs(grown, inputs)))
-    rounding = 1e-5 if next(scene.network.parameters()).dtype == torch.float32 else 1e-10
+    rounding = 1e-5 if next(context.network.parameters()).dtype == torch.float32 else 1e-10
     assert math.isfinite(changes[0]) and changes[1] <= 0.2 * changes[0] + rounding, (
         f"a tenth of the step size must change the outputs by about a tenth, but they change by {changes}"
     )

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.runs import pack_state, unpack_state
-from ramet.search.strategies import Strategy
+from ramet.searching.strategies import Strategy
 from ramet.spaces import Arch, Space, Supernet
 
 MakeStrategy = Callable[[Space, int], Strategy]

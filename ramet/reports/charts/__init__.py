@@ -2,7 +2,7 @@
 
 from ramet.reports.charts.boxes import box_chart
 from ramet.reports.charts.chart import Chart
-from ramet.reports.charts.graph import Edge, Node, graph_chart
+from ramet.reports.charts.graph import Edge, GraphNode, graph_chart
 from ramet.reports.charts.heatmap import heat_map
 from ramet.reports.charts.intervals import bar_chart, dot_chart
 from ramet.reports.charts.layers import Block, layer_chart
@@ -14,8 +14,8 @@ __all__ = [
     "Block",
     "Chart",
     "Edge",
+    "GraphNode",
     "Line",
-    "Node",
     "Points",
     "Reference",
     "Route",

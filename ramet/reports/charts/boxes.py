@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ramet.errors import ConfigError
 from ramet.reports.charts.chart import Chart, Drawing, font_size, message
 from ramet.reports.charts.marks import LegendEntry
-from ramet.reports.charts.plane import Axis, Plane, make_plane
+from ramet.reports.charts.plane import ChartAxis, Plane, make_plane
 from ramet.reports.charts.scales import data_range, finite
 from ramet.reports.charts.svg import coordinate, fit, group, join, polyline, tag, text_width
 from ramet.reports.formats import Number, significant, write
@@ -68,7 +68,7 @@ def box_chart(
     low, high = data_range(values, margin=0.03)
     if ranks:
         low, high = min([0.5, *finite(values)]), max(high, 1.5)
-    y = Axis(low, high, label=y_label, whole=ranks, flipped=ranks)
+    y = ChartAxis(low, high, label=y_label, whole=ranks, flipped=ranks)
     entries = [LegendEntry(0, "middle half and median", "box"), LegendEntry(1, truth_name, "tick")] if truth else []
 
     def draw(width: float) -> Drawing:
@@ -79,7 +79,7 @@ def box_chart(
         upright = widest + 8 > (width - 50) / len(names)
         needed = 50 + _SLOT * len(names) if upright else width
         room = max(width, needed)
-        plane = make_plane(room, 300 if width >= 600 else 240, Axis(0, len(names)), y, entries, x_ticks=False)
+        plane = make_plane(room, 300 if width >= 600 else 240, ChartAxis(0, len(names)), y, entries, x_ticks=False)
         slot = (plane.right - plane.left) / len(names)
         parts = [plane.background]
         for index, (name, box) in enumerate(zip(names, boxes, strict=True)):

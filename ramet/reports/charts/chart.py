@@ -1,6 +1,6 @@
 """What a chart is: a description for those who cannot see it, and a drawing for any width.
 
-A picture that is only shrunk to fit a phone has unreadable text, so every chart is drawn twice, for a desk and for a
+A picture that is only shrunk to fit a phone has unreadable text, so every chart is drawn twice, for a desktop and for a
 phone, and the style sheet shows one of the two. A drawing may ask for more room than it is offered (64 box plots on a
 phone); it then scrolls sideways inside its own box, never the page.
 """
@@ -54,7 +54,7 @@ class Chart:
         return Markup(clean(element))
 
     def markup(self) -> Markup:
-        """The drawings for a desk and for a phone, each in a box of its own."""
+        """The drawings for a desktop and for a phone, each in a box of its own."""
         drawn = {"wide": self.svg(WIDE), "narrow": self.svg(NARROW)}
         return Markup("").join(tag("div", svg, class_=f"scroll {name}-only") for name, svg in drawn.items())
 

@@ -27,7 +27,7 @@ _GROWN = 2  # green, for a marked node that belongs to no group
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """A box of a graph. ``group`` colours it; ``marked`` draws it filled, for what is new or chosen."""
 
     key: str
@@ -65,7 +65,7 @@ class _Route:
 
 
 def graph_chart(
-    nodes: Sequence[Node], edges: Sequence[Edge], *, groups: Sequence[str] = (), description: str = ""
+    nodes: Sequence[GraphNode], edges: Sequence[Edge], *, groups: Sequence[str] = (), description: str = ""
 ) -> Chart:
     """A directed graph, from left to right where there is room, otherwise from top to bottom.
 
@@ -109,7 +109,7 @@ def graph_chart(
     return Chart(spoken, draw)
 
 
-def _layout(nodes: Sequence[Node], edges: Sequence[Edge], size: float, direction: str) -> _Layout | None:
+def _layout(nodes: Sequence[GraphNode], edges: Sequence[Edge], size: float, direction: str) -> _Layout | None:
     """Where ``dot`` puts everything; None without a working ``dot``."""
     program = shutil.which("dot")
     if program is None:
@@ -124,7 +124,7 @@ def _layout(nodes: Sequence[Node], edges: Sequence[Edge], size: float, direction
     return _read_plain(done.stdout, nodes, edges)
 
 
-def _dot_source(nodes: Sequence[Node], edges: Sequence[Edge], size: float, direction: str) -> str:
+def _dot_source(nodes: Sequence[GraphNode], edges: Sequence[Edge], size: float, direction: str) -> str:
     number_of = {node.key: index for index, node in enumerate(nodes)}
     lines = [f'digraph {{ rankdir={direction}; nodesep=0.22; ranksep=0.42; node [shape=box, fixedsize=true, label=""];']
     lines.append(f"edge [arrowhead=none, fontsize={size}, fontname=Helvetica];")
@@ -138,7 +138,7 @@ def _dot_source(nodes: Sequence[Node], edges: Sequence[Edge], size: float, direc
     return "\n".join([*lines, "}"])
 
 
-def _read_plain(text: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> _Layout | None:
+def _read_plain(text: str, nodes: Sequence[GraphNode], edges: Sequence[Edge]) -> _Layout | None:
     """Graphviz' plain format: inches from the lower left corner, one statement a line, edges in an order of its own."""
     width = height = 0.0
     places = [(0.0, 0.0, 0.0, 0.0)] * len(nodes)
@@ -165,7 +165,7 @@ def _read_plain(text: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> _Lay
     return _Layout(width, height, places, ordered) if width else None
 
 
-def _draw_node(node: Node, place: tuple[float, float, float, float], size: float) -> Markup:
+def _draw_node(node: GraphNode, place: tuple[float, float, float, float], size: float) -> Markup:
     x, y, width, height = place
     name = node.label or node.key
     box = tag("rect", x=x - width / 2, y=y - height / 2, width=width, height=height, rx=6, class_="node")
@@ -208,7 +208,7 @@ def _edge_label(edge: Edge, size: float) -> str:
     return fit(edge.label, _MAX_LABEL, size)
 
 
-def _in_words(nodes: Sequence[Node], edges: Sequence[Edge], groups: Sequence[str]) -> list[str]:
+def _in_words(nodes: Sequence[GraphNode], edges: Sequence[Edge], groups: Sequence[str]) -> list[str]:
     names = {node.key: node.label or node.key for node in nodes}
     told = []
     for edge in edges:

@@ -140,7 +140,7 @@ class _Rows:
 
 
 def _lay_out(names: Sequence[str], texts: Sequence[str], width: float, top: float) -> _Rows:
-    """Names to the left of the data on a desk; above them on a phone, where there is no room to the left."""
+    """Names to the left of the data on a desktop; above them on a phone, where there is no room to the left."""
     size = font_size(width)
     line_height = size * 1.25
     value_room = max(text_width(text, size) for text in texts) + 14

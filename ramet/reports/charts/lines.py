@@ -12,7 +12,7 @@ from markupsafe import Markup
 from ramet.errors import ConfigError
 from ramet.reports.charts.chart import Chart, Drawing, font_size, message
 from ramet.reports.charts.marks import LegendEntry, dash, marker, series_class
-from ramet.reports.charts.plane import Axis, Plane, make_plane
+from ramet.reports.charts.plane import ChartAxis, Plane, make_plane
 from ramet.reports.charts.scales import data_range, finite
 from ramet.reports.charts.svg import Point, coordinate, fit, group, join, polyline, tag, text_width
 from ramet.reports.formats import Estimate, Number, as_number, significant, write
@@ -83,8 +83,8 @@ def line_chart(
     ys = [value for line in lines for values in (line.y, line.low or (), line.high or ()) for value in values]
     references = [reference for reference in references if as_number(reference.value) is not None]
     beside = [reference.value for reference in references] + list(include)
-    x = Axis(*data_range(xs, log=x_log, margin=0.01), label=x_label, log=x_log, whole=whole, grid=False)
-    y = Axis(*data_range(ys, include=beside, log=y_log, margin=0.06), label=y_label, log=y_log)
+    x = ChartAxis(*data_range(xs, log=x_log, margin=0.01), label=x_label, log=x_log, whole=whole, grid=False)
+    y = ChartAxis(*data_range(ys, include=beside, log=y_log, margin=0.06), label=y_label, log=y_log)
 
     def draw(width: float) -> Drawing:
         wide = width >= 600

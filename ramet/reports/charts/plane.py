@@ -14,7 +14,7 @@ from ramet.reports.charts.svg import coordinate, fit, join, tag, text_width
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """One direction of a chart: what it shows and how.
 
     Args:
@@ -58,7 +58,13 @@ class Plane:
 
 
 def make_plane(
-    width: float, plot_height: float, x: Axis, y: Axis, entries: Sequence[LegendEntry] = (), *, x_ticks: bool = True
+    width: float,
+    plot_height: float,
+    x: ChartAxis,
+    y: ChartAxis,
+    entries: Sequence[LegendEntry] = (),
+    *,
+    x_ticks: bool = True,
 ) -> Plane:
     """A frame whose margins fit its labels.
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from ramet.errors import ConfigError
 from ramet.reports.charts.chart import Chart, Drawing, font_size, message
 from ramet.reports.charts.marks import LegendEntry, dash, marker, series_class
-from ramet.reports.charts.plane import Axis, Plane, make_plane
+from ramet.reports.charts.plane import ChartAxis, Plane, make_plane
 from ramet.reports.charts.scales import data_range
 from ramet.reports.charts.svg import group, join, polyline, tag, text_width
 from ramet.reports.formats import Number, significant, write
@@ -71,8 +71,8 @@ def scatter_chart(
     total = sum(len(points.x) for points in kinds)
     spoken = description or f"Scatter chart of {y_label or 'y'} against {x_label or 'x'}, {total} points."
     pairs = [pair for points in kinds for pair in zip(points.x, points.y, strict=True)]
-    x = Axis(*data_range([pair[0] for pair in pairs], log=x_log, margin=0.05), label=x_label, log=x_log)
-    y = Axis(*data_range([pair[1] for pair in pairs], log=y_log, margin=0.06), label=y_label, log=y_log)
+    x = ChartAxis(*data_range([pair[0] for pair in pairs], log=x_log, margin=0.05), label=x_label, log=x_log)
+    y = ChartAxis(*data_range([pair[1] for pair in pairs], log=y_log, margin=0.06), label=y_label, log=y_log)
 
     def draw(width: float) -> Drawing:
         wide = width >= 600

@@ -1,0 +1,187 @@
+"""The seam between a stream of tasks and a method that learns them one after the other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, final
+
+from torch import Tensor, nn
+
+from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.streams.stream import TaskData, TaskInfo
+from ramet.continual.training import Saves
+from ramet.errors import ConfigError, DataError
+from ramet.runs import pack_state
+from ramet.training import Settings
+
+
+@dataclass(kw_only=True, eq=False)
+class Method(ABC):
+    """Learns task after task, and gives back the network of any of them.
+
+    A method is a dataclass whose fields are its options, all of them JSON values; a saved network can then make the
+    method anew. What it learns is state: made in ``_begin``, changed in ``_learn``, given by ``state`` and taken back
+    by ``load_state``. Nothing else may survive from one task to the next, so that a run that was killed goes on bit for
+    bit, and a saved network takes a new task on another machine.
+
+    An author writes ``_begin``, ``_learn``, ``network``, ``num_parameters``, ``state`` and ``load_state``. The checks
+    of ``ramet.testing.methods`` tell whether the method keeps what this seam promises.
+
+    Attributes:
+        name: How the method is called on the command line and in records.
+        forgets_nothing: Whether the outputs of a finished task stay the same, bit for bit, whatever is learned later.
+        needs_earlier: Whether it needs the data of earlier tasks, that is the scenario ``all``.
+        takes_shared_head: Whether its tasks may have one head in common.
+        skeleton: The layers of every task's network.
+        settings: The numbers of a training.
+        seed: What all randomness follows from.
+        device: Where the weights and the data are.
+        tasks: The tasks learned so far, in order.
+    """
+
+    name: ClassVar[str]
+    forgets_nothing: ClassVar[bool] = False
+    needs_earlier: ClassVar[bool] = False
+    takes_shared_head: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self.skeleton: Skeleton
+        self.settings: Settings
+        self.seed: int = 0
+        self.device: str = "cpu"
+        self.tasks: list[TaskInfo] = []
+
+    # What a loop calls.
+
+    @final
+    def start(self, skeleton: Skeleton, settings: Settings, seed: int, device: str = "cpu") -> None:
+        """Begin with no task; whatever was learned before is dropped.
+
+        Raises:
+            ConfigError: The tasks of the skeleton share a head, and the method has one for each.
+        """
+        self.check_head(skeleton)
+        self.skeleton, self.settings, self.seed, self.device, self.tasks = skeleton, settings, seed, device, []
+        self._begin()
+
+    @final
+    def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
+        """Learn one more task.
+
+        Args:
+            task: Its data.
+            earlier: The data of the tasks before it, in order; in the streaming scenario they raise when touched.
+            saves: Where the method saves itself while it learns.
+
+        Returns:
+            What the method has to say about this task, as JSON: goes into the records.
+
+        Raises:
+            ConfigError: A task of that name was learned already, or earlier data are needed and not given.
+            DataError: The images do not fit the skeleton.
+        """
+        if any(task.info.name == known.name for known in self.tasks):
+            raise ConfigError(f"a task is learned once, but {task.info.name!r} was learned already.")
+        self.skeleton.check(task.info)
+        if self.skeleton.shared_head and self.tasks:
+            check_classes([self.tasks[0], task.info])
+        if self.needs_earlier and (len(earlier) < len(self.tasks) or any(data.is_closed for data in earlier)):
+            raise ConfigError(f"the method {self.name} needs the scenario all, but the data of earlier tasks are gone.")
+        notes = self._learn(task, earlier, Saves() if saves is None else saves)
+        self.tasks.append(task.info)
+        return notes
+
+    def check_head(self, skeleton: Skeleton) -> None:
+        """Refuse a skeleton whose tasks share a head, if this method has a head for each."""
+        if skeleton.shared_head and not self.takes_shared_head:
+            raise ConfigError(f"the method {self.name} has a head for each task, so that head must be own, not shared.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that the method was made with."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+
+    def place(self, name: str) -> int:
+        """Which task a name is, counted from 0.
+
+        Raises:
+            ConfigError: No such task was learned.
+        """
+        for place, task in enumerate(self.tasks):
+            if task.name == name:
+                return place
+        known = ", ".join(task.name for task in self.tasks) or "none"
+        raise ConfigError(f"a task must be one that was learned ({known}), but got {name!r}.")
+
+    @final
+    def stored_bytes(self) -> int:
+        """Bytes of everything that must be kept to go on: weights, masks, memories."""
+        tensors, _ = pack_state(self.state())
+        distinct = {(tensor.data_ptr(), tensor.shape): tensor for tensor in tensors.values() if tensor.numel()}
+        return sum(tensor.numel() * tensor.element_size() for tensor in distinct.values())
+
+    def explain(self) -> list[str]:
+        """Why the network became what it is, a sentence a decision; nothing for methods that decide nothing."""
+        return []
+
+    def graph(self) -> dict[str, Any] | None:
+        """The joint network as a graph for the report, if it is one of shared and own layers; None if not.
+
+        ``{"nodes": [{"id", "layer", "task", "parameters"}], "paths": {task: [id, ...]}}``
+        """
+        return None
+
+    def units(self) -> dict[str, Any] | None:
+        """Which neurons or weights each task uses, for the report, if tasks share single ones; None if not.
+
+        ``{"unit": "neurons", "layers": [name, ...], "uses": {task: [[number, ...], ...]}}``, for each layer how many it
+        uses of those that were made for the first task, for the second, and so on up to its own.
+        """
+        return None
+
+    # What an author writes.
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Make the state of a method that has learned nothing, from skeleton, settings and seed."""
+
+    @abstractmethod
+    def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+        """Learn the task that will be ``self.tasks[len(self.tasks)]``; see ``learn``."""
+
+    @abstractmethod
+    def network(self, name: str) -> nn.Module:
+        """The network of a task: a plain module in evaluation mode, of torch's own classes, with weights of its own."""
+
+    @abstractmethod
+    def num_parameters(self) -> int:
+        """The weights of all tasks together; one that several tasks share counts once."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """What was learned, as a structure for ``ramet.runs.pack_state``; the list of tasks is kept apart."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state``, on a method that was started and whose ``tasks`` are set."""
+
+
+def check_classes(tasks: Sequence[TaskInfo]) -> None:
+    """Refuse tasks that cannot share a head.
+
+    Raises:
+        DataError: They differ in classes.
+    """
+    for task in tasks:
+        if task.num_classes != tasks[0].num_classes:
+            raise DataError(
+                f"tasks that share a head must have as many classes, but {tasks[0].name!r} has {tasks[0].num_classes} "
+                f"and {task.name!r} {task.num_classes}."
+            )
+
+
+def detached(module: nn.Module) -> dict[str, Tensor]:
+    """The state of a module as tensors of its own."""
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}

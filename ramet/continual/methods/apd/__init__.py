@@ -1,0 +1,1 @@
+"""Additive parameter decomposition."""

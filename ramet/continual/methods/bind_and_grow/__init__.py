@@ -1,0 +1,1 @@
+"""Learn to bind and grow, and random growth, which it is compared with."""

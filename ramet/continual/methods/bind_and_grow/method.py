@@ -1,0 +1,200 @@
+"""Learn to bind and grow: each task is bound to its least conflicting relative, and gets anew what conflicts most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ramet.continual.methods.bind_and_grow.binding import (
+    BindingDecision,
+    Distribution,
+    bind,
+    conflict_distribution,
+    nucleus,
+)
+from ramet.continual.methods.bind_and_grow.channel_groups import group_conflicts, groups_of
+from ramet.continual.methods.bind_and_grow.conflict import Conflict, measure_conflicts
+from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod, LayerGrowth
+from ramet.continual.methods.bind_and_grow.similarity import Measure
+from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.streams.stream import TaskData
+from ramet.continual.training import Saves
+from ramet.errors import ConfigError
+from ramet.seeding import torch_generator
+from ramet.training import evaluating
+
+
+@dataclass(kw_only=True, eq=False)
+class BindAndGrow(GraphMethod):
+    """Bind-Grow-Step for each task (Algorithm 1 of the paper).
+
+    A network is trained on the new task alone. Its layers are compared with those of every finished task, on the new
+    task's own validation images. The task is bound to the one whose layers conflict least, gets copies of the layers
+    that conflict most, shares the others, and is trained. ``delta`` says how much of the conflict is removed.
+
+    Attributes:
+        delta: the grow coefficient, from 0 (all layers shared) to 1 (all layers anew); a number, or one for each task
+            by name, with ``""`` for the others. 0.55 is the paper's balanced value.
+        bindings: tasks to bind to that are given instead of computed, by the new task's name.
+        measure: how layers are compared: ``cka``, or ``rsa``, the paper's, which finds relatives less often where old
+            layers are slow (docs/decisions/026).
+        blame: the conflict for which a layer is made anew: what it has ``added`` to the layer before it, or the
+            ``whole`` of it, as in the paper, which is always largest at the top (docs/decisions/027).
+        distribution: how conflicts become probabilities, ``normalised`` or ``softmax``; the paper does not say.
+        num_samples: validation images that layers are compared on (500 in the paper).
+        unit: what grows: whole layers (the paper), or ``channels``, groups of a layer's channels.
+        num_groups: groups of channels in a layer.
+        adapt: from ``delta`` up to this share of the conflict, layers stay shared and get an adapter beside them; 0 for
+            none.
+        adapter_rank: the rank of the adapters; 0 for full 1 x 1 convolutions beside convolutions.
+
+    Reference: Learn to Bind and Grow Neural Structures, section 3.
+    """
+
+    name: ClassVar[str] = "bind-and-grow"
+
+    delta: float | dict[str, float] = 0.55
+    bindings: dict[str, str] = field(default_factory=dict)
+    measure: Measure = "cka"
+    blame: Literal["added", "whole"] = "added"
+    distribution: Distribution = "normalised"
+    num_samples: int = 500
+    unit: Literal["layer", "channels"] = "layer"
+    num_groups: int = 4
+    adapt: float = 0.0
+    adapter_rank: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        deltas = self.delta.values() if isinstance(self.delta, dict) else [self.delta]
+        for delta in deltas:
+            if not isinstance(delta, int | float) or not 0 <= delta <= 1:
+                raise ConfigError(f"the grow coefficient delta must lie between 0 and 1, but got {delta}.")
+        if self.measure not in ("rsa", "cka"):
+            raise ConfigError(f"measure must be one of rsa, cka, but got {self.measure!r}.")
+        if self.blame not in ("added", "whole"):
+            raise ConfigError(f"blame must be one of added, whole, but got {self.blame!r}.")
+        if self.distribution not in ("normalised", "softmax"):
+            raise ConfigError(f"distribution must be one of normalised, softmax, but got {self.distribution!r}.")
+        if self.unit not in ("layer", "channels"):
+            raise ConfigError(f"unit must be one of layer, channels, but got {self.unit!r}.")
+        if self.num_samples < 3 or self.num_groups < 1:
+            raise ConfigError(
+                f"num_samples must be at least 3 and num_groups 1, but got {self.num_samples} and {self.num_groups}."
+            )
+        if not 0 <= self.adapt <= 1 or self.adapter_rank < 0:
+            raise ConfigError(
+                f"adapt must lie between 0 and 1, and adapter_rank not be negative, but got {self.adapt} and "
+                f"{self.adapter_rank}."
+            )
+
+    def delta_of(self, task: str) -> float:
+        """The grow coefficient of a task.
+
+        Raises:
+            ConfigError: deltas are given by task, and this one has none.
+        """
+        if not isinstance(self.delta, dict):
+            return self.delta
+        if task not in self.delta and "" not in self.delta:
+            raise ConfigError(f"delta must have a value for each task, or one under '', but {task!r} has none.")
+        return self.delta.get(task, self.delta.get("", 0.0))
+
+    def decide(self, task: TaskData) -> BindingDecision:
+        """Where a task would be bound and what it would get anew, without learning it; needs a task learned before.
+
+        A network is trained on the task alone for it, as when it is learned.
+        """
+        if not self.graph_.paths:
+            raise ConfigError("a task can be bound when another was learned before it, but there is none.")
+        skeleton = self.skeleton_of(task.info)
+        probe = self._probe(task, skeleton, Saves(), whole=False)
+        return self._decide(task, skeleton, probe)[0]
+
+    def _decide(
+        self, task: TaskData, skeleton: Skeleton, probe: nn.Sequential | None
+    ) -> tuple[BindingDecision, list[LayerGrowth]]:
+        assert probe is not None
+        name, delta = task.info.name, self.delta_of(task.info.name)
+        layers, x = list(probe)[:-1], self._samples(task)
+        with evaluating(self.graph_), evaluating(probe):
+            conflicts = measure_conflicts(
+                layers, skeleton, self.graph_, list(self.graph_.paths), x, measure=self.measure
+            )
+            chosen, reason = self._bound(name, conflicts)
+            path = self.graph_.path(chosen.task)
+            sources = [None if partner is None else path.steps[partner] for partner in chosen.partners]
+            if self.unit == "channels":
+                cells = group_conflicts(layers, x, self.graph_, path, chosen.partners, self.num_groups, self.measure)
+        before = (0.0, *chosen.layers[:-1]) if self.blame == "added" else (0.0,) * len(layers)
+        blamed = [max(0.0, conflict - below) for conflict, below in zip(chosen.layers, before, strict=True)]
+        probabilities = conflict_distribution(blamed, self.distribution)
+        if self.unit == "channels":
+            cells = [[max(0.0, cell - below) for cell in groups] for groups, below in zip(cells, before, strict=True)]
+            growths = self._grow_channels(sources, cells, delta)
+        else:
+            growths = self._grow_layers(sources, probabilities, delta)
+        expanded = tuple(place for place, growth in enumerate(growths) if growth.own)
+        decision = BindingDecision(
+            name, chosen.task, delta, expanded, tuple(conflicts), tuple(probabilities.tolist()), reason
+        )
+        return decision, growths
+
+    def _bound(self, name: str, conflicts: Sequence[Conflict]) -> tuple[Conflict, str]:
+        if name not in self.bindings:
+            return bind(conflicts), "least conflict"
+        for conflict in conflicts:
+            if conflict.task == self.bindings[name]:
+                return conflict, "given"
+        known = ", ".join(conflict.task for conflict in conflicts)
+        raise ConfigError(
+            f"{name!r} must be bound to a task learned before it ({known}), but got {self.bindings[name]!r}."
+        )
+
+    def _samples(self, task: TaskData) -> Tensor:
+        """The validation images that layers are compared on."""
+        images = task.validation.x
+        generator = torch_generator(self.seed, "samples", task.info.name)
+        rows = torch.randperm(len(images), generator=generator)[: self.num_samples].sort().values
+        return images[rows.to(images.device)]
+
+    def _grow_layers(
+        self, sources: Sequence[Any], probabilities: np.ndarray[Any, Any], delta: float
+    ) -> list[LayerGrowth]:
+        own = set(nucleus(probabilities, delta)) | {place for place, source in enumerate(sources) if source is None}
+        adapted = set(nucleus(probabilities, max(self.adapt, delta))) - own if self.adapt else set()
+        growths = []
+        for place, source in enumerate(sources):
+            # A patch on a patch is not made: where the shared layer is patched already, the task shares it as it is.
+            is_adapted = place in adapted and source.patch is None
+            rank = self.adapter_rank or (0 if self._is_conv(source) else 1)
+            growths.append(LayerGrowth(source, place in own, {"rank": rank} if is_adapted else None))
+        return growths
+
+    def _is_conv(self, source: Any) -> bool:
+        weights = self.graph_.nodes[source.node].get_submodule("weights")
+        return isinstance(weights, nn.Conv2d)
+
+    def _grow_channels(self, sources: Sequence[Any], cells: list[list[float]], delta: float) -> list[LayerGrowth]:
+        """The nucleus over all groups of all layers; a layer of which every group grows is copied whole."""
+        flat = [value for groups in cells for value in groups]
+        chosen = set(nucleus(conflict_distribution(flat, self.distribution), delta)) if flat else set()
+        growths, offset = [], 0
+        for source, groups in zip(sources, cells, strict=True):
+            picked = [group for group in range(len(groups)) if offset + group in chosen]
+            offset += len(groups)
+            if source is None or len(picked) == len(groups):
+                growths.append(LayerGrowth(source, own=True))
+            elif picked and source.patch is None:
+                width = len(self.graph_.nodes[source.node].get_submodule("weights").weight)  # type: ignore[arg-type]
+                parts = groups_of(width, self.num_groups)
+                channels = [channel for group in picked for channel in parts[group]]
+                growths.append(LayerGrowth(source, patch={"channels": channels}))
+            else:
+                growths.append(LayerGrowth(source))
+        return growths

@@ -1,0 +1,1 @@
+"""Compacting, picking and growing."""

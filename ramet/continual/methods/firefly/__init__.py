@@ -1,0 +1,1 @@
+"""Firefly for tasks that arrive one after the other."""

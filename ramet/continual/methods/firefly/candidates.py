@@ -1,0 +1,236 @@
+"""A growth step of a task's network: which neurons to unlock and which new ones to add, by Firefly's two steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.continual.networks.draft_widths import cut_layer
+from ramet.continual.networks.master import Draft, columns
+from ramet.continual.networks.skeletons import norm_of, weights_of
+from ramet.continual.training import Held, Saves, train
+from ramet.data import Split
+from ramet.seeding import torch_generator
+from ramet.training import EVALUATION_BATCH, Settings
+
+NUM_POINTS = 3  # Eq. 5: how many points of the way to the candidates the gradient is taken at
+
+
+def grow_draft(
+    draft: Draft,
+    data: Split,
+    settings: Settings,
+    *,
+    seed: int,
+    num_new: int,
+    num_chosen: int,
+    candidate_epochs: int,
+    saves: Saves,
+    phase: str,
+) -> tuple[Draft, dict[str, int]]:
+    """Unlock and add the neurons that lower the loss most.
+
+    Step one: every locked neuron may move (its copy would), every layer has ``num_new`` new neurons with small
+    outgoing weights; all of these are trained, and nothing else. Step two: each candidate's score is the decrease of
+    the loss that it stands for to first order, and the best are kept. The others are locked again, or removed.
+
+    Args:
+        draft: The task's network so far.
+        data: The task's training data.
+        settings: The batch size of step one.
+        seed: Of new weights and batches.
+        num_new: New neurons that each layer tries.
+        num_chosen: How many candidates are kept, over all layers.
+        candidate_epochs: How long the candidates are trained.
+        saves: Where the training saves itself.
+        phase: The name of this step among those of its task.
+
+    Returns:
+        The grown draft, and how many neurons were unlocked and added.
+    """
+    locked = [origin >= 0 for origin in draft.origins]
+    wide = widened(draft, num_new, seed)
+    before = {name: param.detach().clone() for name, param in wide.network.named_parameters()}
+    train(
+        wide.network,
+        lambda indices: cross_entropy(wide.network(data.x[indices]), data.y[indices]),
+        len(data),
+        # The released code: one epoch of RMSprop at 1e-3.
+        replace(settings, epochs=candidate_epochs, learning_rate=1e-3, final_learning_rate=1e-3, weight_decay=0.0),
+        seed=seed,
+        rate=lambda name: float(name.endswith(("weights.weight", "weights.bias"))),
+        frozen=[norm for layer in wide.network if (norm := norm_of(layer)) is not None],
+        held=_all_but_candidates(wide, locked, num_new),
+        optimizer=lambda groups: torch.optim.RMSprop(groups, foreach=True),
+        saves=saves,
+        phase=phase,
+    )
+    scores = _scores(wide, before, locked, num_new, data)
+    chosen = _best(scores, num_chosen)
+    grown = _kept(wide, before, locked, num_new, chosen)
+    unlocked = sum(int((pick[: len(lock)] & lock).sum()) for pick, lock in zip(chosen, locked, strict=True))
+    return grown, {"unlocked": unlocked, "new": sum(int(pick.sum()) for pick in chosen) - unlocked}
+
+
+def widened(draft: Draft, num_new: int, seed: int) -> Draft:
+    """A draft with new neurons at the end of each layer: incoming weights N(0, 0.1), outgoing uniform in +-0.01."""
+    skeleton, network = draft.skeleton, draft.network
+    generator = torch_generator(seed, "new neurons")
+    widths = [width + num_new for width in draft.widths]
+    layers = [
+        skeleton.make_layer(place, in_width=widths[place - 1] if place else None, width=widths[place])
+        for place in range(len(widths))
+    ]
+    wide = skeleton.assemble(layers, skeleton.make_head(_classes(network), in_width=widths[-1]))
+    wide = wide.to(weights_of(network[0]).weight.device)
+    with torch.no_grad():
+        for place, (old_layer, new_layer) in enumerate(zip(network, wide, strict=True)):
+            old, new = weights_of(old_layer), weights_of(new_layer)
+            rows, inputs = old.weight.shape[:2]
+            new.weight.copy_(torch.empty(new.weight.shape).normal_(0, 0.1, generator=generator))
+            outgoing = torch.empty(new.weight[:rows, inputs:].shape).uniform_(-0.01, 0.01, generator=generator)
+            new.weight[:rows, inputs:] = outgoing.to(new.weight.device)
+            new.weight[:rows, :inputs] = old.weight
+            # New neurons do not read each other yet: each is scored as if it came alone.
+            if place:
+                new.weight[rows:, inputs:] = 0.0
+            assert old.bias is not None and new.bias is not None
+            new.bias.zero_()
+            new.bias[:rows] = old.bias
+            old_norm, new_norm = norm_of(old_layer), norm_of(new_layer)
+            if old_norm is not None and new_norm is not None:
+                for name, tensor in new_norm.state_dict().items():
+                    source = old_norm.state_dict()[name]
+                    tensor[: len(source)].copy_(source) if tensor.ndim else tensor.copy_(source)
+    origins = [torch.cat([origin, torch.full((num_new,), -1)]) for origin in draft.origins]
+    return Draft(skeleton, wide, origins)
+
+
+def _classes(network: nn.Sequential) -> int:
+    return int(weights_of(network[-1]).weight.shape[0])
+
+
+def _all_but_candidates(wide: Draft, locked: list[Tensor], num_new: int) -> list[Held]:
+    """In step one only candidates move: the incoming weights of locked neurons, and all weights of new ones."""
+    held = []
+    for place, layer in enumerate(wide.network):
+        weights = weights_of(layer)
+        rows, inputs = weights.weight.shape[:2]
+        from_new = torch.zeros(inputs, dtype=torch.bool)
+        if place:
+            from_new[inputs - num_new * wide.skeleton.spread(place) :] = True
+        may_move = torch.zeros(rows, dtype=torch.bool)
+        if place < len(locked):
+            may_move[: len(locked[place])] = locked[place]
+            may_move[rows - num_new :] = True
+        moves = may_move[:, None] | from_new[None, :]
+        if place < len(locked) and place:
+            moves[rows - num_new :, inputs - num_new * wide.skeleton.spread(place) :] = False
+        shaped = moves.reshape(*moves.shape, *[1] * (weights.weight.ndim - 2)).to(weights.weight.device)
+        assert weights.bias is not None
+        held += [Held(weights.weight, ~shaped), Held(weights.bias, ~may_move.to(weights.bias.device))]
+    return held
+
+
+def _scores(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new: int, data: Split) -> list[Tensor]:
+    r"""Each neuron's score by Eq. 5, :math:`|\frac1n \sum_j \nabla L(\theta + \frac{2j-1}{2n} \delta) \cdot \delta_i|`.
+
+    For a locked neuron :math:`\delta_i` is how far its incoming weights moved; for a new one it is its outgoing
+    weights, which are scaled from nothing. Other neurons have the score -1.
+    """
+    network = wide.network.eval()
+    after = {name: param.detach().clone() for name, param in network.named_parameters()}
+    start = {name: value.clone() for name, value in before.items()}
+    for place in range(1, len(network)):
+        name = f"{_name(network, place)}.weights.weight"
+        start[name][:, _last(start[name], num_new * wide.skeleton.spread(place))] = 0.0
+    for place in range(len(locked)):
+        # A new neuron's incoming weights are its delta, not scaled: only its outgoing ones begin at nothing.
+        for kind in ("weight", "bias"):
+            name = f"{_name(network, place)}.weights.{kind}"
+            inside = after[name].clone()
+            if kind == "weight" and place:
+                inside[:, _last(inside, num_new * wide.skeleton.spread(place))] = 0.0
+            start[name][-num_new:] = inside[-num_new:]
+    total = {name: torch.zeros_like(value) for name, value in after.items()}
+    params = dict(network.named_parameters())
+    for point in range(NUM_POINTS):
+        share = (2 * point + 1) / (2 * NUM_POINTS)
+        with torch.no_grad():
+            for name, param in params.items():
+                param.copy_(start[name] + share * (after[name] - start[name]))
+        for x, y in zip(torch.split(data.x, EVALUATION_BATCH), torch.split(data.y, EVALUATION_BATCH), strict=True):
+            network.zero_grad()
+            (cross_entropy(network(x), y, reduction="sum") / len(data)).backward()  # type: ignore[no-untyped-call]
+            for name, param in params.items():
+                if param.grad is not None:
+                    total[name] += param.grad / NUM_POINTS
+    network.zero_grad()
+    with torch.no_grad():
+        for name, param in params.items():
+            param.copy_(after[name])
+    products = {name: total[name] * (after[name] - start[name]) for name in after}
+    scores = []
+    for place, lock in enumerate(locked):
+        name, following = _name(network, place), _name(network, place + 1)
+        incoming = products[f"{name}.weights.weight"].flatten(1).sum(1) + products[f"{name}.weights.bias"]
+        width = len(lock) + num_new
+        outgoing = products[f"{following}.weights.weight"].transpose(0, 1).flatten(1).sum(1).reshape(width, -1).sum(1)
+        score = torch.full((width,), -1.0)
+        score[: len(lock)][lock] = incoming[: len(lock)].cpu()[lock].abs()
+        score[len(lock) :] = outgoing[len(lock) :].cpu().abs()
+        scores.append(score)
+    return scores
+
+
+def _best(scores: list[Tensor], count: int) -> list[Tensor]:
+    """Which candidates are kept: the best of all layers together."""
+    flat = torch.cat(scores)
+    order = flat.sort(descending=True, stable=True).indices[:count]
+    picked = torch.zeros(len(flat), dtype=torch.bool)
+    picked[order] = flat[order] > 0
+    return list(torch.split(picked, [len(score) for score in scores]))
+
+
+def _kept(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new: int, chosen: list[Tensor]) -> Draft:
+    """The draft with the chosen candidates: others are locked again, or removed."""
+    skeleton, network = wide.skeleton, wide.network
+    keep, origins = [], []
+    with torch.no_grad():
+        for place, (lock, pick) in enumerate(zip(locked, chosen, strict=True)):
+            back = (lock & ~pick[: len(lock)]).nonzero()[:, 0]
+            name = _name(network, place)
+            for kind in ("weight", "bias"):
+                param = weights_of(network[place]).get_parameter(kind)
+                old = before[f"{name}.weights.{kind}"]
+                if kind == "weight":
+                    # What comes from new neurons is theirs, and stays as it was trained.
+                    num_old = param.shape[1] - (num_new * skeleton.spread(place) if place else 0)
+                    param[back, :num_old] = old[back, :num_old]
+                else:
+                    param[back] = old[back]
+            stays = torch.cat([torch.ones(len(lock), dtype=torch.bool), pick[len(lock) :]])
+            origin = wide.origins[place].clone()
+            origin[pick] = -1
+            keep.append(stays.nonzero()[:, 0])
+            origins.append(origin[stays])
+    layers: list[nn.Module] = []
+    for place, layer in enumerate(network):
+        inputs = torch.arange(weights_of(layer).weight.shape[1])
+        if place:
+            inputs = columns(keep[place - 1], skeleton.spread(place))
+        rows = keep[place] if place < len(keep) else torch.arange(_classes(network))
+        layers.append(cut_layer(skeleton, place, layer, rows, inputs, len(keep[place - 1]) if place else None))
+    *body, head = layers
+    return Draft(skeleton, skeleton.assemble(body, head), origins)
+
+
+def _name(network: nn.Sequential, place: int) -> str:
+    return list(dict(network.named_children()))[place]
+
+
+def _last(tensor: Tensor, count: int) -> slice:
+    return slice(tensor.shape[1] - count, tensor.shape[1])

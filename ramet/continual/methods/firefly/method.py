@@ -1,0 +1,195 @@
+"""Firefly for tasks that arrive one after the other: masks over a master network, which grows only where it must."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from ramet.continual.methods.firefly.candidates import grow_draft
+from ramet.continual.methods.firefly.neuron_masks import train_masks
+from ramet.continual.methods.master_method import MasterMethod
+from ramet.continual.networks.master import Draft
+from ramet.continual.streams.stream import TaskData
+from ramet.continual.training import Saves, train
+from ramet.errors import ConfigError
+from ramet.growth import grow
+from ramet.seeding import derive_seed, seeded_globally
+from ramet.training import accuracy
+
+
+@dataclass(kw_only=True, eq=False)
+class ContinualFirefly(MasterMethod):
+    """Algorithm 2: reuse old neurons by a mask, then unlock copies of them and add new ones until the task is solved.
+
+    The first task has a thin network, grown by splitting and by new neurons (``ramet.growth``). Each later task first
+    trains a binary mask over all neurons there are, their weights locked. While that is not good enough on the
+    validation data, neurons are unlocked (a copy of the old one that this task may change) or added, whichever lowers
+    the loss most, and trained. Each task's network is taken out of the master network by its mask, bit for bit.
+
+    Batch norm, where the skeleton has it, is each task's own, because its statistics are. A locked neuron may read new
+    neurons of the present task: such a weight is in no earlier network.
+
+    Args:
+        goal: The validation accuracy at which a task is solved.
+        rounds: How often a task may grow.
+        neurons: Neurons that each growth unlocks or adds, over all layers; the paper's 256 for VGG-16.
+        candidates: New neurons that each layer tries in a growth; the paper's 15.
+        start_share: The share of the skeleton's width that the first task begins with.
+        candidate_epochs: How long candidates are trained before they are chosen.
+        mask_rate: The learning rate of the masks' scores (Adam).
+        reuse: The most neurons of earlier tasks that a task takes over in a layer, as a multiple of the skeleton's
+            width; 0 for as many as its mask keeps, as in the paper. Masks keep most of what there is, so that without a
+            limit each task's network, and what it costs, grows with the number of tasks.
+
+    Raises:
+        ConfigError: A number is out of its range.
+
+    Reference: Wu et al., Firefly neural architecture descent, 2020, section 2.4, Algorithm 2 and B.4.
+    """
+
+    name: ClassVar[str] = "firefly"
+    forgets_nothing: ClassVar[bool] = True
+    goal: float = 0.99
+    rounds: int = 2
+    neurons: int = 20
+    candidates: int = 15
+    start_share: float = 0.3
+    candidate_epochs: int = 2
+    mask_rate: float = 5e-4
+    reuse: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counts = (self.neurons, self.candidates, self.candidate_epochs)
+        if min(counts) < 1 or self.rounds < 0:
+            raise ConfigError(
+                "neurons, candidates and candidate_epochs must be at least 1 and rounds not negative, but got "
+                f"{', '.join(map(str, (*counts, self.rounds)))}."
+            )
+        if self.reuse < 0:
+            raise ConfigError(f"reuse must not be negative, but got {self.reuse}.")
+        if not 0 < self.goal <= 1 or not 0 < self.start_share <= 1 or self.mask_rate <= 0:
+            raise ConfigError(
+                "goal and start_share must lie in (0, 1] and mask_rate must be positive, but got "
+                f"{self.goal}, {self.start_share} and {self.mask_rate}."
+            )
+
+    def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+        draft, notes = self._first(task, saves) if not self.tasks else self._later(task, saves)
+        notes["solved"] = notes["validation"] >= self.goal
+        self.master.add(draft)
+        notes["widths"] = self.master.widths
+        self._said.append(self._sentence(task.info.name, notes))
+        return notes
+
+    def _first(self, task: TaskData, saves: Saves) -> tuple[Draft, dict[str, Any]]:
+        """The first network: thin, and grown by splitting and new neurons while the task is not solved."""
+        skeleton = self.skeleton
+        widths = [max(1, round(self.start_share * layer.width)) for layer in skeleton.layers]
+        with seeded_globally(self.seed, "first"):
+            layers = [
+                skeleton.make_layer(place, in_width=widths[place - 1] if place else None, width=width)
+                for place, width in enumerate(widths)
+            ]
+            head = skeleton.make_head(task.info.num_classes, in_width=widths[-1])
+        thin = skeleton.assemble(layers, head).to(self.device)
+        grown, history = grow(
+            thin,
+            (task.train.x, task.train.y, task.validation.x, task.validation.y),
+            f"neurons={sum(widths) + max(1, self.rounds) * self.neurons}, step={self.neurons}",
+            method="firefly",
+            method_options={"num_new": self.candidates},
+            settings=self.settings,
+            target=self.goal,
+            max_steps=self.rounds,
+            seed=derive_seed(self.seed, "task", 0),
+            checkpoints=saves.phase("grow"),
+        )
+        assert isinstance(grown, nn.Sequential)
+        origins = [torch.full((len(bias),), -1) for bias in _biases(grown)]
+        score = accuracy(grown, task.validation.x, task.validation.y)
+        growths = len(history.steps) - 1
+        return Draft(skeleton, grown, origins), {
+            "validation": score,
+            "reused": 0,
+            "unlocked": 0,
+            "new": sum(map(len, origins)),
+            "growths": growths,
+        }
+
+    def _later(self, task: TaskData, saves: Saves) -> tuple[Draft, dict[str, Any]]:
+        """A mask over the neurons there are, then growths while the task is not solved."""
+        place, data, seed = len(self.tasks), task.train, derive_seed(self.seed, "task", len(self.tasks))
+        everything = [torch.arange(width) for width in self.master.widths]
+        classes = task.info.num_classes
+        with seeded_globally(self.seed, "head", place):
+            full = self.master.draft(everything, classes)
+        most = [max(1, round(self.reuse * layer.width)) for layer in self.skeleton.layers] if self.reuse else None
+        chosen = train_masks(full, data, self.settings, seed=seed, mask_rate=self.mask_rate, saves=saves, most=most)
+        with seeded_globally(self.seed, "head", place):
+            draft = self.master.draft(chosen, classes)
+        draft = self._trained(draft, task, saves, "head")
+        notes: dict[str, Any] = {"unlocked": 0, "new": 0, "growths": 0, "validation": self._score(draft, task)}
+        while notes["validation"] < self.goal and notes["growths"] < self.rounds:
+            notes["growths"] += 1
+            phase = f"growth-{notes['growths']}"
+            with seeded_globally(seed, phase):
+                draft, counts = grow_draft(
+                    draft,
+                    data,
+                    self.settings,
+                    seed=derive_seed(seed, phase),
+                    num_new=self.candidates,
+                    num_chosen=self.neurons,
+                    candidate_epochs=self.candidate_epochs,
+                    saves=saves,
+                    phase=f"{phase}-candidates",
+                )
+            draft = self._trained(draft, task, saves, phase)
+            notes["unlocked"] += counts["unlocked"]
+            notes["new"] += counts["new"]
+            notes["validation"] = self._score(draft, task)
+        notes["reused"] = sum(int((origin >= 0).sum()) for origin in draft.origins)
+        return draft, notes
+
+    def _trained(self, draft: Draft, task: TaskData, saves: Saves, phase: str) -> Draft:
+        data, network = task.train, draft.network
+        train(
+            network,
+            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
+            len(data),
+            self.settings,
+            seed=derive_seed(self.seed, "task", len(self.tasks), phase),
+            held=draft.held(),
+            saves=saves,
+            phase=phase,
+        )
+        return draft
+
+    def _score(self, draft: Draft, task: TaskData) -> float:
+        return accuracy(draft.network, task.validation.x, task.validation.y)
+
+    def _sentence(self, name: str, notes: dict[str, Any]) -> str:
+        times = "1 growth" if notes["growths"] == 1 else f"{notes['growths']} growths"
+        end = "solved" if notes["solved"] else "its budget ended"
+        return (
+            f"{name} reuses {notes['reused']} neurons, unlocks {notes['unlocked']} and adds {notes['new']} in "
+            f"{times}; {end} at {notes['validation']:.1%} on validation data."
+        )
+
+    def units(self) -> dict[str, Any]:
+        """Which neurons each task uses, by the task that they were made for."""
+        return {
+            "unit": "neurons",
+            "layers": [layer.name for layer in self.skeleton.layers],
+            "uses": {task.name: self.master.uses(place) for place, task in enumerate(self.tasks)},
+        }
+
+
+def _biases(network: nn.Sequential) -> Sequence[torch.Tensor]:
+    return [param for name, param in network.named_parameters() if name.endswith("weights.bias")][:-1]

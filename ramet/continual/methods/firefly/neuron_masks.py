@@ -1,0 +1,112 @@
+"""Which of the master's neurons a new task can use: a binary mask, trained with real scores behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.continual.networks.master import Draft
+from ramet.continual.training import Saves, train
+from ramet.data import Split
+from ramet.training import Settings
+
+START, THRESHOLD = 0.01, 0.005
+
+
+def binary(scores: Tensor, threshold: float = THRESHOLD) -> Tensor:
+    """1 where a score is above the threshold and 0 elsewhere; its gradient passes straight through to the scores.
+
+    If no score is above, the best one is 1: a layer must have a neuron.
+    """
+    hard = (scores > threshold).to(scores.dtype)
+    if not bool(hard.any()):
+        hard = torch.zeros_like(scores)
+        hard[scores.argmax()] = 1.0
+    return hard + scores - scores.detach()
+
+
+class MaskedNetwork(nn.Module):
+    """A network whose layers' outputs are multiplied by binary masks over their neurons.
+
+    Args:
+        network: A chain of layers and a head; all but the head and the batch norms stays as it is.
+    """
+
+    def __init__(self, network: nn.Sequential, widths: list[int]) -> None:
+        super().__init__()
+        self.network = network
+        self.scores = nn.ParameterList([nn.Parameter(torch.full((width,), START)) for width in widths])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, [batch, classes]."""
+        *layers, head = self.network
+        for layer, scores in zip(layers, self.scores, strict=True):
+            x = layer(x)
+            mask = binary(scores)
+            x = x * mask.reshape(1, -1, *[1] * (x.ndim - 2))
+        logits: Tensor = head(x)
+        return logits
+
+
+def train_masks(
+    draft: Draft,
+    data: Split,
+    settings: Settings,
+    *,
+    seed: int,
+    mask_rate: float,
+    saves: Saves,
+    most: Sequence[int] | None = None,
+) -> list[Tensor]:
+    """Train masks over all neurons of a draft, along with its head and its batch norms.
+
+    Args:
+        draft: All neurons of the master; its head and its batch norms are trained in place.
+        data: The task's training data.
+        settings: How long, and the head's learning rate, of which a tenth is used: Adam takes larger steps than SGD.
+        seed: Of the batches.
+        mask_rate: The learning rate of the scores.
+        saves: Where the training saves itself.
+        most: For each layer, how many neurons may be kept; as many as the mask keeps if not given.
+
+    Returns:
+        For each layer the neurons that the mask keeps, ascending; of too many those with the highest scores.
+    """
+    masked = MaskedNetwork(draft.network, draft.widths).to(data.x.device)
+
+    def rate(name: str) -> float:
+        if name.startswith("scores."):
+            return mask_rate / settings.learning_rate
+        return 0.1 if ".norm." in name or ".head." in name else 0.0
+
+    for name, param in masked.named_parameters():
+        param.requires_grad_(rate(name) > 0)
+    train(
+        masked,
+        lambda indices: cross_entropy(masked(data.x[indices]), data.y[indices]),
+        len(data),
+        replace(settings, weight_decay=0.0),
+        seed=seed,
+        rate=rate,
+        optimizer=lambda groups: torch.optim.Adam(groups, foreach=True),
+        saves=saves,
+        phase="masks",
+    )
+    draft.network.requires_grad_(True)
+    limits = [len(scores) for scores in masked.scores] if most is None else most
+    return [kept(scores.detach().cpu(), limit) for scores, limit in zip(masked.scores, limits, strict=True)]
+
+
+def kept(scores: Tensor, most: int) -> Tensor:
+    """The neurons that a mask keeps, ascending; of more than ``most`` those with the highest scores.
+
+    >>> kept(torch.tensor([0.02, 0.0, 0.01, 0.03]), 2).tolist()
+    [0, 3]
+    """
+    chosen = binary(scores).nonzero()[:, 0]
+    best = scores[chosen].sort(descending=True, stable=True).indices[:most]
+    return chosen[best.sort().values]

@@ -1,0 +1,63 @@
+"""A network for each task alone: nothing is shared, so nothing is forgotten and nothing is gained."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from ramet.continual.method import Method, detached
+from ramet.continual.streams.stream import TaskData
+from ramet.continual.training import Saves, train
+from ramet.costs import count_parameters
+from ramet.seeding import derive_seed
+
+
+@dataclass(kw_only=True, eq=False)
+class Individual(Method):
+    """The reference of every gain: each task has the whole skeleton for itself."""
+
+    name: ClassVar[str] = "individual"
+    takes_shared_head: ClassVar[bool] = True
+    forgets_nothing: ClassVar[bool] = True
+
+    def _begin(self) -> None:
+        self.networks: list[nn.Sequential] = []
+
+    def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+        place, data = len(self.tasks), task.train
+        network = self.skeleton.make_network(task.info.num_classes, self.seed, "individual", place).to(self.device)
+        train(
+            network,
+            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
+            len(data),
+            self.settings,
+            seed=derive_seed(self.seed, "task", place),
+            saves=saves,
+        )
+        self.networks.append(network)
+        return {}
+
+    def network(self, name: str) -> nn.Module:
+        """A copy of the task's network."""
+        return copy.deepcopy(self.networks[self.place(name)]).eval()
+
+    def num_parameters(self) -> int:
+        """The parameters of all networks."""
+        return sum(count_parameters(network) for network in self.networks)
+
+    def state(self) -> dict[str, Any]:
+        """The weights of each network."""
+        return {"networks": [detached(network) for network in self.networks]}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state``."""
+        self.networks = []
+        for task, tensors in zip(self.tasks, state["networks"], strict=True):
+            network = self.skeleton.make_network(task.num_classes, self.seed).to(self.device)
+            network.load_state_dict(tensors)
+            self.networks.append(network.eval())

@@ -1,0 +1,43 @@
+"""Joint training: all tasks so far at once. It needs all data, and is what the other methods try to come near."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from ramet.continual.methods.shared_body import SharedBody
+from ramet.continual.streams.stream import TaskData, merged
+from ramet.continual.training import Saves, train
+
+
+@dataclass(kw_only=True, eq=False)
+class Joint(SharedBody):
+    """The upper bound of shared layers: at each task a fresh network learns all tasks so far together.
+
+    A mini-batch holds samples of any of the tasks, each of which goes through the head of its own. Only the scenario
+    ``all`` allows it.
+    """
+
+    name: ClassVar[str] = "joint"
+    takes_shared_head: ClassVar[bool] = True
+    needs_earlier: ClassVar[bool] = True
+
+    def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+        self._begin()
+        everything = [*earlier, task]
+        for place, part in enumerate(everything):
+            self._add_head(part.info.num_classes, place)
+        data = merged([part.train for part in everything])
+        places = torch.cat([torch.full_like(part.train.y, place) for place, part in enumerate(everything)])
+        train(
+            self.shared,
+            lambda indices: self.mixture_loss(data.x[indices], data.y[indices], places[indices]),
+            len(data),
+            self.settings,
+            seed=self.training_seed(),
+            saves=saves,
+        )
+        return {}

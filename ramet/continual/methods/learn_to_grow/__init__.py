@@ -1,0 +1,1 @@
+"""Learn to Grow: reuse, adapt or make anew, layer by layer."""

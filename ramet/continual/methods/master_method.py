@@ -1,0 +1,44 @@
+"""What methods on a master network have in common: a task's network is taken out of it, and it is what is saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from ramet.continual.method import Method
+from ramet.continual.networks.master import Master
+from ramet.seeding import seeded_globally
+
+
+@dataclass(kw_only=True, eq=False)
+class MasterMethod(Method):
+    """A method whose tasks use neurons of one master network; sub-classes learn, and say a sentence about each task."""
+
+    def _begin(self) -> None:
+        self.master = Master(self.skeleton, self.device)
+        self._said: list[str] = []
+
+    def network(self, name: str) -> nn.Module:
+        """The task's neurons, taken out of the master."""
+        place = self.place(name)
+        with seeded_globally(0, "taken out"):  # a fresh head is drawn before its weights are put in
+            return self.master.network(place, self.tasks[place].num_classes)
+
+    def num_parameters(self) -> int:
+        """The master network, the batch norms and the heads."""
+        return self.master.num_parameters()
+
+    def state(self) -> dict[str, Any]:
+        """The master network with the neurons of each task and its heads, and what was said."""
+        return {"master": self.master.state(), "said": list(self._said)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state``."""
+        self.master.load_state(state["master"])
+        self._said = list(state["said"])
+
+    def explain(self) -> list[str]:
+        """What each task took, added or changed."""
+        return list(self._said)

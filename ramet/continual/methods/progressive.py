@@ -1,0 +1,187 @@
+"""Progressive networks: a new column for each task, which reads the columns before it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.continual.method import Method, detached
+from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.streams.stream import TaskData
+from ramet.continual.training import Saves, train
+from ramet.costs import count_parameters
+from ramet.seeding import derive_seed, seeded_globally
+
+
+class Lateral(nn.Module):
+    r"""The adapter from earlier columns into one layer, :math:`U \sigma(V \alpha h)`.
+
+    Args:
+        skeleton: The layers of a column.
+        place: Which layer it feeds; the head's place is ``len(skeleton.layers)``.
+        num_columns: How many earlier columns there are.
+        width: The outputs of the layer it feeds.
+
+    Shapes: each of the ``num_columns`` inputs is what that column's layer ``place`` takes.
+    """
+
+    def __init__(self, skeleton: Skeleton, place: int, num_columns: int, width: int) -> None:
+        super().__init__()
+        neurons = skeleton.shape_before(place)[0]
+        is_image = place == 0 or skeleton.layers[place - 1].kind == "conv"
+        self.scales = nn.Parameter(torch.full((num_columns,), 1.0))
+        # V keeps the number of features of one column, however many columns there are (section 2.1, adapters).
+        self.reduce: nn.Module = (
+            nn.Conv2d(neurons * num_columns, neurons, 1) if is_image else nn.Linear(neurons * num_columns, neurons)
+        )
+        self.relu = nn.ReLU()
+        is_conv = place < len(skeleton.layers) and skeleton.layers[place].kind == "conv"
+        self.flatten: nn.Module = nn.Flatten() if is_image and not is_conv else nn.Identity()
+        self.expand: nn.Module = (
+            nn.Conv2d(neurons, width, skeleton.layers[place].kernel, bias=False)
+            if is_conv
+            else nn.Linear(neurons * skeleton.spread(place), width, bias=False)
+        )
+
+    def forward(self, features: Sequence[Tensor]) -> Tensor:
+        """What is added to the layer before its activation."""
+        scaled = [feature * self.scales[column] for column, feature in enumerate(features)]
+        result: Tensor = self.expand(self.flatten(self.relu(self.reduce(torch.cat(scaled, 1)))))
+        return result
+
+
+class ProgressiveColumn(nn.Module):
+    """The layers, the head and the adapters of one task.
+
+    Args:
+        skeleton: The layers.
+        num_classes: The outputs of the head.
+        num_columns: How many columns came before.
+    """
+
+    def __init__(self, skeleton: Skeleton, num_classes: int, num_columns: int) -> None:
+        super().__init__()
+        layers = [skeleton.make_layer(place) for place in range(len(skeleton.layers))]
+        self.layers = nn.ModuleList([*layers, skeleton.make_head(num_classes)])
+        widths = [*(layer.width for layer in skeleton.layers[1:]), num_classes]
+        # The first layer reads the image, which every column sees anyway.
+        self.laterals = nn.ModuleList(
+            [Lateral(skeleton, place, num_columns, width) for place, width in enumerate(widths, start=1)]
+            if num_columns
+            else []
+        )
+
+    def forward(self, x: Tensor, earlier: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+        """What each layer takes, and at last the logits.
+
+        Args:
+            x: Images, [batch, channels, height, width].
+            earlier: For each column before, what each of its layers took.
+        """
+        inputs = [x]
+        for place, layer in enumerate(self.layers):
+            value = inputs[-1]
+            for name, part in layer.named_children():
+                value = part(value)
+                if name == "weights" and place and len(self.laterals):
+                    value = value + self.laterals[place - 1]([column[place] for column in earlier])
+            inputs.append(value)
+        return inputs
+
+
+class Columns(nn.Module):
+    """Columns up to that of one task; gives its logits.
+
+    Args:
+        columns: In the order of the tasks.
+    """
+
+    def __init__(self, columns: Sequence[ProgressiveColumn]) -> None:
+        super().__init__()
+        self.columns = nn.ModuleList(columns)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of the last column's task, [batch, classes]."""
+        taken: list[list[Tensor]] = []
+        for column in self.columns:
+            taken.append(column(x, taken))
+        return taken[-1][-1]
+
+
+@dataclass(kw_only=True, eq=False)
+class Progressive(Method):
+    r"""A column for each task, frozen when it is learned; later columns read it through adapters.
+
+    Layer i of column k is :math:`h_i^k = \sigma(W_i^k h_{i-1}^k + U_i^k \sigma(V_i^k \alpha_{i-1} h_{i-1}^{<k}))`, the
+    non-linear adapter of the paper. The number of parameters grows with the square of the number of tasks.
+
+    Departs from the paper: the scales alpha begin at 1, where the paper draws small random values, because a few
+    hundred steps do not raise them again.
+
+    Reference: Rusu et al., Progressive neural networks, 2016.
+    """
+
+    name: ClassVar[str] = "progressive"
+    forgets_nothing: ClassVar[bool] = True
+
+    def _begin(self) -> None:
+        self.columns: list[ProgressiveColumn] = []
+
+    def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+        place, data = len(self.tasks), task.train
+        with seeded_globally(self.seed, "column", place):
+            column = ProgressiveColumn(self.skeleton, task.info.num_classes, place).to(self.device)
+
+        def loss(indices: Tensor) -> Tensor:
+            x = data.x[indices]
+            taken: list[list[Tensor]] = []
+            with torch.no_grad():
+                for old in self.columns:
+                    taken.append(old(x, taken))
+            return cross_entropy(column(x, taken)[-1], data.y[indices])
+
+        seed = derive_seed(self.seed, "task", place)
+        train(column, loss, len(data), self.settings, seed=seed, saves=saves)
+        self.columns.append(column)
+        return {"own_parameters": count_parameters(column)}
+
+    def network(self, name: str) -> nn.Module:
+        """The columns up to the task's own, traced into torch's own classes."""
+        columns = Columns(copy.deepcopy(self.columns[: self.place(name) + 1])).eval()
+        graph = fx.Tracer().trace(columns)
+        for node in graph.nodes:
+            node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
+        return fx.GraphModule(columns, graph, class_name="Columns").eval()
+
+    def units(self) -> dict[str, Any]:
+        """Which neurons each task reads: those of its own column and of all before it."""
+        layers = self.skeleton.layers
+        return {
+            "unit": "neurons",
+            "layers": [layer.name for layer in layers],
+            "uses": {
+                task.name: [[layer.width] * (place + 1) for layer in layers] for place, task in enumerate(self.tasks)
+            },
+        }
+
+    def num_parameters(self) -> int:
+        """All columns and adapters."""
+        return sum(count_parameters(column) for column in self.columns)
+
+    def state(self) -> dict[str, Any]:
+        """The weights of each column; which one reads which earlier follows from the skeleton and the tasks."""
+        return {"columns": [detached(column) for column in self.columns]}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state``."""
+        self.columns = []
+        for place, (task, tensors) in enumerate(zip(self.tasks, state["columns"], strict=True)):
+            column = ProgressiveColumn(self.skeleton, task.num_classes, place).to(self.device)
+            column.load_state_dict(tensors)
+            self.columns.append(column.eval())

@@ -1,0 +1,1 @@
+"""Reinforced continual learning."""

@@ -1,0 +1,277 @@
+"""The layer graph: nodes are copies of layers, and each task has a path from the image to its head."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ramet.continual.networks.patches import Patch, make_patch
+from ramet.continual.networks.skeletons import Skeleton
+from ramet.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class LayerNode:
+    """A copy of a layer.
+
+    Attributes:
+        place: the layer's place in the skeleton of the task that it was made for; the head's is the number of layers.
+        task: the task that it was made for.
+        source: the node whose weights it began with, or that it patches; none for fresh weights.
+        patch: the description of a patch (see ``make_patch``); none for a whole layer.
+    """
+
+    place: int
+    task: str
+    source: str | None = None
+    patch: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class PathStep:
+    """One place of a path: a node, and perhaps a patch that changes it for this task alone."""
+
+    node: str
+    patch: str | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of its modules."""
+        return (self.node,) if self.patch is None else (self.node, self.patch)
+
+
+@dataclass(frozen=True)
+class TaskPath:
+    """A task's way through the graph.
+
+    Attributes:
+        task: the task's name.
+        num_classes: the logits of its head.
+        skeleton: the layers that its network consists of.
+        steps: from the image on, without the head.
+        head: the node that gives the logits.
+        notes: JSON values about how the path came about.
+    """
+
+    task: str
+    num_classes: int
+    skeleton: Skeleton
+    steps: tuple[PathStep, ...]
+    head: str
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all its modules, the head last."""
+        return (*(key for step in self.steps for key in step.keys), self.head)
+
+
+class LayerGraph(nn.Module):
+    """One graph for many tasks; ``forward(x, task)`` follows the path of a task.
+
+    A node that several paths share is one module, so that its parameters count once. Weights are known as
+    ``nodes.KEY...``, and a key never changes its meaning: guards and optimizers may go by names.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes = nn.ModuleDict()
+        self.about: dict[str, LayerNode] = {}
+        self.paths: dict[str, TaskPath] = {}
+
+    def path(self, task: str) -> TaskPath:
+        """The path of a task.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if task not in self.paths:
+            raise ConfigError(f"a task must be one of {', '.join(self.paths) or 'none yet'}, but got {task!r}.")
+        return self.paths[task]
+
+    def users(self, key: str) -> list[str]:
+        """The tasks whose paths go through a node."""
+        return [task for task, path in self.paths.items() if key in path.keys]
+
+    def num_parameters(self, task: str | None = None) -> int:
+        """The weights of the whole graph, each counted once, or of the nodes that were made for one task."""
+        keys = [key for key, node in self.about.items() if task is None or node.task == task]
+        return sum(param.numel() for key in keys for param in self.nodes[key].parameters())
+
+    def forward(self, x: Tensor, task: str) -> Tensor:
+        """The logits of a task, [batch, classes]."""
+        path = self.path(task)
+        for step in path.steps:
+            x = take(self.nodes, step, x)
+        logits: Tensor = self.nodes[path.head](x)
+        return logits
+
+    def features(self, x: Tensor, tasks: Iterable[str]) -> Iterator[tuple[tuple[PathStep, ...], Tensor]]:
+        """What the layers of several tasks give for the same inputs, by the way from the image to the layer.
+
+        Paths that begin alike are followed once, so that the cost is that of the different ways, not of the tasks; no
+        more activations are held than those of one path.
+        """
+        yield from self._branches(x, (), [self.path(task).steps for task in tasks])
+
+    def _branches(
+        self, x: Tensor, way: tuple[PathStep, ...], rests: Sequence[tuple[PathStep, ...]]
+    ) -> Iterator[tuple[tuple[PathStep, ...], Tensor]]:
+        for step in dict.fromkeys(rest[0] for rest in rests if rest):
+            with torch.no_grad():
+                value = take(self.nodes, step, x)
+            yield (*way, step), value
+            yield from self._branches(value, (*way, step), [rest[1:] for rest in rests if rest and rest[0] == step])
+
+    def add_node(self, module: nn.Module, node: LayerNode) -> str:
+        """Add a layer, a head or a patch, and give its key."""
+        key = f"n{len(self.about)}"
+        self.nodes[key] = module
+        self.about[key] = node
+        return key
+
+    def add_path(self, path: TaskPath) -> None:
+        """Add a task whose nodes are in the graph.
+
+        Raises:
+            ConfigError: there is a task of that name, or a node is missing.
+        """
+        if path.task in self.paths:
+            raise ConfigError(f"the tasks of a graph must have different names, but {path.task!r} is there already.")
+        missing = [key for key in path.keys if key not in self.about]
+        if missing:
+            raise ConfigError(f"a path must go through nodes of the graph, but {missing[0]!r} is none.")
+        self.paths[path.task] = path
+
+    def network(self, task: str) -> nn.Sequential:
+        """A task alone: a plain copy with weights of its own, patches merged into the layers that they change."""
+        path = self.path(task)
+        layers: list[nn.Module] = []
+        for step in path.steps:
+            block = self.nodes[step.node]
+            if step.patch is None:
+                layers.append(copy.deepcopy(block))
+            else:
+                layers.append(_patch(self.nodes, step.patch).merged(block))
+        network = path.skeleton.assemble(layers, copy.deepcopy(self.nodes[path.head]))
+        return network.requires_grad_(True).eval()
+
+    def describe(self) -> dict[str, Any]:
+        """The graph for a report: its nodes, and the keys on each task's path."""
+        nodes = []
+        for key, node in self.about.items():
+            skeleton = self.paths[node.task].skeleton
+            names = [*(layer.name for layer in skeleton.layers), "head"]
+            entry = {"id": key, "layer": names[node.place], "task": node.task, "parameters": self._size(key)}
+            nodes.append(entry | ({"patches": node.source} if node.patch is not None else {}))
+        return {"nodes": nodes, "paths": {task: list(path.keys) for task, path in self.paths.items()}}
+
+    def _size(self, key: str) -> int:
+        return sum(param.numel() for param in self.nodes[key].parameters())
+
+    # How it is stored.
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything, as a structure for ``ramet.runs.pack_state``."""
+        skeletons: list[Skeleton] = []
+        for path in self.paths.values():
+            if path.skeleton not in skeletons:
+                skeletons.append(path.skeleton)
+        return {
+            "skeletons": [skeleton.to_json() for skeleton in skeletons],
+            "nodes": [
+                [key, node.place, node.task, node.source, None if node.patch is None else dict(node.patch)]
+                for key, node in self.about.items()
+            ],
+            "paths": [
+                {
+                    "task": path.task,
+                    "num_classes": path.num_classes,
+                    "skeleton": skeletons.index(path.skeleton),
+                    "steps": [[step.node, step.patch] for step in path.steps],
+                    "head": path.head,
+                    "notes": dict(path.notes),
+                }
+                for path in self.paths.values()
+            ],
+            "weights": {name: tensor.detach().clone() for name, tensor in self.state_dict().items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> LayerGraph:
+        """The inverse of ``to_state``."""
+        graph = cls()
+        skeletons = [Skeleton.from_json(values) for values in state["skeletons"]]
+        paths = {
+            values["task"]: TaskPath(
+                values["task"],
+                values["num_classes"],
+                skeletons[values["skeleton"]],
+                tuple(PathStep(node, patch) for node, patch in values["steps"]),
+                values["head"],
+                values["notes"],
+            )
+            for values in state["paths"]
+        }
+        for key, place, task, source, patch in state["nodes"]:
+            path = paths[task]
+            if patch is not None:
+                module: nn.Module = make_patch(graph.nodes[source], patch)
+            elif place == len(path.skeleton.layers):
+                module = path.skeleton.make_head(path.num_classes)
+            else:
+                module = path.skeleton.make_layer(place)
+            added = graph.add_node(module, LayerNode(place, task, source, patch))
+            assert added == key
+        graph.paths = paths
+        graph.load_state_dict(state["weights"])
+        return graph.eval()
+
+
+class PathView(nn.Module):
+    """A path as a module of its own: it holds just the nodes on the way, under the names that they have in the graph.
+
+    An optimizer, a checkpoint or a guard that takes it costs what the path costs, however large the graph is.
+
+    Args:
+        graph: the graph.
+        path: the way through it; it need not have been added.
+    """
+
+    def __init__(self, graph: LayerGraph, path: TaskPath) -> None:
+        super().__init__()
+        self.nodes = nn.ModuleDict({key: graph.nodes[key] for key in dict.fromkeys(path.keys)})
+        self._path = path
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of the task, [batch, classes]."""
+        for step in self._path.steps:
+            x = take(self.nodes, step, x)
+        logits: Tensor = self.nodes[self._path.head](x)
+        return logits
+
+
+def take(nodes: nn.ModuleDict, step: PathStep, x: Tensor) -> Tensor:
+    """What one step of a path makes of its input."""
+    block = nodes[step.node]
+    out: Tensor = block(x) if step.patch is None else _patch(nodes, step.patch)(x, block)
+    return out
+
+
+def layer_features(layers: Sequence[nn.Module], x: Tensor) -> Iterator[Tensor]:
+    """What each of the layers of a plain network gives, in turn."""
+    with torch.no_grad():
+        for layer in layers:
+            x = layer(x)
+            yield x
+
+
+def _patch(nodes: nn.ModuleDict, key: str) -> Patch:
+    patch = nodes[key]
+    assert isinstance(patch, Patch)
+    return patch

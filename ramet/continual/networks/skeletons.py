@@ -1,0 +1,241 @@
+"""What the network of every task looks like: a chain of named layers, and a head for each task."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+from torch import nn
+
+from ramet.continual.streams.stream import TaskInfo
+from ramet.errors import ConfigError, DataError
+from ramet.seeding import seeded_globally
+
+Weights = nn.Linear | nn.Conv2d
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: a linear map or a convolution, batch norm if the skeleton has it, ReLU, and max-pooling if wanted.
+
+    Attributes:
+        name: How the layer is called in networks, records and explanations.
+        kind: What its weights are.
+        width: Its neurons, or channels.
+        kernel: Height and width of a convolution's kernel.
+        pool: Whether the image is halved afterwards by the maximum of 2 x 2 pixels; one of a single pixel is left.
+    """
+
+    name: str
+    kind: Literal["linear", "conv"]
+    width: int
+    kernel: int = 1
+    pool: bool = False
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """The chain of layers that every task has a copy of, or shares; heads are linear layers on top of it.
+
+    A layer is a plain ``nn.Sequential`` with the parts ``flatten`` (where an image meets a linear layer), ``weights``,
+    ``norm``, ``relu`` and ``pool``; a task's network is an ``nn.Sequential`` of layers by their names and ``head``.
+    So a network that leaves ramet needs torch alone.
+
+    Args:
+        layers: The layers, in order.
+        in_channels: The channels of an image.
+        image_size: Its height and width.
+        batch_norm: Whether each layer has batch norm between its weights and its ReLU.
+        shared_head: Whether all tasks have one head, as permuted MNIST usually has, instead of one each.
+
+    Raises:
+        ConfigError: There is no layer, a width is not positive, two layers have one name, or a linear layer comes
+            before a convolution.
+        DataError: The images are too small for the convolutions.
+
+    Example:
+        >>> skeleton = make_skeleton("mlp:100,100", in_channels=1, image_size=(8, 8))
+        >>> sum(parameter.numel() for parameter in skeleton.make_network(num_classes=2, seed=0).parameters())
+        16802
+    """
+
+    layers: tuple[Layer, ...]
+    in_channels: int
+    image_size: tuple[int, int]
+    batch_norm: bool = False
+    shared_head: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise ConfigError("a network must have at least one layer below its heads, but got none.")
+        if len({layer.name for layer in self.layers}) < len(self.layers):
+            raise ConfigError(f"layers must have different names, but got {[layer.name for layer in self.layers]}.")
+        kinds = [layer.kind for layer in self.layers]
+        if kinds != sorted(kinds):  # conv < linear
+            raise ConfigError(f"convolutions must come before linear layers, but got {kinds}.")
+        for layer in self.layers:
+            if layer.width < 1 or layer.kernel < 1:
+                raise ConfigError(
+                    f"the width and the kernel of a layer must be at least 1, but {layer.name} has others."
+                )
+        for place, layer in enumerate(self.layers):
+            if layer.kind == "conv" and min(self.shape_before(place)[1:]) < layer.kernel:
+                size = " x ".join(map(str, self.image_size))
+                raise DataError(
+                    f"images must leave a pixel for each convolution, but {size} is too small for {layer.name}."
+                )
+
+    def shape_before(self, place: int) -> tuple[int, int, int]:
+        """What layer ``place`` takes for one image: neurons, height and width; the head's place is ``len(layers)``."""
+        neurons, height, width = self.in_channels, *self.image_size
+        for layer in self.layers[:place]:
+            if layer.kind == "linear":
+                neurons, height, width = layer.width, 1, 1
+                continue
+            neurons, height, width = layer.width, height - layer.kernel + 1, width - layer.kernel + 1
+            if layer.pool and min(height, width) > 1:
+                height, width = height // 2, width // 2
+        return neurons, height, width
+
+    def spread(self, place: int) -> int:
+        """How many inputs of layer ``place`` come from a neuron before it: the pixels, where an image is flattened."""
+        is_conv = place < len(self.layers) and self.layers[place].kind == "conv"
+        return 1 if is_conv else math.prod(self.shape_before(place)[1:])
+
+    def make_layer(self, place: int, *, in_width: int | None = None, width: int | None = None) -> nn.Sequential:
+        """A fresh layer; weights are torch's own, drawn from the global generator (see ``seeded_globally``).
+
+        Args:
+            place: Which layer.
+            in_width: Neurons before it, where they are not the skeleton's.
+            width: Its neurons, where they are not the skeleton's.
+        """
+        layer = self.layers[place]
+        neurons, height, size = self.shape_before(place)
+        in_width, width = in_width or neurons, width or layer.width
+        parts: OrderedDict[str, nn.Module] = OrderedDict()
+        if layer.kind == "conv":
+            parts["weights"] = nn.Conv2d(in_width, width, layer.kernel)
+            after = min(height, size) - layer.kernel + 1
+        else:
+            if self._meets_an_image(place):
+                parts["flatten"] = nn.Flatten()
+            parts["weights"] = nn.Linear(in_width * self.spread(place), width)
+            after = 1
+        if self.batch_norm:
+            parts["norm"] = nn.BatchNorm2d(width) if layer.kind == "conv" else nn.BatchNorm1d(width)
+        parts["relu"] = nn.ReLU()
+        if layer.pool and after > 1:
+            parts["pool"] = nn.MaxPool2d(2)
+        return nn.Sequential(parts)
+
+    def make_head(self, num_classes: int, *, in_width: int | None = None) -> nn.Sequential:
+        """A fresh head: a linear layer on the last layer's output."""
+        place = len(self.layers)
+        parts: OrderedDict[str, nn.Module] = OrderedDict()
+        if self._meets_an_image(place):
+            parts["flatten"] = nn.Flatten()
+        parts["weights"] = nn.Linear((in_width or self.layers[-1].width) * self.spread(place), num_classes)
+        return nn.Sequential(parts)
+
+    def make_body(self, seed: int, *role: str | int) -> list[nn.Sequential]:
+        """All layers afresh; layer i depends on the seed, the role and i alone."""
+        return [seeded(partial(self.make_layer, place), seed, *role, place) for place in range(len(self.layers))]
+
+    def make_network(self, num_classes: int, seed: int, *role: str | int) -> nn.Sequential:
+        """A whole fresh network of one task."""
+        head = seeded(lambda: self.make_head(num_classes), seed, *role, "head")
+        return self.assemble(self.make_body(seed, *role), head)
+
+    def assemble(self, layers: Sequence[nn.Module], head: nn.Module) -> nn.Sequential:
+        """Layers and a head as one network, which shares their weights."""
+        names = [layer.name for layer in self.layers]
+        return nn.Sequential(OrderedDict([*zip(names, layers, strict=True), ("head", head)]))
+
+    def check(self, task: TaskInfo) -> None:
+        """Refuse a task whose images do not fit.
+
+        Raises:
+            DataError: They have another shape.
+        """
+        own = (self.in_channels, *self.image_size)
+        if task.input_shape != own:
+            raise DataError(f"a task must have images of shape {own}, but {task.name!r} has {task.input_shape}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values, for a saved network."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Skeleton:
+        """The inverse of ``to_json``."""
+        layers = tuple(Layer(**layer) for layer in values["layers"])
+        shared_head = values.get("shared_head", False)  # networks of earlier versions have none
+        return cls(layers, values["in_channels"], tuple(values["image_size"]), values["batch_norm"], shared_head)
+
+    def _meets_an_image(self, place: int) -> bool:
+        return place == 0 or self.layers[place - 1].kind == "conv"
+
+
+def make_skeleton(
+    network: str = "mlp",
+    *,
+    in_channels: int,
+    image_size: tuple[int, int],
+    batch_norm: bool = False,
+    head: str = "own",
+) -> Skeleton:
+    """A skeleton by name.
+
+    ``mlp`` has two hidden layers of 100, ``mlp:300,300,300`` those widths. ``conv`` is the network of the paper for
+    CIFAR: convolutions of 64 (4 x 4), 128 (3 x 3) and 256 (2 x 2) channels, each max-pooled, and two linear layers
+    of 2048; ``conv:8,16,32,64,64`` the same with other widths. ``head`` is ``own``, one for each task, or ``shared``.
+
+    Raises:
+        ConfigError: The name has another form.
+    """
+    if head not in ("own", "shared"):
+        raise ConfigError(f"head must be own or shared, but got {head!r}.")
+    name, _, text = network.partition(":")
+    try:
+        widths = [int(width) for width in text.split(",")] if text else []
+    except ValueError:
+        widths = [0]
+    kernels = (4, 3, 2)
+    if (
+        name not in ("mlp", "conv")
+        or any(width < 1 for width in widths)
+        or (name == "conv" and len(widths) not in (0, 5))
+    ):
+        raise ConfigError(f"a network must be mlp, mlp:WIDTH,..., conv or conv: and five widths, but got {network!r}.")
+    if name == "mlp":
+        layers = [Layer(f"layer{i}", "linear", width) for i, width in enumerate(widths or [100, 100], start=1)]
+    else:
+        widths = widths or [64, 128, 256, 2048, 2048]
+        layers = [Layer(f"conv{i + 1}", "conv", widths[i], kernels[i], pool=True) for i in range(3)]
+        layers += [Layer(f"linear{i - 2}", "linear", widths[i]) for i in (3, 4)]
+    return Skeleton(tuple(layers), in_channels, image_size, batch_norm, head == "shared")
+
+
+def seeded(make: Callable[[], nn.Sequential], seed: int, *role: str | int) -> nn.Sequential:
+    """A module made under a generator of its own."""
+    with seeded_globally(seed, "weights", *role):
+        return make()
+
+
+def weights_of(layer: nn.Module) -> Weights:
+    """The linear map or the convolution of a layer or a head."""
+    weights = layer.get_submodule("weights")
+    assert isinstance(weights, Weights)
+    return weights
+
+
+def norm_of(layer: nn.Module) -> nn.BatchNorm1d | nn.BatchNorm2d | None:
+    """The batch norm of a layer, if it has one."""
+    norm = dict(layer.named_children()).get("norm")
+    assert norm is None or isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
+    return norm

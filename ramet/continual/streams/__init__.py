@@ -1,0 +1,1 @@
+"""Tasks that arrive one after the other, and ways to make them from data."""

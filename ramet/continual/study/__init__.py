@@ -1,0 +1,1 @@
+"""The search for grow sequences: what is searched, by which sampler, in which storage, and what it found."""

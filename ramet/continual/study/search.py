@@ -1,0 +1,342 @@
+"""The search for grow sequences with Optuna: two objectives, a Pareto front, any storage, able to go on."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.streams.stream import Stream
+from ramet.continual.study.leases import END, ERROR, SUPERFLUOUS, Turns, finished_elsewhere
+from ramet.continual.study.result import SearchResult, network_file
+from ramet.continual.study.sequences import SequenceBench, SequenceSpace, measure_on_test, run_sequence, train_alone
+from ramet.continual.study.storage import StudyStorage, digest, import_optuna
+from ramet.continual.study.suggestions import Replayed, make_nsga2
+from ramet.continual.study.thompson.proposals import Seen, propose
+from ramet.errors import ConfigError, RunError
+from ramet.execution import Executor, WorkItem
+from ramet.progress import Bar, progress
+from ramet.runs import Run
+from ramet.seeding import derive_seed, numpy_generator
+from ramet.training import Settings
+
+if TYPE_CHECKING:
+    import optuna
+
+Sampler = Literal["nsga2", "gp", "thompson", "random"]
+Networks = Literal["front", "own", "none"]
+SILENCE_SECONDS = 120.0
+_MAX_FAILURES = 3
+
+
+def population_for(num_trials: int) -> int:
+    """The population of NSGA-II that leaves about five generations; Optuna's own 50 would make 20 trials random.
+
+    >>> [population_for(trials) for trials in (10, 20, 40, 1000)]
+    [4, 4, 8, 50]
+    """
+    return max(4, min(50, 2 * (num_trials // 10)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceSearch:
+    """How grow sequences are searched.
+
+    Trials are judged on validation data. The points of the front are measured on test data, once, at the end. With a
+    coefficient for each task, the first trials are those of one coefficient for all, unless the sampler is ``random``.
+
+    Attributes:
+        space: the sequences there are.
+        num_trials: finished trials to have in the end, those of an earlier call included (20 in the paper).
+        sampler: ``nsga2``, as in the paper, with a population that fits the number of trials; ``gp``, a Gaussian
+            process for each objective; ``thompson``, which learns what each task gains by its new layers, for a
+            coefficient of each task; or ``random``.
+        batch: trials that are asked for together and told together, in their order: results then do not depend on how
+            many workers there are, nor on which was faster.
+        storage: the address of an Optuna storage, such as ``postgresql://...``; a SQLite file in the run if empty. Runs
+            that name one storage and study work on it together.
+        study: the name of the study in the storage.
+        networks: which networks are kept in the run: of the whole ``front``, those that other runs trained being
+            trained again here; of the points of it that this run trained (``own``); or ``none``, so that nothing is
+            tested either.
+        silence: seconds without a sign of life after which other runs of the study take over this run's trials.
+    """
+
+    space: SequenceSpace = field(default_factory=SequenceSpace)
+    num_trials: int = 20
+    sampler: Sampler = "nsga2"
+    batch: int = 2
+    storage: str = ""
+    study: str = "grow-sequences"
+    networks: Networks = "front"
+    silence: float = SILENCE_SECONDS
+
+    def __post_init__(self) -> None:
+        if self.num_trials < 1 or self.batch < 1:
+            raise ConfigError(f"num_trials and batch must be at least 1, but got {self.num_trials} and {self.batch}.")
+        for name, value, known in (
+            ("sampler", self.sampler, get_args(Sampler)),
+            ("networks", self.networks, get_args(Networks)),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
+        if self.sampler == "thompson" and self.space.delta == "shared":
+            raise ConfigError("thompson draws a coefficient for each task, but delta is shared; another sampler can.")
+        if not self.silence > 0:
+            raise ConfigError(f"silence must be positive, but got {self.silence}.")
+        if not self.study.strip():
+            raise ConfigError(f"a study must have a name, but got {self.study!r}.")
+
+    def check(self, setup: SequenceBench) -> None:
+        """Refuse, before a run is made, a storage that does not work or a study of another setting.
+
+        Raises:
+            ConfigError: one of these.
+            MissingExtraError: Optuna or the driver of the storage is not installed.
+        """
+        import_optuna()
+        if self.storage:
+            StudyStorage(self.storage).check(self.study, self._setting(setup))
+
+    def run(
+        self,
+        stream: Stream,
+        skeleton: Skeleton,
+        settings: Settings,
+        run: Run,
+        executor: Executor,
+        *,
+        seed: int = 0,
+        options: Mapping[str, Any] | None = None,
+        device: str = "cpu",
+        seconds_between_checkpoints: float = 30.0,
+    ) -> SearchResult:
+        """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there.
+
+        Raises:
+            MissingExtraError: Optuna is not installed.
+            ConfigError: the study has another setting, or is not the one that the run began with.
+            RunError: the storage cannot be used, or most trials fail.
+        """
+        optuna = import_optuna()
+        folder = run.path / "networks"
+        setup = SequenceBench(
+            stream,
+            skeleton,
+            settings,
+            seed,
+            folder,
+            options or {},
+            device=device,
+            seconds_between_checkpoints=seconds_between_checkpoints,
+        )
+        storage = StudyStorage(self.storage or f"sqlite:///{(run.path / 'study.db').absolute()}")
+        with storage.failures():
+            study = storage.join(self.study, self._setting(setup), may_adopt=not self.storage)
+            turns = Turns(study, storage, self._member(run, study), self.silence)
+        setup = replace(setup, alone=self._alone(setup, run, executor))
+        with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
+            while not self._is_over(optuna, study, bar):
+                with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
+                    trials = self._next(optuna, turns, setup)
+                    if trials:
+                        self._evaluate(turns, trials, setup, run, executor)
+                    else:  # other runs have the last ones: wait, in case that they die
+                        time.sleep(min(2.0, self.silence / 6))
+            for trial in turns.left(turns.known()):
+                turns.fail(trial, SUPERFLUOUS)
+            result = SearchResult.of(study, run.path, population_for(self.num_trials))
+        return self._tested(result, setup, run, executor)
+
+    def _setting(self, setup: SequenceBench) -> dict[str, str]:
+        """What all trials of a study have in common, as digests by name."""
+        return {
+            "stream": setup.stream.fingerprint(),
+            "network": digest(setup.skeleton.to_json()),
+            "settings": digest(asdict(setup.settings)),
+            "method": digest(dict(setup.options)),
+            "seed": digest(setup.seed),
+            "space": digest(asdict(self.space)),
+        }
+
+    def _member(self, run: Run, study: optuna.Study) -> str:
+        """The name of the run among those that share the study; a study that was made anew is refused."""
+        identity = study.user_attrs["id"]
+        if "member" not in run.records:
+            run.records.append("member", name=uuid.uuid4().hex, study=identity)
+        if run.records["member"]["study"] != identity:
+            raise ConfigError(f"a run goes on with the study it began with, but that of {run.path} is another now.")
+        return str(run.records["member"]["name"])
+
+    def _alone(self, setup: SequenceBench, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
+        """The accuracies of the tasks alone, from the records where they are known."""
+        names = setup.stream.names
+        missing = [
+            WorkItem(f"alone/{name}", train_alone, {"task": name})
+            for name in names
+            if f"alone/{name}" not in run.records
+        ]
+        label, on_failure = "training each task alone", run.record_failure
+        for task, result in executor.run(missing, setup, label=label, on_failure=on_failure):
+            run.records.append(task.key, **result)
+        records = [run.records[f"alone/{name}"] for name in names]
+        return {
+            role: {name: float(record[role]) for name, record in zip(names, records, strict=True)}
+            for role in ("validation", "test")
+        }
+
+    def _is_over(self, optuna: Any, study: optuna.Study, bar: Bar) -> bool:
+        """Whether all trials are finished; says how far they are, and the best so far."""
+        states = optuna.trial.TrialState
+        known = study.get_trials(deepcopy=False)
+        done = [trial for trial in known if trial.state == states.COMPLETE]
+        errors = [trial.user_attrs[ERROR] for trial in known if trial.user_attrs.get(ERROR, SUPERFLUOUS) != SUPERFLUOUS]
+        if len(errors) >= _MAX_FAILURES and len(errors) > 2 * len(done):
+            raise RunError(f"most trials must finish, but {len(errors)} failed and {len(done)} did not; {errors[-1]}")
+        if done:
+            best = max(done, key=lambda trial: (trial.values[0], -trial.values[1]))
+            bar.label = (
+                f"grow sequences, {len(done)} of {self.num_trials}; best gain {100 * best.values[0]:+.2f} points "
+                f"with {best.values[1]:,.0f} parameters"
+            )
+        bar.set(len(done))
+        return len(done) >= self.num_trials
+
+    def _next(self, optuna: Any, turns: Turns, setup: SequenceBench) -> list[optuna.Trial]:
+        """The trials to evaluate next: those that this run left when it was killed, or a batch of others."""
+        states = optuna.trial.TrialState
+        turns.requeue_dead()
+        known = [trial for trial in turns.known() if trial.state != states.WAITING]
+        left = turns.left(known)
+        held = sum(trial.state in (states.COMPLETE, states.RUNNING) for trial in known)
+        # What was left is the rest of a batch, which is asked for, and told, as if it had never been interrupted.
+        end = max((int(trial.user_attrs[END]) for trial in left), default=len(known) + self.batch)
+        wanted = min(end - len(known), self.num_trials - held)
+        trials = [turns.take_up(trial) for trial in left]
+        given = partial(self._given, setup)
+        asked = [turns.ask(len(known) + wanted if not left else end, given) for _ in range(wanted)]
+        return trials + (turns.give_back_superfluous(asked, self.num_trials) if self.storage else asked)
+
+    def _given(self, setup: SequenceBench, known: Sequence[Any]) -> Mapping[str, float | str]:
+        """The parameters of the next trial that are not left to Optuna's sampler."""
+        tasks = setup.stream.names
+        starts = [] if self.sampler == "random" else self.space.starts(tasks)
+        if len(known) < len(starts):
+            return starts[len(known)]
+        if self.sampler != "thompson":
+            return {}
+        # From finished trials only, and by the number: drawn again after a kill, it is the same.
+        return propose(self.space, tasks, Seen.of(known), numpy_generator(setup.seed, "proposal", len(known)))
+
+    def _make_sampler(self, optuna: Any, seed: int) -> Any:
+        if self.sampler in ("random", "thompson"):  # the second gives all parameters when a trial is asked for
+            return optuna.samplers.RandomSampler(seed=seed)
+        if self.sampler == "nsga2":
+            return make_nsga2(population_for(self.num_trials), seed)
+        startup = max(3, min(10, self.num_trials // 3))
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
+
+    def _suggest(self, turns: Turns, trials: Sequence[optuna.Trial], seed: int, tasks: list[str]) -> list[Any]:
+        """The sequence of each trial, as JSON; those of a batch that was interrupted are drawn as before."""
+        known = [trial.user_attrs.get("sequence") for trial in trials]
+        if all(sequence is not None for sequence in known):
+            return known
+        optuna, study = import_optuna(), turns.study
+        sequences = []
+        for place, trial in enumerate(trials):
+            # One sampler for the batch, by its last number. But a Gaussian process looks at running trials too, and
+            # has to look at each as if the later ones were not there yet; each has a sampler of its own.
+            if self.sampler == "gp" or place == 0:
+                number = trial.number if self.sampler == "gp" else int(trials[-1].user_attrs[END]) - 1
+                study.sampler = self._make_sampler(optuna, derive_seed(seed, "sampler", number) % 2**32)
+            if self.sampler == "gp" and known[place] is not None:
+                sequences.append(known[place])
+                continue
+            sequence = self.space.suggest(Replayed(trial), tasks).to_json()
+            trial.set_user_attr("sequence", sequence)
+            sequences.append(sequence)
+        return sequences
+
+    def _evaluate(
+        self, turns: Turns, trials: Sequence[optuna.Trial], setup: SequenceBench, run: Run, executor: Executor
+    ) -> None:
+        with turns.beating(trials):
+            sequences = self._suggest(turns, trials, setup.seed, setup.stream.names)
+            tasks = [
+                WorkItem(f"trial/{trial.number}", attempt, self._arguments(run, trial.number, sequence))
+                for trial, sequence in zip(trials, sequences, strict=True)
+            ]
+            results = {task.key: dict(run.records[task.key]) for task in tasks if task.key in run.records}
+            missing = [task for task in tasks if task.key not in results]
+            for task, result in executor.run(
+                missing, setup, label="evaluating a batch of them", on_failure=run.record_failure
+            ):
+                run.records.append(task.key, sequence=task.arguments["sequence"], **result)
+                results[task.key] = result
+            for trial, task in zip(trials, tasks, strict=True):
+                self._tell(turns, trial, results[task.key])
+                shutil.rmtree(str(task.arguments["checkpoints"]), ignore_errors=True)
+        front = {trial.number for trial in turns.study.best_trials}
+        _keep_networks(run, front)
+
+    def _arguments(self, run: Run, number: int, sequence: Any) -> dict[str, Any]:
+        return {
+            "sequence": sequence,
+            "checkpoints": str(run.path / "checkpoints" / f"trial-{number}"),
+            "save": None if self.networks == "none" else str(network_file(run.path, number)),
+        }
+
+    def _tell(self, turns: Turns, trial: optuna.Trial, result: dict[str, Any]) -> None:
+        if "error" in result:
+            turns.fail(trial, result["error"])
+            return
+        for name in ("paper_gain", "bound_to", "expanded", "added", "gains"):
+            with finished_elsewhere():
+                trial.set_user_attr(name, result[name])
+        turns.tell(trial, [result["gain"], result["parameters"]])
+
+    def _tested(self, result: SearchResult, setup: SequenceBench, run: Run, executor: Executor) -> SearchResult:
+        """The result with the figures of the front on test data; networks that other runs have are trained again."""
+        if self.networks == "none":
+            return result
+        front = {row["trial"]: row["sequence"] for row in result.front}
+        if self.networks == "front":
+            missing = [
+                WorkItem(f"network/{number}", attempt, self._arguments(run, number, sequence))
+                for number, sequence in front.items()
+                if not network_file(run.path, number).exists()
+            ]
+            for task, _ in executor.run(missing, setup, label="training networks that other runs found"):
+                shutil.rmtree(str(task.arguments["checkpoints"]), ignore_errors=True)
+        here = [number for number in front if network_file(run.path, number).exists()]
+        tasks = [
+            WorkItem(f"test/{number}", measure_on_test, {"file": str(network_file(run.path, number))})
+            for number in here
+        ]
+        tasks = [task for task in tasks if task.key not in run.records]
+        for task, figures in executor.run(tasks, setup, label="testing the front"):
+            run.records.append(task.key, **figures)
+        _keep_networks(run, set(front))
+        names = ("test_gain", "test_accuracy")
+        return result.tested({n: {name: run.records[f"test/{n}"][name] for name in names} for n in here})
+
+
+def attempt(setup: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
+    """A trial: what a sequence gives on validation data, or why it gives nothing, which ends no other trial."""
+    try:
+        return run_sequence(setup, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
+    except RunError as error:
+        return {"error": str(error)}
+
+
+def _keep_networks(run: Run, front: set[int]) -> None:
+    """Remove the networks of trials that are not on the front."""
+    kept = {network_file(run.path, number) for number in front}
+    for path in (run.path / "networks").glob("trial-*.safetensors"):
+        if path not in kept:
+            path.unlink(missing_ok=True)

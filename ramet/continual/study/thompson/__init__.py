@@ -1,0 +1,1 @@
+"""Thompson sampling over what each task gains by its layers."""

@@ -1,0 +1,202 @@
+"""The next grow sequence to try: the best of some size, if one draw of what is believed of the tasks were true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ramet.continual.study.sequences import SequenceSpace
+from ramet.continual.study.thompson.knapsack import Knapsack
+from ramet.continual.study.thompson.task_effects import Belief, Finished, Layers, TaskEffects
+
+Parameters = Mapping[str, float | str]
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A finished trial, as the next is proposed from it.
+
+    Attributes:
+        parameters: of the trial, by the names that the space asks for.
+        layers: the places that each task but the first has made anew.
+        gains: of each task on validation data.
+        added: the parameters that each task added.
+    """
+
+    parameters: Parameters
+    layers: Mapping[str, Layers]
+    gains: Mapping[str, float]
+    added: Mapping[str, int]
+
+    @classmethod
+    def of(cls, trials: Sequence[Any]) -> list[Seen]:
+        """The finished ones of a study's trials."""
+        finished = [trial for trial in trials if trial.values is not None and "gains" in trial.user_attrs]
+        return [
+            cls(
+                trial.params,
+                {task: tuple(sorted(places)) for task, places in trial.user_attrs["expanded"].items()},
+                trial.user_attrs["gains"],
+                trial.user_attrs["added"],
+            )
+            for trial in finished
+        ]
+
+    @property
+    def rest(self) -> tuple[tuple[str, float | str], ...]:
+        """The parameters that are no coefficients: the order and the bindings, where they are free."""
+        return tuple(sorted(_without_coefficients(self.parameters).items()))
+
+    @property
+    def gain(self) -> float:
+        """The sum over tasks."""
+        return sum(self.gains.values())
+
+    @property
+    def size(self) -> int:
+        """The parameters of all tasks but the first."""
+        return sum(self.added[task] for task in self.layers)
+
+
+def propose(
+    space: SequenceSpace, tasks: Sequence[str], seen: Sequence[Seen], generator: np.random.Generator
+) -> dict[str, float | str]:
+    """The parameters of the next trial, by Thompson sampling.
+
+    A belief is drawn from all that the finished trials allow (``TaskEffects``), and a size at which it promises more
+    than was found; the sequence is the best of at most that size by the belief. One that was tried before is drawn
+    again. One parameter in a trial or so is left to chance, or coefficients that were never tried would never be.
+
+    Args:
+        space: the sequences there are, with a coefficient for each task.
+        tasks: of the stream.
+        seen: finished trials; if there are none, the sequence is random.
+        generator: what is drawn from.
+    """
+    if not seen:
+        return _completed({}, space, tasks, generator)
+    effects = TaskEffects([Finished(trial.layers, trial.gains, trial.rest) for trial in seen], tasks)
+    for _ in range(_ATTEMPTS):
+        belief = effects.draw(generator)
+        kept, promise = _best_rest(belief, generator)
+        parameters = _completed(kept, space, tasks, generator)
+        founder = space.suggest(_Given(parameters, generator), tasks).order[0]
+        knapsack = _knapsack(belief, seen, founder)
+        layers = knapsack.best(_budget(knapsack, belief.base + promise, seen, generator))
+        deltas = {f"delta/{task}": _coefficient(seen, task, some, generator) for task, some in layers.items()}
+        parameters |= _left_to_chance(deltas, generator)
+        if not _was_tried(parameters, list(layers), seen):
+            break
+    return parameters
+
+
+def _best_rest(belief: Belief, generator: np.random.Generator) -> tuple[dict[str, float | str], float]:
+    """The order and bindings that are best by a belief, and what they promise; if others are better, these in part."""
+    rests: Mapping[Any, float] = belief.rest
+    best = max(rests, key=lambda rest: rests[rest])
+    if not best or belief.untried <= rests[best]:
+        return dict(best), rests[best]
+    return (_left_to_chance(dict(best), generator) if generator.random() < 0.5 else {}), belief.untried
+
+
+def _knapsack(belief: Belief, seen: Sequence[Seen], founder: str) -> Knapsack[Layers]:
+    """The best layers at any size; those of the founder are all its own."""
+    added: dict[tuple[str, Layers], list[int]] = {}
+    for trial in seen:
+        for task, layers in trial.layers.items():
+            added.setdefault((task, layers), []).append(trial.added[task])
+    values: dict[str, dict[Layers, float]] = {}
+    costs: dict[str, dict[Layers, float]] = {}
+    for (task, layers), value in belief.layers.items():
+        if task != founder:
+            values.setdefault(task, {})[layers] = value
+            costs.setdefault(task, {})[layers] = float(np.mean(added[task, layers]))
+    return Knapsack(values, costs)
+
+
+def _budget(knapsack: Knapsack[Layers], offset: float, seen: Sequence[Seen], generator: np.random.Generator) -> float:
+    """A size, drawn from those at which more is promised than was found; half of the time one that was found."""
+    sizes, gains = np.array([trial.size for trial in seen]), np.array([trial.gain for trial in seen])
+    found = np.where(sizes <= knapsack.budgets[:, None], gains, -np.inf).max(1)
+    promising = np.flatnonzero(knapsack.worth + offset > found)
+    if not len(promising):
+        return float(generator.choice(knapsack.budgets))
+    place = int(generator.choice(promising))
+    if generator.random() < 0.5:
+        # The smallest of those sizes at which no more was found: what keeps the promise there dominates that.
+        place = int(promising[found[promising] == found[place]][0])
+    return float(knapsack.budgets[place])
+
+
+def _coefficient(seen: Sequence[Seen], task: str, layers: Layers, generator: np.random.Generator) -> float | str:
+    """A coefficient that gave a task these layers."""
+    gave = [trial.parameters[f"delta/{task}"] for trial in seen if trial.layers.get(task) == layers]
+    return gave[generator.integers(len(gave))]
+
+
+def _was_tried(parameters: Parameters, tasks: Sequence[str], seen: Sequence[Seen]) -> bool:
+    """Whether the tasks would get what they got together before, as far as one can know."""
+    layers = {task: _foreseen(task, float(parameters[f"delta/{task}"]), seen) for task in tasks}
+    rest = _without_coefficients(parameters)
+    return any(trial.layers == layers and dict(trial.rest) == rest for trial in seen)
+
+
+def _foreseen(task: str, delta: float, seen: Sequence[Seen]) -> Layers | None:
+    """The layers that a coefficient will give a task, if those around it always gave the same."""
+    gave: dict[float, set[Layers]] = {}
+    for trial in seen:
+        if task in trial.layers:
+            gave.setdefault(float(trial.parameters[f"delta/{task}"]), set()).add(trial.layers[task])
+    below, above = [one for one in gave if one <= delta], [one for one in gave if one >= delta]
+    around = gave[max(below)] | gave[min(above)] if below and above else set()
+    return next(iter(around)) if len(around) == 1 else None
+
+
+def _without_coefficients(parameters: Parameters) -> dict[str, float | str]:
+    return {name: value for name, value in parameters.items() if not name.startswith("delta/")}
+
+
+def _left_to_chance(parameters: Parameters, generator: np.random.Generator) -> dict[str, float | str]:
+    """The parameters without one or so of them."""
+    share = min(0.5, 1 / max(1, len(parameters)))
+    return {name: value for name, value in parameters.items() if generator.random() >= share}
+
+
+def _completed(
+    parameters: Parameters, space: SequenceSpace, tasks: Sequence[str], generator: np.random.Generator
+) -> dict[str, float | str]:
+    """All parameters of a space, those that are not given being random."""
+    trial = _Given(parameters, generator)
+    space.suggest(trial, tasks)
+    return trial.parameters
+
+
+class _Given:
+    """A trial whose parameters are given, or else random."""
+
+    def __init__(self, given: Parameters, generator: np.random.Generator) -> None:
+        self._given = given
+        self._generator = generator
+        self.parameters: dict[str, float | str] = {}
+
+    def suggest_float(self, name: str, low: float, high: float, *, step: float | None = None) -> float:
+        """A number of a range."""
+        value = self._given.get(name)
+        if value is None:
+            value = float(self._generator.uniform(low, high))
+            if step is not None:
+                value = low + step * int(self._generator.integers(int((high - low) / step + 1e-9) + 1))
+        self.parameters[name] = float(value)
+        return float(value)
+
+    def suggest_categorical(self, name: str, choices: Sequence[str]) -> str:
+        """One of several."""
+        value = self._given.get(name)
+        if value is None:
+            value = choices[int(self._generator.integers(len(choices)))]
+        self.parameters[name] = value
+        return str(value)

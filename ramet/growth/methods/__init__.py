@@ -1,0 +1,1 @@
+"""The ways to choose what grows: one file each."""

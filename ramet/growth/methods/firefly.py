@@ -1,0 +1,178 @@
+r"""Firefly: split, add and deepen at once, and keep what lowers the loss most.
+
+Section 2 of Wu, Liu, Stone and Liu, *Firefly neural architecture descent* (NeurIPS 2020), in its two steps:
+
+1. every candidate is put into the network, and :math:`\varepsilon, \delta` are trained together without the sparsity
+   constraint, with :math:`|\varepsilon_i| \le \epsilon` and :math:`\|\delta_i\| \le 1` (Eq. 4);
+2. the score of a candidate is the integrated gradient of the loss in its step size (Eq. 5),
+   :math:`s_i = \frac1n \sum_z \partial L / \partial \varepsilon_i` at :math:`c_z \tilde\varepsilon`,
+   :math:`c_z = (2 z - 1) / 2 n`; the largest :math:`|s_i|` are kept, with
+   :math:`\hat\varepsilon_i = -\epsilon\, \mathrm{sign}(s_i)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from ramet.errors import ConfigError, RunError
+from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
+from ramet.growth.methods.overgrown_network import OvergrownNetwork
+
+
+class Firefly(Growth):
+    r"""Growth by the Firefly paper.
+
+    Args:
+        split: whether existing units may be split.
+        num_new: brand-new candidates for each group, ``m'``; 50 in B.2 for VGG-19, while figure 3b's gain levels off
+            near 5.
+        layer_width: neurons of a candidate layer at each site; 20 in B.2. Layers are made only if the budget has any.
+        epsilon: the bound of the step sizes. The paper gives no value.
+        num_steps: mini-batches of step one; ``None`` leaves it to ``num_epochs``.
+        num_epochs: passes over the training data in step one; 1 in B.2. An eighth, and scores from a thirty-second part
+            of the data, let a growth step of a VGG-like network cost about one epoch of its training
+            (docs/decisions/018).
+        learning_rate: of step one's RMSprop, 1e-3 in the released code.
+        num_points: points of the integral, 3 in the paper.
+        num_score_batches: mini-batches that a score is averaged over; ``None`` is one for every 32 of an epoch.
+        separate: integrate each candidate alone, the others at their trained step size, as Eq. 5 is written. That
+            takes ``num_points`` passes for each candidate.
+        only: the groups that may grow; all by default.
+        new_scale: standard deviation of new incoming weights before training, 0.1 in B.1 and B.2.
+
+    Departs from the paper: the bounds are kept by projection after each step rather than by a penalty, so that they
+    hold exactly. By default all step sizes are moved along the path of the integral together, which gives all scores
+    in ``num_points`` passes; the difference from Eq. 5 is of order :math:`\epsilon^2`. The batch norms of the
+    over-grown network use the batch's statistics, because those of new channels are not known; splits of the
+    released code change the network's function by more than its outputs' size, here by :math:`O(\epsilon)`.
+
+    Raises:
+        ConfigError: for a number out of its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        split: bool = True,
+        num_new: int = 16,
+        layer_width: int = 20,
+        epsilon: float = 0.1,
+        num_steps: int | None = None,
+        num_epochs: float = 0.125,
+        learning_rate: float = 1e-3,
+        num_points: int = 3,
+        num_score_batches: int | None = None,
+        separate: bool = False,
+        only: Iterable[str] | None = None,
+        new_scale: float = 0.1,
+    ) -> None:
+        if not split and num_new < 1 and layer_width < 1:
+            raise ConfigError("firefly needs candidates: splits, new neurons or layers, but got none of them.")
+        score_batches = 1 if num_score_batches is None else num_score_batches
+        if min(num_new, layer_width) < 0 or min(num_points, score_batches) < 1 or (num_steps or 0) < 0:
+            raise ConfigError(
+                "firefly's counts must not be negative and its points and batches at least 1, but got "
+                f"num_new={num_new}, layer_width={layer_width}, num_steps={num_steps}, num_points={num_points}, "
+                f"num_score_batches={num_score_batches}."
+            )
+        if not 0 <= num_epochs < float("inf"):
+            raise ConfigError(f"firefly's num_epochs must not be negative, but got {num_epochs}.")
+        if not (0 < epsilon < float("inf") and 0 < learning_rate < float("inf")):
+            raise ConfigError(f"epsilon and learning_rate must be positive, but got {epsilon} and {learning_rate}.")
+        self.split, self.num_new, self.layer_width = split, num_new, layer_width
+        self.epsilon, self.num_steps, self.learning_rate = epsilon, num_steps, learning_rate
+        self.num_epochs = num_epochs
+        self.num_points, self.num_score_batches, self.separate = num_points, num_score_batches, separate
+        self.only = None if only is None else tuple(only)
+        self.new_scale = new_scale
+
+    def propose(self, context: GrowthContext) -> Proposal:
+        """Every unit split, new units in every group, a layer at every site: then step one."""
+        width = self.layer_width if context.max_layers else 0
+        over = OvergrownNetwork(
+            context, split=self.split, num_new=self.num_new, layer_width=width, only=self.only, new_scale=self.new_scale
+        )
+        # A symmetric split has no first derivative at zero, so the step sizes start away from it.
+        epsilon = over.step_sizes(self.epsilon / 2).requires_grad_()
+        num_steps = self.num_steps
+        if num_steps is None:
+            num_steps = math.ceil(self.num_epochs * context.steps_per_epoch)
+        train_candidates(context, over, epsilon, self.epsilon, num_steps, self.learning_rate)
+        return Proposal(over.candidates, notes={"over": over, "epsilon": epsilon.detach()})
+
+    def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:
+        """The magnitude of the integrated gradient."""
+        over, epsilon = proposal.notes["over"], proposal.notes["epsilon"]
+        num_batches = self.num_score_batches or max(1, context.steps_per_epoch // 32)
+        batches = list(context.batches(num_batches, "score"))
+        integrate = integrated_separately if self.separate else integrated_gradients
+        signed = integrate(context, over, epsilon, batches, self.num_points)
+        proposal.notes["signed"] = signed
+        return signed.abs()
+
+    def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
+        """The chosen ones at full step size, against their gradients."""
+        signed: Tensor = proposal.notes["signed"]
+        final = -self.epsilon * torch.where(signed < 0, -1.0, 1.0).to(signed)  # below Eq. 5; sign(0) counts as 1
+        over: OvergrownNetwork = proposal.notes["over"]
+        return over.edit(chosen, final)
+
+
+def train_candidates(
+    context: GrowthContext, over: OvergrownNetwork, epsilon: Tensor, bound: float, num_steps: int, learning_rate: float
+) -> None:
+    """Step one (Eq. 4): train step sizes and directions in place, the network's own weights fixed."""
+    leaves = [epsilon, *over.directions()]
+    optimizer = torch.optim.RMSprop(leaves, lr=learning_rate, foreach=True)
+    for x, y in context.batches(num_steps, "step one"):
+        for leaf in leaves:
+            leaf.grad = None
+        loss = context.loss(over(x, epsilon), y)
+        if not torch.isfinite(loss):
+            raise RunError(f"the loss must stay finite, but is {loss.item()} while candidates are trained.")
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        with torch.no_grad():
+            epsilon.clamp_(-bound, bound)
+        over.bound()
+
+
+def integrated_gradients(
+    context: GrowthContext,
+    over: OvergrownNetwork,
+    epsilon: Tensor,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    num_points: int,
+) -> Tensor:
+    """Scores of all candidates along one path from zero to the trained step sizes, shape [candidates]."""
+    total = torch.zeros_like(epsilon)
+    for point in range(1, num_points + 1):
+        at = (epsilon * (2 * point - 1) / (2 * num_points)).requires_grad_()
+        for x, y in batches:
+            (gradient,) = torch.autograd.grad(context.loss(over(x, at), y), at)
+            total += gradient
+    return total / (num_points * len(batches))
+
+
+def integrated_separately(
+    context: GrowthContext,
+    over: OvergrownNetwork,
+    epsilon: Tensor,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    num_points: int,
+) -> Tensor:
+    """Eq. 5 as it is written: one candidate moves, the others stay at their trained step sizes."""
+    total = torch.zeros_like(epsilon)
+    for number in range(len(epsilon)):
+        for point in range(1, num_points + 1):
+            at = epsilon.clone()
+            at[number] *= (2 * point - 1) / (2 * num_points)
+            at.requires_grad_()
+            for x, y in batches:
+                (gradient,) = torch.autograd.grad(context.loss(over(x, at), y), at)
+                total[number] += gradient[number]
+    return total / (num_points * len(batches))

@@ -1,0 +1,98 @@
+"""Net2Net: wider by copying random neurons of each layer, deeper by identity layers; the function stays.
+
+Chen, Goodfellow and Shlens, *Net2Net: accelerating learning via knowledge transfer* (ICLR 2016). Every layer grows by
+the same share, which is how the Firefly paper compares with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ramet.errors import ConfigError
+from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, Proposal, widenings_of
+from ramet.growth.surgery.layers import Deepening
+from ramet.growth.surgery.widening import Widening, slot_shape
+
+
+class Net2Net(Growth):
+    """Growth by Net2Net.
+
+    Args:
+        noise: standard deviation of what is added to one copy and taken from the other, relative to that of the
+            tensor, so that the two can part; 0 keeps the function exactly.
+        depth: whether layers are added where the budget has any. They are residual layers without effect, as wide as
+            the place that they stand in.
+
+    Departs from the paper: Net2DeeperNet adds a layer whose matrix is the identity, which keeps the function for ReLU
+    only; the silent residual layer keeps it for every activation, and can be told from the identity just as little.
+
+    Raises:
+        ConfigError: for a negative noise.
+    """
+
+    def __init__(self, *, noise: float = 0.01, depth: bool = True) -> None:
+        if noise < 0:
+            raise ConfigError(f"noise must not be negative, but got {noise}.")
+        self.noise, self.depth = noise, depth
+
+    def propose(self, context: GrowthContext) -> Proposal:
+        """For each group as many copies of random units as it has units, drawn with replacement; layers."""
+        generator = context.generator("units")
+        candidates = []
+        for name, group in context.coupling.groups.items():
+            for unit in torch.randint(group.size, (group.size,), generator=generator).tolist():
+                candidates.append(Candidate("split", name, unit))
+        if self.depth and context.max_layers:
+            for site in context.sites:
+                candidates += [Candidate("layer", site.name, unit) for unit in range(site.channels)]
+        return Proposal(candidates)
+
+    def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:
+        """The same share of every group first: the candidates of a group count down from 0."""
+        return uniform_scores(context, proposal.candidates)
+
+    def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
+        """Plain copies with a little noise, and silent layers."""
+        candidates = [proposal.candidates[number] for number in chosen]
+        widenings = widenings_of(context.coupling, candidates)
+        generator = context.generator("noise")
+        for name, widening in widenings.items():
+            add_noise(context, name, widening, self.noise, generator)
+        return Edit(widenings, silent_layers(candidates))
+
+
+def uniform_scores(context: GrowthContext, candidates: Sequence[Candidate]) -> Tensor:
+    """Scores that make every group grow by the same share: minus a candidate's rank over its group's size."""
+    seen: dict[tuple[str, str], int] = {}
+    scores = torch.zeros(len(candidates), dtype=torch.float64)
+    sizes = {name: group.size for name, group in context.coupling.groups.items()}
+    sizes.update({site.name: site.channels for site in context.sites if site.name not in sizes})
+    for number, candidate in enumerate(candidates):
+        key = (candidate.kind, candidate.where)
+        scores[number] = -seen.get(key, 0) / sizes[candidate.where]
+        seen[key] = seen.get(key, 0) + 1
+    return scores
+
+
+def add_noise(context: GrowthContext, name: str, widening: Widening, noise: float, generator: torch.Generator) -> None:
+    """Let the copies of a widening part by random steps."""
+    group = context.coupling.groups[name]
+    tensors = dict(context.network.named_parameters())
+    for slot in group.slots:
+        if slot.role == "out" and slot.tensor in tensors and noise > 0:
+            tensor = tensors[slot.tensor].detach()
+            shape = slot_shape(context.coupling, group, slot.tensor, slot.dim, len(widening.sources))
+            spread = tensor.std() if tensor.numel() > 1 else tensor.abs().sum()
+            widening.steps[slot.tensor] = (noise * spread * torch.randn(shape, generator=generator)).to(tensor)
+
+
+def silent_layers(candidates: Sequence[Candidate]) -> list[Deepening]:
+    """New layers without effect, as wide as they have candidates."""
+    widths: dict[str, int] = {}
+    for candidate in candidates:
+        if candidate.kind == "layer":
+            widths[candidate.where] = widths.get(candidate.where, 0) + 1
+    return [Deepening(site, width) for site, width in widths.items()]

@@ -1,0 +1,341 @@
+r"""A network with every candidate in it at once, each behind a step size :math:`\varepsilon_i` of its own.
+
+.. math:: f_{\varepsilon, \delta}(x) = \sum_i \tfrac12 \big(\sigma(x, \theta_i + \varepsilon_i \delta_i) +
+          \sigma(x, \theta_i - \varepsilon_i \delta_i)\big) + \sum_j \varepsilon_j \sigma(x, \delta_j)
+
+(section 2.2 of the Firefly paper), with the new layers :math:`I + h` of section 2.3. The weights :math:`\theta` stay
+fixed; :math:`\varepsilon` and :math:`\delta` are leaves that can be trained or differentiated through. In a network of
+more than two layers a neuron has outgoing weights of its own: those of a new one are :math:`\varepsilon_j u_j`, where
+:math:`u_j` is trained with :math:`\delta_j`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ramet.errors import ConfigError
+from ramet.growth.base import Candidate, Edit, GrowthContext
+from ramet.growth.surgery.copying import copy_network
+from ramet.growth.surgery.expansions import Expansion, expand_layout
+from ramet.growth.surgery.layers import Deepening, deepen, unwrapped
+from ramet.growth.surgery.widening import Widening, WideningPlan, slot_shape, units_of_entries
+from ramet.growth.surgery.writing import read_tensor, widen
+from ramet.growth.tracing.axes import Axis, Layout, single
+from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.tracing.coupling import Group
+from ramet.seeding import seeded_globally
+
+LAYER_TENSORS = ("inner.weight", "inner.bias", "outer.weight")
+
+
+class Direction:
+    """A part of the directions: one tensor whose units run along a dimension.
+
+    Args:
+        value: the tensor; it becomes a leaf.
+        dim: the dimension.
+        layout: what that dimension is made of in the weight that the tensor belongs to.
+        axis: the group's, whose entries are the units.
+        num_units: in this tensor.
+    """
+
+    def __init__(self, value: Tensor, dim: int, layout: Layout, axis: Axis, num_units: int) -> None:
+        self.value, self.dim, self.axis, self.num_units = value.requires_grad_(), dim, axis, num_units
+        self.layout = tuple(term for term in layout if axis in term)
+        units = units_of_entries(layout, axis, num_units)  # [entries]
+        self.units = units.to(value.device)
+        self._others = [other for other in range(value.dim()) if other != dim]
+        self._is_plain = value.shape[dim] == num_units and torch.equal(units, torch.arange(num_units))
+
+    def per_entry(self, per_unit: Tensor) -> Tensor:
+        """Numbers of units, shaped to multiply the tensor."""
+        return _along(per_unit if self._is_plain else per_unit[self.units], self.value, self.dim)
+
+    def norms(self) -> Tensor:
+        """The norm of each unit's part, shape [units]."""
+        if not self._is_plain:
+            rows = self.value.square().sum(self._others) if self._others else self.value.square()
+            return rows.new_zeros(self.num_units).index_add(0, self.units, rows).sqrt()
+        return torch.linalg.vector_norm(self.value, dim=self._others) if self._others else self.value.abs()
+
+    def rows(self, tensor: Tensor) -> Tensor:
+        """A tensor of this one's shape as rows, shape [units, weights of a unit]."""
+        order = self.units.argsort(stable=True)
+        return tensor.movedim(self.dim, 0)[order].reshape(self.num_units, -1)
+
+    def from_rows(self, rows: Tensor) -> Tensor:
+        """The inverse of :meth:`rows`."""
+        moved = torch.empty_like(self.value.detach().movedim(self.dim, 0))
+        moved[self.units.argsort(stable=True)] = rows.reshape(moved.shape)
+        return moved.movedim(0, self.dim)
+
+    def take(self, units: Sequence[int], factor: Tensor | None = None) -> Tensor:
+        """The entries of some units in their order, times a number for each."""
+        chosen = Expansion(torch.tensor(units))
+        index = expand_layout(self.layout, {self.axis: chosen}, only=(self.axis, self.num_units)).index
+        taken = self.value.detach().index_select(self.dim, index.to(self.value.device))
+        if factor is None:
+            return taken
+        entries = units_of_entries(self.layout, self.axis, len(units)).to(factor.device)
+        return taken * _along(factor[entries], taken, self.dim)
+
+
+def _along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
+    shape = [1] * tensor.dim()
+    shape[dim] = -1
+    return values.view(shape)
+
+
+class CandidateBlock:
+    """The candidates of one kind in one place: their step sizes' place in the vector, and their directions."""
+
+    def __init__(self, kind: str, where: str, first: int, count: int) -> None:
+        self.kind, self.where, self.first, self.count = kind, where, first, count
+        self.incoming: dict[str, Direction] = {}
+        self.outgoing: dict[str, Direction] = {}
+
+    def epsilon(self, epsilon: Tensor) -> Tensor:
+        """This part of all step sizes, shape [count]."""
+        return epsilon[self.first : self.first + self.count]
+
+
+class OvergrownNetwork:
+    """Every candidate of a step at once.
+
+    Args:
+        context: of the step.
+        split: whether every unit may be split.
+        num_new: brand-new units for each group (``m'``).
+        layer_width: neurons of a candidate layer at each site; 0 for none.
+        only: the groups that may grow; all by default.
+        new_scale: standard deviation of a new unit's incoming weights (0.1 in B.1 and B.2).
+
+    Raises:
+        ConfigError: for a group in ``only`` that there is not.
+    """
+
+    def __init__(
+        self,
+        context: GrowthContext,
+        *,
+        split: bool = True,
+        num_new: int = 0,
+        layer_width: int = 0,
+        only: Iterable[str] | None = None,
+        new_scale: float = 0.1,
+    ) -> None:
+        self.context, self.new_scale = context, new_scale
+        self._generator = context.generator("directions")
+        over, coupling = copy_network(context.network), context.coupling
+        self.sites = [site.name for site in context.sites] if layer_width else []
+        self.layer_paths: dict[str, str] = {}
+        for site in context.sites if layer_width else []:
+            with seeded_globally(context.seed, "layer", site.name):
+                self.layer_paths[site.name] = deepen(over, site, Deepening(site.name, layer_width))
+        if self.sites:
+            coupling = find_coupling(over, context.x[:2])
+        self.coupling = coupling
+        self._renamed = {name: unwrapped(name, self._fresh_sites()) for name in coupling.layouts}
+        wanted = set(context.coupling.groups if only is None else only)
+        if unknown := sorted(wanted - set(context.coupling.groups)):
+            raise ConfigError(
+                f"groups that may grow must be among {sorted(context.coupling.groups)}, but got {unknown}."
+            )
+        self.groups: dict[str, Group] = {}
+        for group in coupling.groups.values():
+            name = self._group_name(group)
+            if name in wanted and name in context.coupling.groups:
+                self.groups[name] = group
+        self.parts: list[CandidateBlock] = []
+        self._tensors = {name: read_tensor(over, name).detach() for name in coupling.layouts}
+        for name, group in self.groups.items():
+            if split:
+                self._add_split(name, group)
+            if num_new:
+                self._add_new(name, group, num_new)
+        for site_name, path in self.layer_paths.items():
+            self._add_layer(site_name, path, layer_width)
+        self.candidates = [Candidate(part.kind, part.where, unit) for part in self.parts for unit in range(part.count)]
+        self._widenings = {
+            group.name: Widening(
+                sources=torch.arange(group.size) if split else torch.zeros(0, dtype=torch.long), num_new=num_new
+            )
+            for group in self.groups.values()
+        }
+        self.big = over
+        self.plan: WideningPlan = widen(self.big, coupling, self._widenings)
+        self._grown = set(self.plan.tensors)
+        self._has_ties = any(len(names) > 1 for names in coupling.aliases.values())
+        self._statistics_names = {name for name, _ in self.big.named_buffers()}
+        self.big.eval()
+        # Batch statistics of new channels are not known yet: norms use the batch, everything else is as in evaluation.
+        for module in self.big.modules():
+            if isinstance(module, nn.modules.batchnorm._NormBase):
+                module.train()
+
+    def _fresh_sites(self) -> list[str]:
+        return [site for site, path in self.layer_paths.items() if path == f"{site}.1"]
+
+    def _group_name(self, group: Group) -> str:
+        module, mark, number = group.name.partition("#")
+        return unwrapped(f"{module}.", self._fresh_sites()).removesuffix(".") + mark + number
+
+    def _layer_of(self, tensor: str) -> str | None:
+        return next((path for path in self.layer_paths.values() if tensor.startswith(f"{path}.")), None)
+
+    def _draw(self, shape: tuple[int, ...], like: Tensor, scale: float) -> Tensor:
+        return (scale * torch.randn(shape, generator=self._generator)).to(like)
+
+    def _direction(self, group: Group, tensor: str, dim: int, num_units: int, scale: float) -> Direction:
+        shape = slot_shape(self.coupling, group, tensor, dim, num_units)
+        value = self._draw(shape, self._tensors[tensor], scale)
+        return Direction(value, dim, self.coupling.layouts[tensor][dim], group.axis, num_units)
+
+    def _next(self, kind: str, where: str, count: int) -> CandidateBlock:
+        first = self.parts[-1].first + self.parts[-1].count if self.parts else 0
+        self.parts.append(CandidateBlock(kind, where, first, count))
+        return self.parts[-1]
+
+    def _add_split(self, name: str, group: Group) -> None:
+        part = self._next("split", name, group.size)
+        for slot in group.slots:
+            if slot.role == "out" and self._layer_of(slot.tensor) is None:
+                part.incoming[slot.tensor] = self._direction(group, slot.tensor, slot.dim, group.size, 1.0)
+        _bound(part.incoming, exactly=True)
+
+    def _add_new(self, name: str, group: Group, count: int) -> None:
+        part = self._next("new", name, count)
+        for slot in group.slots:
+            if self._layer_of(slot.tensor) is not None:
+                continue
+            if slot.role == "out" or slot.start == "draw":
+                part.incoming[slot.tensor] = self._direction(group, slot.tensor, slot.dim, count, self.new_scale)
+            elif slot.role == "in":
+                part.outgoing[slot.tensor] = self._direction(group, slot.tensor, slot.dim, count, 1.0)
+        _bound(part.incoming)
+        _bound(part.outgoing, exactly=True)
+
+    def _add_layer(self, site: str, path: str, width: int) -> None:
+        part, axis = self._next("layer", site, width), Axis(width)
+        for leaf in LAYER_TENSORS:
+            name = f"{path}.{leaf}"
+            if name in self._tensors:
+                value = self._tensors[name]
+                dim = 1 if leaf == "outer.weight" else 0
+                store = part.outgoing if leaf == "outer.weight" else part.incoming
+                scale = 1.0 if leaf == "outer.weight" else self.new_scale
+                drawn = self._draw(tuple(value.shape), value, scale)
+                store[name] = Direction(drawn, dim, single(axis), axis, width)
+        _bound(part.incoming)
+        _bound(part.outgoing, exactly=True)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The network's floating-point type."""
+        return next((t.dtype for t in self._tensors.values() if t.is_floating_point()), torch.float32)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network's tensors are."""
+        return next((t.device for t in self._tensors.values()), torch.device("cpu"))
+
+    def step_sizes(self, value: float) -> Tensor:
+        """A step size for every candidate, all alike, shape [candidates]."""
+        return torch.full((len(self.candidates),), value, dtype=self.dtype, device=self.device)
+
+    def directions(self) -> list[Tensor]:
+        """Every direction's tensor: the leaves that step one trains beside the step sizes."""
+        return [d.value for part in self.parts for d in [*part.incoming.values(), *part.outgoing.values()]]
+
+    def bound(self) -> None:
+        """Bring every unit's direction back to a norm of at most 1: incoming and outgoing each."""
+        for part in self.parts:
+            _bound(part.incoming)
+            _bound(part.outgoing)
+
+    def tensors(self, epsilon: Tensor) -> dict[str, Tensor]:
+        """The wide network's tensors at these step sizes, shape [candidates]; differentiable."""
+        values = dict(self._tensors)
+        pieces = torch.split(epsilon, [part.count for part in self.parts])
+        for part, steps in zip(self.parts, pieces, strict=True):
+            if part.kind == "layer":
+                values.update({name: d.value for name, d in part.incoming.items()})
+                values.update({name: d.value * d.per_entry(steps) for name, d in part.outgoing.items()})
+                continue
+            widening = self._widenings[self.groups[part.where].name]
+            if part.kind == "split":
+                widening.steps = {name: d.value * d.per_entry(steps) for name, d in part.incoming.items()}
+            else:
+                widening.incoming = {name: d.value for name, d in part.incoming.items()}
+                widening.outgoing = {name: d.value * d.per_entry(steps) for name, d in part.outgoing.items()}
+        return {
+            name: self.plan.grow_weight(name, value) if name in self._grown else value
+            for name, value in values.items()
+            if name not in self._statistics_names
+        }
+
+    def __call__(self, x: Tensor, epsilon: Tensor) -> Any:
+        """The outputs of the wide network."""
+        return functional_call(self.big, self.tensors(epsilon), (x,), tie_weights=self._has_ties)
+
+    def edit(self, chosen: Sequence[int], epsilon: Tensor) -> Edit:
+        """The chosen candidates as an edit of the context's network, with these step sizes."""
+        taken: dict[int, list[int]] = {}
+        for number in sorted(chosen):
+            place = next(i for i, part in enumerate(self.parts) if part.first <= number < part.first + part.count)
+            taken.setdefault(place, []).append(number - self.parts[place].first)
+        edit = Edit()
+        for place, units in taken.items():
+            part = self.parts[place]
+            steps = part.epsilon(epsilon.detach())[units]
+            if part.kind == "layer":
+                edit.layers.append(self._layer(part, units, steps))
+                continue
+            widening = edit.widenings.setdefault(part.where, Widening())
+            if part.kind == "split":
+                widening.sources = torch.tensor(units)
+                widening.steps = {self._renamed[n]: d.take(units, steps) for n, d in part.incoming.items()}
+            else:
+                widening.num_new = len(units)
+                widening.incoming = {self._renamed[n]: d.take(units) for n, d in part.incoming.items()}
+                widening.incoming.update(self._statistics(part, units))
+                widening.outgoing = {self._renamed[n]: d.take(units, steps) for n, d in part.outgoing.items()}
+        return edit
+
+    def _statistics(self, part: CandidateBlock, units: list[int]) -> dict[str, Tensor]:
+        """The batch statistics that the new units had while they were trained."""
+        group, found = self.groups[part.where], {}
+        buffers = dict(self.big.named_buffers())
+        for slot in group.slots:
+            if slot.tensor in buffers and buffers[slot.tensor].dim() == 1:
+                values = self.plan.new_entries(slot.tensor, group.name, buffers[slot.tensor])
+                layout = self.coupling.layouts[slot.tensor][slot.dim]
+                held = Direction(values.detach().clone(), 0, layout, group.axis, part.count)
+                found[self._renamed[slot.tensor]] = held.take(units)
+        return found
+
+    def _layer(self, part: CandidateBlock, units: list[int], steps: Tensor) -> Deepening:
+        path = self.layer_paths[part.where]
+        tensors = {name.removeprefix(f"{path}."): d.take(units) for name, d in part.incoming.items()}
+        tensors.update({name.removeprefix(f"{path}."): d.take(units, steps) for name, d in part.outgoing.items()})
+        for name, buffer in self.big.get_submodule(path).named_buffers():
+            if buffer.dim() == 1:
+                tensors[name] = buffer.detach()[units].clone()
+        return Deepening(part.where, len(units), tensors)
+
+
+def _bound(directions: dict[str, Direction], exactly: bool = False) -> None:
+    """Scale each unit's direction over all its tensors to a norm of at most 1, or of exactly 1."""
+    if not directions:
+        return
+    with torch.no_grad():
+        first, *others = [d.norms() for d in directions.values()]
+        norms = torch.linalg.vector_norm(torch.stack([first, *others]), dim=0) if others else first
+        factor = norms.clamp(min=1e-12 if exactly else 1.0).reciprocal()
+        for d in directions.values():
+            d.value.mul_(d.per_entry(factor).to(d.value))

@@ -1,0 +1,51 @@
+"""Training from scratch at the same size: another method chooses what grows, and all weights are drawn anew.
+
+The reference that every growth must beat: if the grown network is no better than one of its size trained from random
+weights, the way it was grown was worth nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
+from ramet.growth.methods.net2net import Net2Net
+
+
+class Scratch(Growth):
+    """Grow by another method's choice, then forget all weights.
+
+    Args:
+        method: what chooses; uniform growth by default.
+    """
+
+    def __init__(self, method: Growth | None = None) -> None:
+        self.method = Net2Net() if method is None else method
+
+    def propose(self, context: GrowthContext) -> Proposal:
+        """The other method's candidates."""
+        return self.method.propose(context)
+
+    def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:
+        """The other method's scores."""
+        return self.method.score(context, proposal)
+
+    def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
+        """The other method's edit, and all weights drawn anew."""
+        edit = self.method.apply(context, proposal, chosen)
+        return Edit(edit.widenings, edit.layers, reset=True)
+
+    def observe(self, score: float) -> bool:
+        """As the other method."""
+        return self.method.observe(score)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As the other method."""
+        return self.method.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """As the other method."""
+        self.method.load_state_dict(state)

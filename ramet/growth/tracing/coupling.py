@@ -1,0 +1,331 @@
+"""Which tensors of a network widen together, read from one run of it.
+
+The network runs once on example inputs. Every ATen operation that it dispatches is seen with its real arguments, so
+that the user's Python, whatever it does, needs no support; :mod:`ramet.growth.tracing.rules` says which dimensions each
+operation ties. What comes out are *groups*: channels that are made in one or several places and used in others, and
+that can only change together. Whatever cannot change is named, with the reason.
+
+>>> net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+>>> coupling = trace(net, torch.zeros(5, 4))
+>>> list(coupling.groups), coupling.groups["0"].size
+(['0'], 3)
+>>> [(slot.tensor, slot.dim, slot.role) for slot in coupling.groups["0"].slots]
+[('0.weight', 0, 'out'), ('0.bias', 0, 'out'), ('2.weight', 1, 'in')]
+>>> coupling.refusals
+[Refusal(name='2', reason="it is the network's output")]
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import ramet.growth.tracing.moves  # noqa: F401  (registers the rules of moving operations)
+from ramet.errors import ConfigError
+from ramet.growth.tracing.axes import Axis, Layout, fixed, layout_size, normal
+from ramet.growth.tracing.labels import Dim, Hint, Ledger, Work
+from ramet.growth.tracing.reading import ValueReads
+from ramet.growth.tracing.rules import RULES, follow, tensors_in, unknown
+
+Inputs = Tensor | tuple[Any, ...]
+"""What the network is called with: one tensor, or a tuple of arguments."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One dimension of one weight that holds the channels of a group, and in which role."""
+
+    tensor: str
+    dim: int
+    role: str  # "out", "in" or "follow"
+    start: str  # what a new channel of a "follow" dimension starts with: "zero", "one", "mean" or "draw"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Channels that can only be added together.
+
+    Attributes:
+        name: the module that makes them first.
+        axis: the axis that grows; its entries are the *units* (neurons, channels, heads).
+        slots: every place in a weight that holds them.
+    """
+
+    name: str
+    axis: Axis
+    slots: tuple[Slot, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of units now."""
+        return self.axis.size
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Channels, or a weight, that growth leaves alone, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a module without children: its name, and the identities of its argument and result."""
+
+    module: str
+    argument: int
+    result: int
+    channels: Layout | None
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Coupling:
+    """What a trace found.
+
+    Attributes:
+        groups: what can grow, by name.
+        refusals: what cannot, with the reason.
+        layouts: for each parameter and buffer, what its dimensions are made of.
+        aliases: for each of them, every name under which the network holds it.
+        works: the multiplications for one batch of ``batch_size`` examples.
+        attributes: numbers in modules that follow a layout, such as ``groups`` of a depthwise convolution.
+        hints: where sizes may be written into a forward.
+        calls: the runs of modules without children, in order.
+        results: the identities of the tensors that the network returns.
+    """
+
+    groups: dict[str, Group]
+    refusals: list[Refusal]
+    layouts: dict[str, tuple[Layout, ...]]
+    aliases: dict[str, list[str]]
+    works: list[Work]
+    batch_size: int
+    attributes: dict[tuple[str, str], Layout] = field(default_factory=dict)
+    hints: list[Hint] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    results: frozenset[int] = frozenset()
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Take a group out, with the reason."""
+        del self.groups[name]
+        self.refusals.append(Refusal(name, reason))
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands every operation to its rule."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ledger = ledger
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if tensors_in(result):
+            names, defaults = _arguments(func)
+            named = {**defaults, **dict(zip(names, args, strict=False)), **(kwargs or {})}
+            _rule(func)(self.ledger, func, named, result)
+        return result
+
+
+@functools.cache
+def _arguments(func: Any) -> tuple[list[str], dict[str, Any]]:
+    """The names of an operation's arguments, and the values of those that may be left out."""
+    arguments = func._schema.arguments
+    return [a.name for a in arguments], {a.name: a.default_value for a in arguments if a.has_default_value()}
+
+
+def _rule(func: Any) -> Callable[..., None]:
+    packet = func.overloadpacket
+    if packet in RULES:
+        return RULES[packet]
+    functional = getattr(torch.ops.aten, packet.__name__.rstrip("_"), None)
+    if functional in RULES:  # relu_ is relu
+        return RULES[functional]
+    if torch.Tag.pointwise in func.tags:
+        return follow
+    return unknown
+
+
+@contextmanager
+def _watched(network: nn.Module, ledger: Ledger, calls: list[Call]) -> Iterator[None]:
+    """Keep the name of the running module in the ledger, and a list of the leaf modules' runs."""
+    names = {id(module): name for name, module in network.named_modules()}
+    stack: list[str] = []
+
+    def enter(module: nn.Module, args: Any) -> None:
+        if id(module) in names:
+            stack.append(ledger.module)
+            ledger.module = names[id(module)]
+
+    def leave(module: nn.Module, args: Any, result: Any) -> None:
+        if id(module) in names:
+            if not any(True for _ in module.children()) and isinstance(result, Tensor) and tensors_in(args):
+                channels = 1 if result.dim() in (3, 4, 5) and isinstance(module, _IMAGE_MODULES) else result.dim() - 1
+                layout = ledger.read(result)[channels].layout if result.dim() > 1 else None
+                argument = id(tensors_in(args)[0])
+                calls.append(Call(names[id(module)], argument, id(result), layout, tuple(result.shape)))
+            ledger.module = stack.pop()
+
+    # `always_call` would hide the first error behind one of the hook, so the stack is simply dropped on an error.
+    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+_IMAGE_MODULES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Run a block with every module in evaluation mode, and put each module's own mode back."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for module, mode in modes:
+            module.training = mode
+
+
+def call(network: nn.Module, inputs: Inputs) -> Any:
+    """The network's result on its inputs."""
+    return network(*inputs) if isinstance(inputs, tuple) else network(inputs)
+
+
+def trace(network: nn.Module, inputs: Inputs) -> Coupling:
+    """Run the network once and find what widens together.
+
+    Args:
+        network: any module; it is left as it was.
+        inputs: a small batch that it can be called with.
+
+    Returns:
+        The groups as the operations imply them. ``checking.find_coupling`` also checks each by
+        growing a copy.
+
+    Raises:
+        ConfigError: if the network does not run on the inputs, or turns tensors into Python numbers on the way.
+    """
+    ledger, calls = Ledger(), list[Call]()
+    aliases: dict[str, list[str]] = {}
+    first: dict[int, str] = {}
+    tensors: dict[str, Tensor] = {}
+    named = [*network.named_parameters(remove_duplicate=False), *network.named_buffers(remove_duplicate=False)]
+    for name, tensor in named:
+        canonical = first.setdefault(id(tensor), name)
+        aliases.setdefault(canonical, []).append(name)
+        if canonical == name:
+            tensors[name] = tensor
+            ledger.enter(name, tensor)
+    for tensor in tensors_in(inputs):
+        ledger.write(tensor, [Dim(fixed(size, "it is the network's input")) for size in tensor.shape])
+    reads = ValueReads()
+    with evaluating(network), _watched(network, ledger, calls):
+        try:
+            with reads, _Recorder(ledger):
+                result = call(network, inputs)
+        except Exception as error:
+            raise ConfigError(f"the network must run on a batch of the data, but it failed: {error}") from error
+    if reads.places:
+        raise ConfigError(
+            "a network's way must not depend on values, because growth sees one run of it and others may take another, "
+            f"but {reads.places[0]} turns a tensor into a Python number."
+        )
+    for tensor in tensors_in(result):
+        for dim in ledger.read(tensor):
+            for term in normal(dim.layout):
+                for axis in term:
+                    axis.fix("it is the network's output")
+    batch = tensors_in(inputs)[0].shape[0]
+    coupling = _summarise(network, tensors, aliases, ledger, calls, batch)
+    coupling.results = frozenset(id(tensor) for tensor in tensors_in(result))
+    return coupling
+
+
+def _summarise(
+    network: nn.Module,
+    tensors: dict[str, Tensor],
+    aliases: dict[str, list[str]],
+    ledger: Ledger,
+    calls: list[Call],
+    batch_size: int,
+) -> Coupling:
+    layouts: dict[str, tuple[Layout, ...]] = {}
+    slots: dict[Axis, list[Slot]] = {}
+    problems: dict[Axis, str] = {}
+    refusals: list[Refusal] = []
+    single_outputs: dict[str, str] = {}  # fixed dimensions of one entry, which layouts leave out
+    frozen = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    for name, tensor in tensors.items():
+        layouts[name] = tuple(normal(dim.layout) for dim in ledger.read(tensor))
+        if tensor.dim() and not any((name, dim) in ledger.roles for dim in range(tensor.dim())):
+            refusals.append(Refusal(name, "it took no part in the trace"))
+            continue
+        for dim, layout in enumerate(layouts[name]):
+            roles = ledger.roles.get((name, dim), set())
+            if "out" in roles and layout == ((),):
+                reason = ledger.read(tensor)[dim].layout[0][0].reason or "a dimension of size one"
+                single_outputs.setdefault(name.rpartition(".")[0] or name, reason)
+            for axis in {axis: None for term in layout for axis in term}:
+                if "in" in roles and len(roles) > 1:
+                    problems.setdefault(axis, f"{name} both makes and sums over these channels (tied weights)")
+                elif not roles:
+                    problems.setdefault(axis, f"{name} holds these channels in a way that the trace does not follow")
+                elif name in frozen:
+                    problems.setdefault(axis, f"{name} is frozen (requires_grad is False)")
+                elif any(term.count(axis) > 1 for term in layout):
+                    problems.setdefault(axis, f"{name} holds these channels squared")
+                role = "in" if "in" in roles else "out" if "out" in roles else "follow"
+                slots.setdefault(axis, []).append(Slot(name, dim, role, ledger.starts.get((name, dim), "mean")))
+    groups: dict[str, Group] = {}
+    taken: set[str] = set()
+    for axis, places in slots.items():
+        makers = [slot.tensor for slot in places if slot.role == "out"]
+        if not makers:
+            continue
+        module = makers[0].rpartition(".")[0] or makers[0]
+        name, count = module, 2
+        while name in taken:
+            name, count = f"{module}#{count}", count + 1
+        problem = axis.reason or problems.get(axis)
+        if problem is None and not any(slot.role == "in" for slot in places):
+            problem = "no weight sums over these channels, so a copy cannot be made up for"
+        # Pieces such as the factor 3 of a packed query, key and value are no channels of their own: named only if
+        # nothing else of that module's output is.
+        taken.add(name)
+        if problem is None:
+            groups[name] = Group(name, axis, tuple(places))
+        else:
+            refusals.append(Refusal(name, problem))
+    refusals += [Refusal(name, reason) for name, reason in single_outputs.items()]
+    attributes = {(module, attribute): normal(layout) for module, attribute, layout in ledger.counts}
+    works = [Work(w.module, w.constant, tuple(normal(x) for x in w.dims)) for w in ledger.works]
+    hints = [Hint(hint.module, normal(hint.layout)) for hint in ledger.hints]
+    calls = [
+        Call(c.module, c.argument, c.result, None if c.channels is None else normal(c.channels), c.shape) for c in calls
+    ]
+    assert all(
+        layout_size(layout) == size
+        for name, tensor in tensors.items()
+        for layout, size in zip(layouts[name], tensor.shape, strict=True)
+    )
+    return Coupling(groups, refusals, layouts, aliases, works, batch_size, attributes, hints, calls)

@@ -1,0 +1,215 @@
+"""What an architecture costs, and a strategy that stays within a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from ramet.costs import count_flops, count_parameters, measure_latency
+from ramet.errors import ConfigError
+from ramet.searching.strategies.base import Strategy
+from ramet.seeding import seeded_globally
+from ramet.spaces import Arch, ModuleSpace, Space
+
+COSTS = ("params", "flops", "latency")
+_UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "ms": 1e-3, "us": 1e-6, "s": 1.0}
+
+
+def parse_limits(text: str) -> dict[str, float]:
+    """Limits in words: ``params=200k,flops=10M,latency=5ms``.
+
+    Raises:
+        ConfigError: an unknown cost, or a limit that is no positive number with a known unit.
+
+    >>> parse_limits("params=200k,latency=5ms")
+    {'params': 200000.0, 'latency': 0.005}
+    """
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, amount = part.strip().partition("=")
+        digits = amount.rstrip("kMGmsu")
+        try:
+            value = float(digits) * _UNITS[amount[len(digits) :]]
+        except (ValueError, KeyError):
+            value = math.nan
+        if name not in COSTS or not 0 < value < math.inf:
+            raise ConfigError(f"a budget reads params=200k, flops=10M or latency=5ms, joined by commas, got {part!r}.")
+        limits[name] = value
+    return limits
+
+
+class ArchCosts:
+    """Parameters, multiply-adds and measured latency of the architectures of a space, each counted once.
+
+    Args:
+        space: the architectures.
+        input_shape: the shape of one input, such as (3, 32, 32).
+        num_classes: classes of the network.
+    """
+
+    def __init__(self, space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+        self.space = space
+        self.input_shape = tuple(input_shape)
+        with seeded_globally(0, "costs"):
+            self._network = space.supernet(self.input_shape[0], num_classes)
+        self.known: dict[tuple[str, Arch], float] = {}
+
+    def __call__(self, cost: str, arch: Arch) -> float:
+        """One cost of one architecture: values, multiply-adds, or seconds."""
+        if (cost, arch) not in self.known:
+            if cost == "params":
+                value = float(self._count_parameters(arch))
+            elif cost == "flops":
+                value = float(count_flops(self._network, self.input_shape, arch))
+            else:
+                value = measure_latency(self._network, self.input_shape, arch)
+            self.known[cost, arch] = value
+        return self.known[cost, arch]
+
+    def _count_parameters(self, arch: Arch) -> int:
+        """The parameters of a child: of all layers that its forward pass calls, which is quicker than an export.
+
+        A user's own module may use a layer's weights without calling it, so that there the child is counted.
+        """
+        if isinstance(self.space, ModuleSpace):
+            return count_parameters(self._network.child(arch))
+        sizes: dict[int, int] = {}
+
+        def note(module: nn.Module, inputs: object) -> None:
+            sizes.update({id(param): param.numel() for param in module.parameters(recurse=False)})
+
+        layers = [module for module in self._network.modules() if any(True for _ in module.parameters(recurse=False))]
+        hooks = [layer.register_forward_pre_hook(note) for layer in layers]
+        try:
+            count_flops(self._network, self.input_shape, arch)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return sum(sizes.values())
+
+
+def find_cheapest(space: Space, cost: Callable[[Arch], float]) -> Arch:
+    """The cheapest architecture that changing one decision at a time leads to.
+
+    Where a cost is a sum over decisions, as parameters nearly always are, it is the cheapest of the space.
+    """
+    best: Arch = tuple(0 for _ in space.num_options)
+    value, improved = cost(best), True
+    while improved:
+        improved = False
+        for place, options in enumerate(space.num_options):
+            for option in range(options):
+                arch = (*best[:place], option, *best[place + 1 :])
+                if cost(arch) < value:
+                    best, value, improved = arch, cost(arch), True
+    return best
+
+
+class Budgeted(Strategy):
+    """A strategy that proposes only architectures within limits.
+
+    A proposal that costs too much is drawn again a few times; then its decisions are turned, one by one, into those of
+    the cheapest architecture until it fits. The wrapped strategy learns from what was really looked at.
+
+    Args:
+        strategy: the strategy that is wrapped.
+        costs: called as ``costs(name, arch)``; ``ArchCosts`` counts, and a table is a function too.
+        limits: for each cost the most that is allowed.
+        redraws: how often a proposal that costs too much is drawn again.
+
+    Raises:
+        ConfigError: if even the cheapest architecture costs more than a limit.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        costs: Callable[[str, Arch], float],
+        limits: Mapping[str, float],
+        *,
+        redraws: int = 4,
+    ) -> None:
+        super().__init__(strategy.space)
+        self.inner, self.costs, self.limits, self.redraws = strategy, costs, dict(limits), redraws
+        self._refuge = self._find_refuge()
+
+    def _find_refuge(self) -> Arch:
+        """An architecture within all limits: the cheapest in the worst ratio of cost to limit."""
+        refuge = find_cheapest(self.space, self._ratio)
+        if self._ratio(refuge) > 1:
+            worst = max(self.limits, key=lambda name: self.costs(name, refuge) / self.limits[name])
+            raise ConfigError(
+                f"a budget must leave at least one architecture, but the cheapest found has {worst} "
+                f"{self.costs(worst, refuge):g} and the limit is {self.limits[worst]:g}."
+            )
+        return refuge
+
+    def _ratio(self, arch: Arch) -> float:
+        return max(self.costs(name, arch) / limit for name, limit in self.limits.items())
+
+    def fits(self, arch: Arch) -> bool:
+        """Whether an architecture is within all limits."""
+        return self._ratio(arch) <= 1
+
+    def draw(self, n: int) -> list[Arch]:
+        """Proposals of the wrapped strategy that fit, or were made to fit."""
+        archs = self.inner.propose(n)
+        for _ in range(self.redraws):
+            over = [place for place, arch in enumerate(archs) if not self.fits(arch)]
+            if not over:
+                break
+            for place, arch in zip(over, self.inner.propose(len(over)), strict=True):
+                archs[place] = arch
+        return [self._repaired(arch) for arch in archs]
+
+    def _repaired(self, arch: Arch) -> Arch:
+        for place in range(len(arch)):
+            if self.fits(arch):
+                break
+            arch = (*arch[:place], self._refuge[place], *arch[place + 1 :])
+        return arch
+
+    def learn(self, archs: list[Arch], rewards: list[float]) -> None:
+        """Handed on."""
+        self.inner.observe(archs, rewards)
+
+    def derive(self, n: int) -> list[Arch]:
+        """What the wrapped strategy would end with, as far as it fits."""
+        return list(dict.fromkeys(self._repaired(arch) for arch in self.inner.derive(n)))
+
+    def report(self) -> dict[str, float]:
+        """The wrapped strategy's figures."""
+        return self.inner.report()
+
+    def state(self) -> dict[str, Any]:
+        """The wrapped strategy's state, and costs that were measured: a latency is not measured the same twice."""
+        known = getattr(self.costs, "known", {})
+        measured = [[list(arch), value] for (name, arch), value in known.items() if name == "latency"]
+        return {"inner": self.inner.state(), "latency": measured, "refuge": list(self._refuge)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.inner.load_state(state["inner"])
+        self._refuge = tuple(state["refuge"])
+        if isinstance(self.costs, ArchCosts):
+            self.costs.known.update({("latency", tuple(arch)): value for arch, value in state["latency"]})
+
+
+def pareto_front(costs: Sequence[float], rewards: Sequence[float]) -> list[int]:
+    """The places of the pairs that no other beats in both, the cheapest first.
+
+    A pair is beaten by one that costs no more and is rewarded no less, and is better in one of the two. Of equal pairs
+    the first stays.
+
+    >>> pareto_front([3, 1, 2, 4], [0.9, 0.5, 0.4, 0.9])
+    [1, 0]
+    """
+    order = sorted(range(len(costs)), key=lambda place: (costs[place], -rewards[place], place))
+    front: list[int] = []
+    for place in order:
+        if not front or rewards[place] > rewards[front[-1]]:
+            front.append(place)
+    return front

@@ -1,0 +1,118 @@
+"""One network that several ranks train: each takes its part of a mini-batch, and what counts is summed over all.
+
+The sums are those of one process with the whole mini-batch, up to rounding: gradients, batch-norm statistics, losses,
+errors and outputs. Whatever is decided from them is therefore decided alike on every rank. With one process every
+method does the plain thing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from ramet.execution.ranks import BatchPart, Ranks
+from ramet.params import Params
+from ramet.searching.measures import BatchNormMode, Score, batch_statistics, measure, score_of_tally, tally
+from ramet.spaces import Arch
+from ramet.training import EVALUATION_BATCH, SynchronisedNorms, evaluating, reestimated_batch_norm
+
+
+class RankedTraining:
+    """A network and the ranks that train it.
+
+    Args:
+        network: called as ``network(x, arch)``; guards that watch it learn of the ranks, too.
+        ranks: this process among them.
+    """
+
+    def __init__(self, network: nn.Module, ranks: Ranks) -> None:
+        self.network, self.ranks = network, ranks
+        self._norms = SynchronisedNorms(network, ranks.sum_) if ranks.size > 1 else None
+        ranks.adopt(network)
+
+    @property
+    def draws(self) -> tuple[str | int, ...]:
+        """What is added to the role of what layers draw, so that ranks leave out different things of their samples."""
+        return () if self.ranks.is_leader else ("rank", self.ranks.rank)
+
+    @contextmanager
+    def batch(self, count: int) -> Iterator[BatchPart]:
+        """A block for this rank's part of a mini-batch; batch norms see the whole of it."""
+        part = self.ranks.part(count)
+        norms = None if part.repeated else self._norms  # what every rank sees whole needs no sums
+        with self.ranks.taking(part), nullcontext() if norms is None else norms.synchronised():
+            yield part
+
+    def share(self, part: BatchPart, loss: Tensor) -> Tensor:
+        """This rank's summand of the whole mini-batch's mean loss, from the mean over its own samples."""
+        return loss if self.ranks.size == 1 else loss * part.weight
+
+    def sum_gradients(self, params: Params, loss: Tensor) -> Tensor:
+        """Make the gradients those of the whole mini-batch, for the parameters on the path only; gives its loss."""
+        loss = loss.detach()
+        if self.ranks.size > 1:
+            loss = loss.reshape(1).clone()
+            self.ranks.sum_([param.grad for param in params.values() if param.grad is not None] + [loss])
+        return loss.reshape(())
+
+    def sum_each(self, gradients: Sequence[Tensor | None]) -> None:
+        """The same for gradients that ``torch.autograd.grad`` gave."""
+        self.ranks.sum_([gradient for gradient in gradients if gradient is not None])
+
+    def check_path(self, params: Params, arch: Arch) -> None:
+        """Compare what the ranks train.
+
+        Raises:
+            RunError: they train different architectures; sums over them would mean nothing.
+        """
+        if self.ranks.size > 1:
+            path = [name for name, param in params.items() if param.grad is not None]
+            digest = hashlib.sha256(repr((tuple(arch), path)).encode()).digest()
+            number = int.from_bytes(digest[:8], "big") >> 2
+            self.ranks.check_same(number, "all ranks must train the same architecture in a step")
+
+    def measure(
+        self, arch: Arch, x: Tensor, y: Tensor, *, batch_norm: BatchNormMode, calibration: Sequence[Tensor] = ()
+    ) -> Score:
+        """``measures.measure`` with the samples divided among the ranks."""
+        if self.ranks.size == 1:
+            return measure(self.network, arch, x, y, batch_norm=batch_norm, calibration=calibration)
+        if batch_norm == "reestimated":
+            # Each rank makes all of the few statistics by itself, which needs no messages.
+            with reestimated_batch_norm(self.network, calibration, arch):
+                return self.measure(arch, x, y, batch_norm="running")
+        total = torch.zeros(3, dtype=torch.float64)
+        with batch_statistics(self.network) if batch_norm == "batch" else evaluating(self.network):
+            for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+                with self.batch(len(labels)) as part:
+                    counted = tally(self.network(inputs[part.rows], arch), labels[part.rows])
+                if not part.repeated or self.ranks.is_leader:
+                    total += counted
+            self.ranks.sum_([total])
+        return score_of_tally(total, y)
+
+    def outputs(self, arch: Arch, x: Tensor) -> Tensor:
+        """The outputs for all samples, by the batch's own statistics, on every rank."""
+        with batch_statistics(self.network), self.batch(len(x)) as part:
+            own: Tensor = self.network(x[part.rows], arch)
+            if self.ranks.size == 1 or part.repeated:
+                return own.clone()
+            whole = own.new_zeros(len(x), *own.shape[1:])
+            whole[part.rows] = own
+            self.ranks.sum_([whole])
+            return whole
+
+    def score_each(self, archs: Sequence[Arch], score: Callable[[Arch], Score]) -> list[Score]:
+        """The scores of children, who are divided among the ranks; all ranks get all of them."""
+        if self.ranks.size == 1:
+            return [score(arch) for arch in archs]
+        table = torch.zeros(len(archs), 2, dtype=torch.float64)
+        for place in range(self.ranks.rank, len(archs), self.ranks.size):
+            found = score(archs[place])
+            table[place] = torch.tensor([found.error, found.reward], dtype=torch.float64)
+        self.ranks.sum_([table])
+        return [Score(error, reward) for error, reward in table.tolist()]

@@ -1,0 +1,121 @@
+"""What comes after the search: the best children, trained alone from scratch, tested once, and exported."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.costs import count_parameters
+from ramet.execution import pulse
+from ramet.ranking.setup import SupernetSetup
+from ramet.runs import Checkpoints
+from ramet.searching.measures import measure
+from ramet.searching.recipe import Recipe
+from ramet.seeding import derive_seed, seeded_globally, torch_generator
+from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
+from ramet.training import Batches, fit
+
+Json = dict[str, Any]
+
+
+def train_final(
+    setup: SupernetSetup, *, arch: list[int], seed: int, epochs: int | None = None, recipe: Json | None = None
+) -> Json:
+    """Train one architecture from scratch, and measure it on both held-out splits.
+
+    It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless the recipe
+    asks for a network of its own.
+
+    Args:
+        setup: the space, the data, the settings and the folder for checkpoints.
+        arch: the architecture.
+        seed: of weights and mini-batches.
+        epochs: when other than the settings'.
+        recipe: what ``Recipe`` says of the final training.
+
+    Returns:
+        JSON values: ``validation`` and ``test`` error, and the number of ``parameters`` of what is exported.
+    """
+    choices: Arch = tuple(arch)
+    made = Recipe.from_json(recipe or {})
+    settings = setup.settings if epochs is None else replace(setup.settings, epochs=epochs)
+    network, checkpoints = _new(setup, choices, seed, made)
+    data = setup.data
+    batches_seed = derive_seed(seed, "final", "batches")
+    steps_per_epoch = Batches(len(data.train), settings.batch_size, batches_seed).steps_per_epoch
+    num_steps = settings.epochs * steps_per_epoch
+
+    def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
+        if made.cutout > 0:
+            x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
+        if not isinstance(network, FinalNetwork):
+            return cross_entropy(network(x, choices), y)
+        network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
+        return network.loss(x, y, auxiliary_weight=made.auxiliary_weight)
+
+    fit(
+        network,
+        data.train.x,
+        data.train.y,
+        settings,
+        seed=batches_seed,
+        arguments=lambda step: (choices,),
+        loss_of=loss_of if made.to_json() else None,
+        after_step=lambda step, loss: pulse((step + 1) / num_steps),
+        checkpoints=checkpoints,
+        seconds_between_checkpoints=setup.seconds_between_checkpoints,
+    )
+    return {
+        "validation": measure(network, choices, data.validation.x, data.validation.y).error,
+        "test": measure(network, choices, data.test.x, data.test.y).error,
+        "parameters": count_parameters(_plain(network, choices)),
+    }
+
+
+def trained_child(setup: SupernetSetup, arch: Arch, seed: int, recipe: Json | None = None) -> nn.Module:
+    """The plain module of a finished ``train_final``, in evaluation mode."""
+    network, checkpoints = _new(setup, arch, seed, Recipe.from_json(recipe or {}))
+    saved = None if checkpoints is None else checkpoints.load()
+    if saved is not None:
+        prefix = "network/"
+        weights = {name[len(prefix) :]: value for name, value in saved.tensors.items() if name.startswith(prefix)}
+        network.load_state_dict(weights)
+    return _plain(network, arch).eval()
+
+
+def _plain(network: nn.Module, arch: Arch) -> nn.Module:
+    """The architecture alone, without what is only for training."""
+    if isinstance(network, FinalNetwork):
+        return network.plain()
+    assert isinstance(network, Supernet)
+    return network.child(arch)
+
+
+def export(child: nn.Module, example: Tensor, path: Path) -> bool:
+    """Write a child as a ``torch.export`` program, which needs no ramet; False where torch cannot."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it remarks on weights that lie in channels_last memory
+            return _export(child, example, path)
+    except Exception:  # torch's exporter raises many kinds, and a search is not lost for want of an export
+        return False
+
+
+def _export(child: nn.Module, example: Tensor, path: Path) -> bool:
+    batch = torch.export.Dim("batch", min=1, max=65536)
+    program = torch.export.export(child, (example,), dynamic_shapes=({0: batch},))
+    torch.export.save(program, path)
+    return True
+
+
+def _new(setup: SupernetSetup, arch: Arch, seed: int, recipe: Recipe) -> tuple[nn.Module, Checkpoints | None]:
+    place, data = setup.space.index(arch), setup.data
+    with seeded_globally(seed, "weights", "final", place):  # as ``SupernetSetup.new_supernet`` does
+        network = recipe.build(setup.space, arch, data.in_channels, data.num_classes)
+    return network.to(data.train.x.device), setup.checkpoints(f"final-{place}-{seed}")

@@ -1,0 +1,110 @@
+"""What a search does: the numbers of its loop."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ramet.errors import ConfigError
+from ramet.guards import make_guard
+from ramet.searching.costs import parse_limits
+from ramet.searching.measures import BatchNormMode, check_batch_norm
+from ramet.searching.recipe import Recipe
+from ramet.searching.strategies import make_strategy
+from ramet.sharing import Sharing
+from ramet.spaces import Space
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """What a search does.
+
+    An epoch trains ``models_per_epoch`` proposed children on the shared weights, each on ``batches_per_model`` training
+    mini-batches; then, after the warm-up, the strategy takes ``strategy_steps`` steps, each on the rewards of
+    ``archs_per_step`` children on a validation mini-batch.
+
+    Args:
+        strategy: random, evolution, enas, nao, or darts (``RelaxedSearch``).
+        strategy_options: arguments of the strategy.
+        guard: what keeps a child's updates from disturbing the others, for example plasticity:60.
+        sharing: full, groups:M:similar, groups:M:random, or prefix:K.
+        epochs: passes of the loop.
+        warmup_epochs: epochs, from 0 on, in which children are drawn uniformly and neither strategy nor guard acts.
+        models_per_epoch: children that are trained in an epoch.
+        batches_per_model: mini-batches that each is trained on; 7 in the released code of *multi-model forgetting*.
+        strategy_steps: steps of the strategy in an epoch.
+        archs_per_step: children whose rewards a step learns from.
+        reward_samples: validation samples of a reward.
+        error_samples: validation samples on which ``err1`` and ``err2`` are taken.
+        batch_norm: statistics that rewards and errors are taken with: batch, running or reestimated.
+        budget: limits in words, such as ``params=200k``; none for no limit.
+        num_candidates: children that the strategy ends with, scored on the whole validation split.
+        num_final: the best of them, which are trained alone from scratch and tested.
+        final_seeds: trainings of each.
+        final_epochs: epochs of each; those of the settings if none.
+        final_recipe: what their training adds to the search's own network, see ``Recipe``; empty for nothing.
+        exports: whether the best network is written as ``network.pt2``.
+        seed: what all randomness follows from.
+
+    Raises:
+        ConfigError: a number is out of its range, or a name is unknown.
+    """
+
+    strategy: str = "enas"
+    strategy_options: dict[str, Any] = field(default_factory=dict)
+    guard: str = "none"
+    sharing: str = "full"
+    epochs: int = 10
+    warmup_epochs: int = 1
+    models_per_epoch: int = 20
+    batches_per_model: int = 7
+    strategy_steps: int = 10
+    archs_per_step: int = 10
+    reward_samples: int = 64
+    error_samples: int = 256
+    batch_norm: BatchNormMode = "batch"
+    budget: str | None = None
+    num_candidates: int = 20
+    num_final: int = 1
+    final_seeds: int = 1
+    final_epochs: int | None = None
+    final_recipe: dict[str, Any] = field(default_factory=dict)
+    exports: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "models_per_epoch", "batches_per_model", "strategy_steps", "archs_per_step"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, but got {getattr(self, name)}.")
+        if self.reward_samples < 2 or self.error_samples < 2:
+            samples = (self.reward_samples, self.error_samples)
+            raise ConfigError(f"reward_samples and error_samples must be at least 2, but got {samples}.")
+        if not 0 <= self.warmup_epochs < self.epochs:
+            raise ConfigError(f"warmup_epochs must be below the {self.epochs} epochs, but got {self.warmup_epochs}.")
+        if not 0 <= self.num_final <= self.num_candidates or self.num_candidates < 1 or self.final_seeds < 1:
+            counts = (self.num_candidates, self.num_final, self.final_seeds)
+            raise ConfigError(f"num_final must be at most num_candidates, and seeds at least 1, but got {counts}.")
+        if self.final_epochs is not None and self.final_epochs < 1:
+            raise ConfigError(f"final_epochs must be at least 1, but got {self.final_epochs}.")
+        Recipe.from_json(self.final_recipe)
+        check_batch_norm(self.batch_norm)
+        make_guard(self.guard)
+        if Sharing.parse(self.sharing).measured:
+            raise ConfigError(f"a search shares by full, groups of similar or random, or prefix, got {self.sharing!r}.")
+        if self.budget is not None:
+            parse_limits(self.budget)
+
+    def check(self, space: Space) -> None:
+        """Raise a ``ConfigError`` if the strategy does not suit the space."""
+        if self.strategy != "darts":
+            make_strategy(self.strategy, space, seed=self.seed, **self.strategy_options)
+        elif self.guard != "none" or self.sharing != "full" or self.budget is not None:
+            raise ConfigError(
+                "DARTS trains all children at once: it takes no guard, no sharing but full and no budget."
+            )
+        elif space.num_archs < 2:
+            raise ConfigError(f"a search needs a space of at least 2 architectures, but got {space.num_archs}.")
+
+    def describe(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return asdict(self)

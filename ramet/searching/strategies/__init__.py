@@ -1,0 +1,10 @@
+"""What proposes the next architecture: random, evolution, the ENAS controller, NAO."""
+
+from ramet.searching.strategies.base import Strategy
+from ramet.searching.strategies.enas import EnasController
+from ramet.searching.strategies.evolution import Evolution
+from ramet.searching.strategies.nao import Nao
+from ramet.searching.strategies.registry import STRATEGIES, make_strategy
+from ramet.searching.strategies.uniform import RandomSearch
+
+__all__ = ["STRATEGIES", "EnasController", "Evolution", "Nao", "RandomSearch", "Strategy", "make_strategy"]

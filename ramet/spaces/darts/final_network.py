@@ -1,0 +1,173 @@
+"""What a network of cells has while it is trained alone: an auxiliary head, drop-path, and images with holes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d, cross_entropy
+
+from ramet.errors import ConfigError
+from ramet.spaces.base import Arch
+from ramet.spaces.child import trace_child
+from ramet.spaces.darts.cell import DartsCell
+from ramet.spaces.darts.enas_micro import EnasCell, EnasMicro
+from ramet.spaces.layers import check_counts, to_channels_last
+
+AUXILIARY_WEIGHT = 0.4
+"""What the auxiliary head's loss is multiplied by, in DARTS and ENAS."""
+
+
+class FinalNetwork(nn.Module):
+    """One architecture as a chain of cells that is trained alone. ``DartsNetwork`` and ``EnasNetwork`` are its forms.
+
+    Args:
+        stages: the stem, the cells and the head, as in ``TwoInputSupernet``.
+        arch: the architecture.
+        auxiliary_after: the stage whose newer output the auxiliary head reads; none for no such head.
+        auxiliary_channels: channels of that output.
+        num_classes: of logits.
+        drop_path: how probably an operation is left out for an image in training; ``set_drop_path`` changes it.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[nn.Module],
+        arch: Arch,
+        *,
+        auxiliary_after: int | None,
+        auxiliary_channels: int,
+        num_classes: int,
+        drop_path: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.arch = arch
+        self.stages = nn.ModuleList(stages)
+        self.auxiliary_after = auxiliary_after
+        self.auxiliary = None if auxiliary_after is None else _auxiliary_head(auxiliary_channels, num_classes)
+        self.set_drop_path(drop_path)
+        to_channels_last(self)
+
+    def set_drop_path(self, probability: float) -> None:
+        """Change the probability of drop-path, which DARTS raises linearly over the epochs."""
+        check_drop_path(probability)
+        for module in self.modules():
+            if isinstance(module, DartsCell | EnasCell):
+                module.drop_path = probability
+
+    def forward(self, x: Tensor, arch: Arch | None = None) -> Tensor:
+        """Logits, shape [batch, classes]; ``arch`` may be named, as for a supernet, and must then be this one."""
+        if arch is not None and arch != self.arch:
+            raise ConfigError(f"a network of its own has the architecture {self.arch}, but was asked for {arch}.")
+        return self._run(x)[0]
+
+    def loss(self, x: Tensor, y: Tensor, *, auxiliary_weight: float = AUXILIARY_WEIGHT) -> Tensor:
+        """The cross-entropy, in training with the auxiliary head's added at a weight."""
+        logits, beside = self._run(x)
+        loss = cross_entropy(logits, y)
+        return loss if beside is None else loss + auxiliary_weight * cross_entropy(beside, y)
+
+    def _run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        value, beside = self.stages[0](x, self.arch), None
+        for place, stage in enumerate(list(self.stages)[1:-1], start=1):
+            value = stage(value, self.arch)
+            if self.auxiliary is not None and self.training and place == self.auxiliary_after:
+                beside = self.auxiliary(value[1])
+        return self.stages[-1](value, self.arch), beside
+
+    def plain(self) -> nn.Module:
+        """The network without auxiliary head and drop-path, of ``torch.nn`` layers, which needs no ramet to run."""
+        was_training = self.training
+        try:
+            return trace_child(self.eval().stages, self.arch)
+        finally:
+            self.train(was_training)
+
+
+class EnasNetwork(FinalNetwork):
+    """One architecture of ENAS' micro space as a network of its own; the head reads the second reduction cell.
+
+    Args:
+        space: the space; its ``channels`` and ``cells_per_stage`` are those of this network.
+        arch: the architecture.
+        in_channels: of images.
+        num_classes: of logits.
+        auxiliary: whether a second classifier is trained beside.
+        drop_path: see ``FinalNetwork``.
+    """
+
+    def __init__(
+        self,
+        space: EnasMicro,
+        arch: Arch,
+        in_channels: int,
+        num_classes: int,
+        *,
+        auxiliary: bool = True,
+        drop_path: float = 0.0,
+    ) -> None:
+        stages = list(space.supernet(in_channels, num_classes).stages)
+        reductions = [
+            place for place, stage in enumerate(stages) if isinstance(stage, EnasCell) and bool(stage.reduction)
+        ]
+        super().__init__(
+            stages,
+            space.check(arch),
+            auxiliary_after=reductions[-1] if auxiliary else None,
+            auxiliary_channels=4 * space.channels,
+            num_classes=num_classes,
+            drop_path=drop_path,
+        )
+        self.space = space
+
+
+def cutout(x: Tensor, length: int, generator: torch.Generator) -> Tensor:
+    """Images with a square of zeros each, its centre anywhere; length 16 for 32x32 images in DARTS.
+
+    Args:
+        x: images, shape [batch, channels, height, width].
+        length: side of the square; what lies outside the image is cut off.
+        generator: where the centres come from.
+    """
+    batch, _, height, width = x.shape
+    rows = torch.randint(height, (batch, 1), generator=generator)
+    columns = torch.randint(width, (batch, 1), generator=generator)
+    low, high = length // 2, length - length // 2
+    down, across = torch.arange(height), torch.arange(width)
+    in_rows = (down >= rows - low) & (down < rows + high)  # [batch, height]
+    in_columns = (across >= columns - low) & (across < columns + high)  # [batch, width]
+    hole = in_rows[:, None, :, None] & in_columns[:, None, None, :]
+    return x.masked_fill(hole.to(x.device), 0.0)
+
+
+def check_drop_path(probability: float) -> None:
+    """Raise a ``ConfigError`` for what is no probability of drop-path."""
+    if not 0 <= probability < 1:
+        raise ConfigError(f"drop_path must lie in [0, 1), but got {probability}.")
+
+
+class AuxiliaryPool(nn.Module):
+    """Pools to 2x2: as DARTS does from its 8x8, by windows of 5 at a distance of 3; from any other size by quarters."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From [batch, channels, height, width] to [batch, channels, 2, 2]."""
+        if tuple(x.shape[2:]) == (8, 8):
+            return avg_pool2d(x, 5, stride=3)
+        return adaptive_avg_pool2d(x, 2)
+
+
+def _auxiliary_head(channels: int, num_classes: int) -> nn.Sequential:
+    check_counts(channels=channels, num_classes=num_classes)
+    return nn.Sequential(
+        nn.ReLU(),
+        AuxiliaryPool(),
+        nn.Conv2d(channels, 128, 1, bias=False),
+        nn.BatchNorm2d(128),
+        nn.ReLU(),
+        nn.Conv2d(128, 768, 2, bias=False),
+        nn.BatchNorm2d(768),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(768, num_classes),
+    )

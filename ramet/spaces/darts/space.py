@@ -1,0 +1,168 @@
+"""The DARTS space: a normal and a reduction cell of four nodes, eight operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+from torch import nn
+
+from ramet.errors import ConfigError
+from ramet.spaces.base import Arch, Space
+from ramet.spaces.darts.cell import DartsCell
+from ramet.spaces.darts.genotypes import Gene, read_genotype, write_genotype
+from ramet.spaces.darts.strided import DARTS_OPERATIONS
+from ramet.spaces.darts.two_inputs import Node, PairHead, PairStem, TwoInputSupernet
+from ramet.spaces.layers import check_counts
+
+
+class Darts(Space):
+    """Two cells, each of nodes that add up two operations on two different inputs among all that came before.
+
+    A cell has the outputs of the two cells before it as inputs 0 and 1; its nodes are inputs 2, 3, ... of later nodes;
+    its output is the concatenation of all nodes. Cells at a third and two thirds of the depth are reduction cells,
+    which halve the image and double the channels. An architecture reads as a genotype in DARTS' own form. For each node
+    but the first an architecture holds the pair of inputs and then both operations; the first has only one pair.
+
+    Departs from DARTS' search network: an operation on a path is computed alone, so that ``none`` leaves it out. As
+    there, batch norms inside cells have no affine parameters and poolings are followed by one; the stem's is affine.
+
+    Args:
+        channels: width of the first cells, 16 in DARTS' search.
+        num_cells: cells in all, 8 in DARTS' search.
+        num_nodes: nodes of a cell, 4.
+        operations: names from ``DARTS_OPERATIONS``.
+        bn_momentum: momentum of every batch norm.
+
+    Raises:
+        ConfigError: if an argument is out of range or an operation is unknown or named twice.
+
+    Example:
+        >>> Darts().num_archs
+        9119789245425254400
+        >>> Darts(num_nodes=1, operations=["none", "skip_connect"]).name((1, 0, 0, 1))[:50]
+        "Genotype(normal=[('skip_connect', 0), ('none', 1)]"
+
+    Reference: Liu, Simonyan and Yang, DARTS: Differentiable Architecture Search, 2019.
+    """
+
+    def __init__(
+        self,
+        channels: int = 16,
+        num_cells: int = 8,
+        num_nodes: int = 4,
+        operations: Sequence[str] = DARTS_OPERATIONS,
+        *,
+        bn_momentum: float = 0.1,
+    ) -> None:
+        check_counts(channels=channels, num_cells=num_cells, num_nodes=num_nodes)
+        if not 0 < bn_momentum <= 1:
+            raise ConfigError(f"bn_momentum must be above 0 and at most 1, but got {bn_momentum}.")
+        operations = tuple(operations)
+        for operation in operations:
+            if operation not in DARTS_OPERATIONS:
+                raise ConfigError(f"an operation is one of {', '.join(DARTS_OPERATIONS)}, but got {operation!r}.")
+        if not operations or len(set(operations)) < len(operations):
+            raise ConfigError(f"operations must be at least one name, each once, but got {operations}.")
+        options: list[int] = []
+        for node in range(num_nodes):
+            options += [math.comb(node + 2, 2)] * (node > 0) + [len(operations)] * 2
+        super().__init__(2 * options)
+        self.channels = channels
+        self.num_cells = num_cells
+        self.num_nodes = num_nodes
+        self.operations = operations
+        self.bn_momentum = bn_momentum
+
+    def cells(self, arch: Arch) -> tuple[list[Node], list[Node]]:
+        """The nodes of the normal and of the reduction cell: for each node twice (operation, input)."""
+        return _cells(self.num_nodes, self.check(arch))
+
+    def supernet(self, in_channels: int, num_classes: int) -> TwoInputSupernet:
+        """A freshly initialised supernet; torch's global generator gives the weights."""
+        check_counts(in_channels=in_channels, num_classes=num_classes)
+        return TwoInputSupernet(self, darts_stages(self, in_channels, num_classes))
+
+    def name(self, arch: Arch) -> str:
+        """The architecture as a genotype in DARTS' own form."""
+        normal, reduce = (
+            [(self.operations[operation], start) for node in cell for operation, start in node]
+            for cell in self.cells(arch)
+        )
+        return write_genotype(normal, reduce)
+
+    def parse(self, text: str) -> Arch:
+        """The architecture of a genotype; the two inputs of a node may come in either order.
+
+        Raises:
+            ConfigError: if the text is no genotype of this space; a node that uses one input twice is not.
+        """
+        choices: list[int] = []
+        for genes in read_genotype(text, self.operations, self.num_nodes):
+            choices += self._choices(genes)
+        return tuple(choices)
+
+    def _choices(self, genes: list[Gene]) -> list[int]:
+        choices = []
+        for node in range(self.num_nodes):
+            (first, low), (second, high) = sorted(genes[2 * node : 2 * node + 2], key=lambda gene: gene[1])
+            if low == high:
+                raise ConfigError(f"a node of DARTS has two different inputs, but got input {low} twice.")
+            if node > 0:
+                choices.append(list(combinations(range(node + 2), 2)).index((low, high)))
+            choices += [self.operations.index(first), self.operations.index(second)]
+        return choices
+
+    def describe(self) -> dict[str, Any]:
+        """The arguments that make this space again."""
+        return {
+            "kind": "darts",
+            "channels": self.channels,
+            "num_cells": self.num_cells,
+            "num_nodes": self.num_nodes,
+            "operations": list(self.operations),
+            "bn_momentum": self.bn_momentum,
+        }
+
+
+@lru_cache(maxsize=4096)
+def _cells(num_nodes: int, arch: Arch) -> tuple[list[Node], list[Node]]:
+    choices = iter(arch)
+    cells: list[list[Node]] = []
+    for _ in range(2):
+        nodes: list[Node] = []
+        for node in range(num_nodes):
+            pair = next(choices) if node > 0 else 0
+            low, high = list(combinations(range(node + 2), 2))[pair]
+            nodes.append(((next(choices), low), (next(choices), high)))
+        cells.append(nodes)
+    return cells[0], cells[1]
+
+
+def is_reduction(cell: int, num_cells: int) -> bool:
+    """Whether a cell of a chain is a reduction cell."""
+    return cell in (num_cells // 3, 2 * num_cells // 3)
+
+
+def darts_stages(space: Darts, in_channels: int, num_classes: int, only: Arch | None = None) -> list[nn.Module]:
+    """The stem, each cell, and the head.
+
+    Args:
+        space: gives widths, depth and operations.
+        in_channels: of images.
+        num_classes: of logits.
+        only: build the operations of this architecture alone, with affine batch norms: a network of its own.
+    """
+    channels = space.channels
+    older = newer = 3 * channels
+    stages: list[nn.Module] = [PairStem(in_channels, newer, space.bn_momentum)]
+    after_reduction = False
+    for cell in range(space.num_cells):
+        reduction = is_reduction(cell, space.num_cells)
+        channels *= 2 if reduction else 1
+        stages.append(DartsCell(space, older, newer, channels, reduction, after_reduction, only))
+        older, newer, after_reduction = newer, space.num_nodes * channels, reduction
+    return [*stages, PairHead(newer, num_classes)]

@@ -1,0 +1,97 @@
+"""The operations of cells that reduce: by name, with a stride, and with or without affine batch norms."""
+
+from __future__ import annotations
+
+from torch import Tensor, cat, nn
+from torch.nn.functional import pad
+
+from ramet.errors import ConfigError
+from ramet.spaces.kernels.depthwise import DepthwiseConv2d
+from ramet.spaces.kernels.pooling import MaxPool3x3
+
+DARTS_OPERATIONS = (
+    "none",
+    "max_pool_3x3",
+    "avg_pool_3x3",
+    "skip_connect",
+    "sep_conv_3x3",
+    "sep_conv_5x5",
+    "dil_conv_3x3",
+    "dil_conv_5x5",
+)
+"""The eight operations of DARTS, in its order."""
+
+
+class FactorisedReduction(nn.Module):
+    """Halves height and width without a pooling: two 1x1 convolutions of stride 2, one of them a pixel aside.
+
+    Departs from DARTS for odd sizes, which fail there: the input is padded by a row and a column of zeros, of
+    which an even size sees nothing.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, momentum: float, affine: bool) -> None:
+        super().__init__()
+        self.relu = nn.ReLU()
+        self.even = nn.Conv2d(in_channels, out_channels // 2, 1, stride=2, bias=False)
+        self.odd = nn.Conv2d(in_channels, out_channels - out_channels // 2, 1, stride=2, bias=False)
+        self.norm = nn.BatchNorm2d(out_channels, momentum=momentum, affine=affine)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From [batch, in, height, width] to [batch, out, height / 2, width / 2], rounded up."""
+        x = self.relu(x)
+        halves = cat([self.even(x), self.odd(pad(x, (0, 1, 0, 1))[:, :, 1:, 1:])], dim=1)
+        reduced: Tensor = self.norm(halves)
+        return reduced
+
+
+def squeeze(in_channels: int, out_channels: int, momentum: float, affine: bool) -> nn.Sequential:
+    """ReLU, 1x1 convolution, batch norm: what brings a cell's input to its width."""
+    return nn.Sequential(
+        nn.ReLU(),
+        nn.Conv2d(in_channels, out_channels, 1, bias=False),
+        nn.BatchNorm2d(out_channels, momentum=momentum, affine=affine),
+    )
+
+
+def make_strided(name: str, channels: int, stride: int, momentum: float, *, affine: bool) -> nn.Module | None:
+    """One operation of DARTS; None for ``none``.
+
+    Args:
+        name: one of ``DARTS_OPERATIONS``.
+        channels: of input and output.
+        stride: 1 or 2.
+        momentum: of batch norms.
+        affine: False for a supernet, whose poolings are followed by a batch norm; True for a network of its own.
+
+    Raises:
+        ConfigError: an unknown operation.
+    """
+    kernel = 5 if name.endswith("5x5") else 3
+    if name == "none":
+        return None
+    if name == "skip_connect":
+        return nn.Identity() if stride == 1 else FactorisedReduction(channels, channels, momentum, affine)
+    if name == "max_pool_3x3":
+        pool: nn.Module = MaxPool3x3() if stride == 1 else nn.MaxPool2d(3, stride=stride, padding=1)
+    elif name == "avg_pool_3x3":
+        pool = nn.AvgPool2d(3, stride=stride, padding=1, count_include_pad=False)
+    elif name in ("sep_conv_3x3", "sep_conv_5x5"):
+        first = _separable(channels, kernel, stride, 1, momentum, affine)
+        return nn.Sequential(*first, *_separable(channels, kernel, 1, 1, momentum, affine))
+    elif name in ("dil_conv_3x3", "dil_conv_5x5"):
+        return nn.Sequential(*_separable(channels, kernel, stride, 2, momentum, affine))
+    else:
+        raise ConfigError(f"an operation is one of {', '.join(DARTS_OPERATIONS)}, but got {name!r}.")
+    return pool if affine else nn.Sequential(pool, nn.BatchNorm2d(channels, momentum=momentum, affine=False))
+
+
+def _separable(
+    channels: int, kernel: int, stride: int, dilation: int, momentum: float, affine: bool
+) -> list[nn.Module]:
+    padding = dilation * (kernel - 1) // 2
+    return [
+        nn.ReLU(),
+        DepthwiseConv2d(channels, channels, kernel, stride=stride, padding=padding, dilation=dilation, bias=False),
+        nn.Conv2d(channels, channels, 1, bias=False),
+        nn.BatchNorm2d(channels, momentum=momentum, affine=affine),
+    ]

@@ -1,0 +1,86 @@
+"""Supernets of cells that take the outputs of the two cells before them, as those of DARTS and ENAS do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ramet.spaces.base import Arch
+from ramet.spaces.cells.chain import CellSupernet
+
+Node = tuple[tuple[int, int], tuple[int, int]]
+"""What a node adds up: twice an operation and the input that it is applied to."""
+Pair = tuple[Tensor, Tensor]
+"""The outputs of the last two cells, the older one first: what goes from stage to stage."""
+
+
+class TwoInputSupernet(CellSupernet):
+    """A stem, cells and a head, in channels_last memory; stages hand a pair of tensors on.
+
+    Args:
+        space: the architectures.
+        stages: the stem gives a pair, cells take and give one, the head takes one and gives logits.
+    """
+
+    def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
+        """Logits of many architectures, in order; the stem is computed once."""
+        self.check_evaluation()
+        archs = [self.space.check(arch) for arch in archs]
+        return self._after_stem(self.stages[0](x, archs[0]), archs) if archs else iter(())
+
+    def _after_stem(self, pair: Any, archs: Sequence[Arch]) -> Iterator[Tensor]:
+        for arch in archs:
+            y = pair
+            for stage in list(self.stages)[1:]:
+                y = stage(y, arch)
+            yield y
+
+
+class PairStem(nn.Module):
+    """A 3x3 convolution and a batch norm; both inputs of the first cell are its output."""
+
+    def __init__(self, in_channels: int, channels: int, momentum: float) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels, momentum=momentum)
+        )
+
+    def forward(self, x: Tensor, arch: Arch) -> Pair:
+        """From [batch, in, height, width] to twice [batch, channels, height, width]."""
+        x = x.contiguous(memory_format=torch.channels_last)  # See to_channels_last for the reason.
+        features: Tensor = self.layers(x)
+        return features, features
+
+
+class PairHead(nn.Module):
+    """Global average pooling of the newer output, and a linear layer."""
+
+    def __init__(self, channels: int, num_classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(channels, num_classes)
+
+    def forward(self, pair: Pair, arch: Arch) -> Tensor:
+        """Logits, shape [batch, classes]."""
+        logits: Tensor = self.linear(pair[1].mean((2, 3)))
+        return logits
+
+
+def drop_paths(value: Tensor, probability: float) -> Tensor:
+    """Drop-path: an operation's result is left out for some images, and the others make up for it.
+
+    Args:
+        value: shape [batch, channels, height, width].
+        probability: of being left out.
+    """
+    kept = torch.rand(len(value), 1, 1, 1, device=value.device) >= probability
+    return value * (kept / (1 - probability))
+
+
+def add(total: Tensor | None, value: Tensor | None) -> Tensor | None:
+    """The sum of what is there."""
+    if total is None or value is None:
+        return value if total is None else total
+    return total + value

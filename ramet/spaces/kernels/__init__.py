@@ -1,0 +1,1 @@
+"""Operations that torch has, made quick on a CPU."""

@@ -1,0 +1,220 @@
+"""A user's own space: any ``nn.Module`` with ``Choice`` markers inside."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ramet.errors import ConfigError
+from ramet.spaces.base import Arch, Space, Supernet
+from ramet.spaces.child import copy_layer
+from ramet.spaces.kernels.depthwise import DepthwiseConv2d
+from ramet.spaces.own.choice import Choice, Decision, find_decisions, on_path
+from ramet.spaces.reference import reference_to, resolve_reference
+from ramet.spaces.walk import walk_stages
+
+Factory = Callable[[int, int], nn.Module]
+"""Makes a freshly initialised module with choices inside: ``factory(in_channels, num_classes)``."""
+
+
+class ModuleSpace(Space):
+    """The architectures of a module that a factory makes.
+
+    A decision is a ``Choice``, or all choices of one name. An architecture reads ``place=option,place=option``. The
+    module's own ``forward`` stays as it is; ``docs/spaces.md`` has a complete example.
+
+    Args:
+        factory: called as ``factory(in_channels, num_classes)``, or a reference to such a function,
+            ``package.module:name`` or ``FILE.py:name``. It may refuse values that it has no network for.
+        in_channels: what the factory is called with to find the choices.
+        num_classes: the same.
+
+    Raises:
+        ConfigError: if the reference leads nowhere, the factory makes no module, or ``find_decisions`` refuses it.
+
+    Example:
+        >>> def factory(in_channels, num_classes):
+        ...     return nn.Sequential(
+        ...         Choice({"conv": nn.Conv2d(in_channels, 4, 3), "pool": nn.AvgPool2d(3)}),
+        ...         nn.Flatten(),
+        ...         nn.LazyLinear(num_classes),
+        ...     )
+        >>> [ModuleSpace(factory).name(arch) for arch in ModuleSpace(factory)]
+        ['0=conv', '0=pool']
+    """
+
+    def __init__(self, factory: Factory | str, *, in_channels: int = 3, num_classes: int = 10) -> None:
+        self._source = factory
+        self._factory: Factory = resolve_reference(factory) if isinstance(factory, str) else factory
+        if not callable(self._factory):
+            raise ConfigError(f"a factory must be callable, but got {type(self._factory).__name__}.")
+        self.in_channels = in_channels
+        self.num_classes = num_classes
+        with torch.random.fork_rng(devices=[]):  # Looking at the choices draws nothing from the caller's generator.
+            module = self._make(in_channels, num_classes)
+        self.decisions = find_decisions(module)
+        self.fingerprint = fingerprint(module)
+        super().__init__([len(decision.options) for decision in self.decisions])
+
+    def supernet(self, in_channels: int, num_classes: int) -> ModuleSupernet:
+        """A supernet around a module that the factory makes anew."""
+        module = self._make(in_channels, num_classes)
+        decisions = find_decisions(module)
+        if decisions != self.decisions:
+            raise ConfigError(
+                f"a factory must make the same choices for all images and classes, but it makes {_list(decisions)} "
+                f"for {in_channels} channels and {num_classes} classes, and {_list(self.decisions)} otherwise."
+            )
+        return ModuleSupernet(self, module)
+
+    def name(self, arch: Arch) -> str:
+        """The architecture as ``place=option,place=option``."""
+        pairs = zip(self.decisions, self.check(arch), strict=True)
+        return ",".join(f"{decision.name}={decision.options[choice]}" for decision, choice in pairs)
+
+    def parse(self, text: str) -> Arch:
+        """The architecture of a notation; every decision must be there, in order."""
+        parts = text.split(",")
+        if len(parts) == len(self.decisions):
+            arch = []
+            for part, decision in zip(parts, self.decisions, strict=True):
+                name, _, option = part.partition("=")
+                if name == decision.name and option in decision.options:
+                    arch.append(decision.options.index(option))
+            if len(arch) == len(parts):
+                return tuple(arch)
+        raise ConfigError(f"an architecture of this space reads {_list(self.decisions)}, but got {text!r}.")
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies this space: the factory's reference, if it has one, and the fingerprint of its module."""
+        reference = self._source if isinstance(self._source, str) else reference_to(self._source)
+        return {
+            "kind": "module",
+            "factory": reference,
+            "in_channels": self.in_channels,
+            "num_classes": self.num_classes,
+            "fingerprint": self.fingerprint,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A factory from a file travels as its reference: the receiving process may not have the file imported.
+        return _make_module_space, (self._source, self.in_channels, self.num_classes)
+
+    def _make(self, in_channels: int, num_classes: int) -> nn.Module:
+        module = self._factory(in_channels, num_classes)
+        if not isinstance(module, nn.Module):
+            raise ConfigError(f"a factory must return an nn.Module, but got {type(module).__name__}.")
+        return module
+
+
+def space_of(module: nn.Module) -> ModuleSpace:
+    """The space of a module that exists already.
+
+    Its supernets hold copies of this module with the weights it has; for fresh weights give ``ModuleSpace`` a factory.
+    Whether it suits the images and classes is for the caller to know.
+    """
+    return ModuleSpace(_Copies(module))
+
+
+class ModuleSupernet(Supernet):
+    """A module with choices as a supernet.
+
+    An ``nn.Sequential`` gives a stage for each of its items, any other module is one stage. The layout of the weights
+    is left alone: the module's own ``forward`` may rely on it.
+    """
+
+    def __init__(self, space: ModuleSpace, module: nn.Module) -> None:
+        super().__init__()
+        self.space = space
+        self._names: list[str] | None = None
+        if type(module) is nn.Sequential:
+            self._names = list(module._modules)  # named_children() leaves out an item that comes twice.
+            self.stages = nn.ModuleList(_Stage(item) for item in module)
+        else:
+            self.stages = nn.ModuleList([_Stage(module)])
+        self.train(module.training)
+
+    def forward(self, x: Tensor, arch: Arch) -> Tensor:
+        """What the module gives for one architecture."""
+        return super().forward(x, self.space.check(arch))
+
+    def child(self, arch: Arch) -> nn.Module:
+        """A copy of the module in which the option taken stands in the place of each choice."""
+        self.space.check(arch)
+        copies: dict[int, Any] = {}  # deepcopy's memo: an entry stands for the object of that id.
+        for module in self.stages.modules():
+            if isinstance(module, DepthwiseConv2d):
+                copies[id(module)] = copy_layer(module, copies)
+        for module in self.stages.modules():
+            if isinstance(module, Choice):
+                copies[id(module)] = copy.deepcopy(module.chosen(arch), copies)
+        items: list[nn.Module] = [copy.deepcopy(stage.get_submodule("module"), copies) for stage in self.stages]
+        if self._names is None:
+            return items[0]
+        child = nn.Sequential()
+        for name, item in zip(self._names, items, strict=True):
+            child.add_module(name, item)
+        child.training = self.training
+        return child
+
+    def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
+        """What the module gives for many architectures, in order; stages that several have in common run once."""
+        self.check_evaluation()
+        used: list[tuple[int, ...]] = []
+        for stage in self.stages:
+            here = {m.decision for m in stage.modules() if isinstance(m, Choice) and m.decision is not None}
+            used.append(tuple(sorted(here.union(used[-1] if used else ()))))
+        return walk_stages(self.stages, used, x, [self.space.check(arch) for arch in archs])
+
+
+class _Stage(nn.Module):
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor, arch: Arch) -> Tensor:
+        with on_path(arch):
+            result: Tensor = self.module(x)
+        return result
+
+
+class _Copies:
+    """A factory that copies one module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __call__(self, in_channels: int, num_classes: int) -> nn.Module:
+        return copy.deepcopy(self.module)
+
+
+def fingerprint(module: nn.Module) -> str:
+    """A digest of what a module is made of: its layers with their arguments, and the code of classes outside torch.
+
+    It changes when a network of the same name becomes another, so that nothing learnt about one is taken for the other.
+    """
+    digest = hashlib.sha256(repr(module).encode())
+    kinds = {type(part) for part in module.modules()}
+    for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if kind.__module__.partition(".")[0] in ("torch", "ramet"):
+            continue
+        try:
+            code = inspect.getsource(kind)
+        except (OSError, TypeError):
+            code = kind.__qualname__
+        digest.update(code.encode())
+    return digest.hexdigest()
+
+
+def _make_module_space(factory: Factory | str, in_channels: int, num_classes: int) -> ModuleSpace:
+    return ModuleSpace(factory, in_channels=in_channels, num_classes=num_classes)
+
+
+def _list(decisions: Sequence[Decision]) -> str:
+    return ",".join(f"{decision.name}={'|'.join(decision.options)}" for decision in decisions)

@@ -1,0 +1,1 @@
+"""The recurrent space of ENAS: cells of language models."""

@@ -1,0 +1,62 @@
+"""A second setting, NAS-Bench-201, whose truth is a table: the questions of Tables 1 and 2, in a space of 15,625."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ramet.data import data_folder
+from ramet.ranking.job import RankJob
+from ramet.ranking.plan import Plan
+from ramet.reports.rank import rank_table
+from ramet.training import Settings
+from ramet_papers.workspace import Outcome, Workspace
+
+TABLE = "nas/nasbench201.npz"
+COLUMN = "cifar10_test_acc_200ep"
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "small": {
+        "space_options": {"channels": 8, "cells_per_stage": 1},
+        "data_options": {"image_size": 16, "pool": True, "test_fraction": 0.25, "validation_fraction": 1 / 3},
+        "settings": Settings(
+            epochs=40, batch_size=64, learning_rate=0.05, final_learning_rate=0.001, weight_decay=5e-4
+        ),
+        "plan": {"instances": 3, "children": 200, "last_epochs": 3, "last_steps": 1},
+    },
+    "paper": {
+        "space_options": {"channels": 16, "cells_per_stage": 5},
+        "data_options": {"validation_fraction": 0.5},
+        "settings": Settings(epochs=250, batch_size=64, weight_decay=5e-4),
+        "plan": {"instances": 10, "children": 1000, "last_epochs": 10, "last_steps": 1},
+    },
+}
+
+
+def nasbench201(workspace: Workspace, preset_name: str) -> Outcome:
+    """A single-path supernet of NAS-Bench-201 against the benchmark's own accuracy after 200 epochs."""
+    options = OPTIONS[preset_name]
+    where = {} if workspace.data_dir is None else {"data_dir": str(workspace.data_dir)}
+    plan = Plan(
+        truth=f"table:{data_folder(workspace.data_dir) / TABLE}:{COLUMN}",
+        order="uniform",
+        fine_tune_steps=0,
+        seed=workspace.seed,
+        **options["plan"],
+    )
+    job = RankJob(
+        space="nasbench201",
+        space_options=options["space_options"],
+        data="cifar10",
+        data_options={**options["data_options"], **where, "seed": workspace.seed},
+        settings=options["settings"],
+        plan=plan,
+        truth_cache=str(workspace.results / "truth"),
+        device=workspace.device,
+    )
+    result = workspace.diagnose(f"nasbench201-{preset_name}", job)
+    stability = result["stability"]["instances"]
+    notes = [
+        f"Two instances agree at {stability['mean']:.2f} ({stability['lowest']:.2f} to {stability['highest']:.2f}).",
+        *result["recommendation"],
+    ]
+    return Outcome("The second setting: NAS-Bench-201, truth from its table", [rank_table(result)], [], notes)

@@ -1,0 +1,184 @@
+"""Figures 4, 5, 8 and 9: where the variance comes from, and what a few mini-batches of fine-tuning repair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ramet.ranking.diagnosis import instance_key
+from ramet.ranking.intervals import mean_interval
+from ramet.ranking.job import RankJob
+from ramet.ranking.metrics import Floats, rank_correlations
+from ramet.reports import Column, Table
+from ramet.reports.formats import decimals, percent
+from ramet.runs import read_records
+from ramet.seeding import numpy_generator
+from ramet_papers.claims import Claim
+from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
+from ramet_papers.workspace import Outcome, Workspace
+
+Json = dict[str, Any]
+
+
+def figure_4(workspace: Workspace, preset_name: str) -> Outcome:
+    """Fine-tuning each child from a supernet that is half or fully trained."""
+    preset = PRESETS[preset_name]
+    half = preset.job(
+        workspace,
+        order="shuffled",
+        stop_epoch=preset.supernet_epochs // 2,
+        fine_tune_steps=preset.fine_tune_steps,
+        fine_tune_instances=preset.instances,
+        fine_tune_learning_rate=preset.settings.learning_rate_at(1, 2),  # what the schedule has there
+    )
+    results = {
+        "half": workspace.diagnose(f"deeper-insights-{preset.name}/half-trained", half),
+        "full": _shuffled_run(workspace, preset),
+    }
+    curves = {name: np.asarray(result["over_time"]["fine_tuned_per_instance"]) for name, result in results.items()}
+    points = results["full"]["over_time"]["fine_tuned_after"]  # curves have the shape [instances, points]
+    columns = ["mini-batches", "from half of the training", "from all of it"]
+    rows = [[p, float(curves["half"][:, i].mean()), float(curves["full"][:, i].mean())] for i, p in enumerate(points)]
+    table = Table(columns, rows, title="Figure 4: GT-Tau after fine-tuning each child alone")
+    within = [i for i, point in enumerate(points) if 0 < point <= 10]
+    best = max(within, key=lambda i: curves["full"][:, i].mean())
+    rise = curves["full"][:, best] - curves["full"][:, 0]
+    interval = mean_interval(rise, generator=numpy_generator(workspace.seed, "figure-4"))
+    rise_from_half = curves["half"][:, best] - curves["half"][:, 0]
+    claim = Claim(
+        id="D5",
+        claim="A few mini-batches of fine-tuning repair the ranking.",
+        paper="0.5 to 0.8 in 5 to 10 mini-batches",
+        ours=f"{curves['full'][:, 0].mean():.2f} to {curves['full'][:, best].mean():.2f} in {points[best]}",
+        spread=f"rise {interval.text()}; from half of the training {rise_from_half.mean():+.2f}",
+        seeds=preset.instances,
+        holds=bool((interval.value or 0) >= 0.1),
+        command=f"ramet reproduce deeper-insights/figure-4 --preset {preset.name}",
+        note=f"{preset.note} {_room(results['full'])}",
+    )
+    return Outcome("Deeper insights, Figure 4", [table], [claim]).kept(workspace.results)
+
+
+def _room(result: Json) -> str:
+    """How much better than the shared ranking a child of one's own is at all, in words."""
+    own = result["stability"]["truth"]["mean"]
+    shared = result["over_time"]["mean_over_steps"]
+    return (
+        f"Two seeds of children trained alone agree at {own:.2f}, while the shared ranking has {shared:.2f} with the "
+        f"mean of {result['settings']['plan']['truth_seeds']} seeds: "
+        + ("there is room to repair." if own > shared + 0.1 else "there is hardly any room to repair at this scale.")
+    )
+
+
+def figure_5(workspace: Workspace, preset_name: str) -> Outcome:
+    """Every child's accuracy after each of the last mini-batches: the one just trained is (nearly) the best."""
+    preset = PRESETS[preset_name]
+    rows, shares = [], {}
+    for order in ("cyclic", "shuffled"):
+        result = _shuffled_run(workspace, preset) if order == "shuffled" else _cyclic_run(workspace, preset)
+        trained, effect = result["trained_is_best"], result["disturbance"]
+        taus = np.asarray(result["over_time"]["steps"])
+        shares[order] = trained["share_in_best_quarter"]
+        spread = result["accuracy"]["spread_of_children"]
+        rows.append(
+            [
+                order,
+                shares[order],
+                trained["share_best"],
+                trained["median_rank"],
+                100 * effect["own"],
+                100 * effect["others"],
+                float(taus.min()),
+                float(taus.max()),
+            ]
+        )
+    columns: list[Column | str] = [
+        "order",
+        Column("in the best quarter", percent),
+        Column("the best", percent),
+        "median rank",
+    ]
+    columns += ["own change, points", "others' change, points", "GT-Tau lowest", "GT-Tau highest"]
+    table = Table(
+        columns, rows, title=f"Figure 5: the child just trained, over the last {preset.figure_steps} mini-batches"
+    )
+    claim = Claim(
+        id="D6",
+        claim="Training a child makes it (nearly) the best.",
+        paper="in most mini-batches (Figure 5)",
+        ours=f"in the best quarter in {shares['shuffled']:.0%} of steps (shuffled), {shares['cyclic']:.0%} (cyclic)",
+        spread=f"median rank {rows[1][3]:.0f} (shuffled), {rows[0][3]:.0f} (cyclic) of 64",
+        seeds=preset.instances,
+        holds=min(shares.values()) > 0.5,
+        command=f"ramet reproduce deeper-insights/figure-5 --preset {preset.name}",
+        note=f"{preset.note} Chance is 25 %. A step raises its own child by {rows[1][4]:.1f} points (shuffled), while "
+        f"the children's accuracies deviate by {100 * spread:.1f}: near the end of the schedule, one step at a "
+        f"learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
+    )
+    return Outcome("Deeper insights, Figure 5", [table], [claim]).kept(workspace.results)
+
+
+def figure_8(workspace: Workspace, preset_name: str) -> Outcome:
+    """The momentum of batch norm and of SGD (Figures 8 and 9): what each does to the stability of the ranking."""
+    preset = PRESETS[preset_name]
+    result = _shuffled_run(workspace, preset)
+    base = result["over_time"]
+    rows: list[list[Any]] = [
+        ["as in the paper", result["accuracy"]["mean"], base["mean_over_steps"], base["deviation_over_steps"]]
+    ]
+    for row in result["variations"]:
+        rows.append([row["variation"], row["accuracy"], row["mean_over_steps"], row["deviation_over_steps"]])
+    columns: list[Column | str] = ["setting", Column("accuracy", percent), "GT-Tau", "its deviation over mini-batches"]
+    table = Table(columns, rows, title="Figures 8 and 9: momentum of SGD and of batch norm")
+    without = result["variations"][0]
+    more = mean_interval(
+        _deviations(workspace, preset, without["variation"]) - _deviations(workspace, preset, ""),
+        generator=numpy_generator(workspace.seed, "figure-8"),
+    )
+    claim = Claim(
+        id="D9",
+        claim="Batch-norm and SGD momentum change the stability; without SGD momentum it is less stable.",
+        paper="GT-Tau between -0.1 and 0.5 without momentum (Figures 8, 9)",
+        ours=f"deviation of GT-Tau {without['deviation_over_steps']:.3f} without momentum, "
+        f"{base['deviation_over_steps']:.3f} with it",
+        spread=f"difference over supernets {more.text(decimals(3))}; "
+        + "; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows),
+        seeds=preset.instances,
+        holds=more.is_above_zero,
+        command=f"ramet reproduce deeper-insights/figure-8 --preset {preset.name}",
+        note=preset.note + ("" if more.is_above_zero else " The difference over supernets cannot be told from 0."),
+    )
+    return Outcome("Deeper insights, Figures 8 and 9", [table], [claim]).kept(workspace.results)
+
+
+def _deviations(workspace: Workspace, preset: SharingPreset, variation: str) -> Floats:
+    """The deviation of GT-Tau over the last mini-batches of each supernet; [instances]."""
+    run = workspace.run_of(*_shuffled_job(workspace, preset))
+    records = {record["key"]: record for record in read_records(run)}
+    truth = np.asarray(records["result"]["truth"]["mean"])
+    steps = [np.asarray(records[instance_key(variation, i, 0)]["steps"]) for i in range(preset.instances)]
+    return np.array([rank_correlations(scores, truth[None])[:, 0].std() for scores in steps])
+
+
+def _shuffled_run(workspace: Workspace, preset: SharingPreset) -> Json:
+    return workspace.diagnose(*_shuffled_job(workspace, preset))
+
+
+def _shuffled_job(workspace: Workspace, preset: SharingPreset) -> tuple[str, RankJob]:
+    """The run that Figures 4, 5, 8 and 9 look at: the last mini-batches, fine-tuning, and other momenta."""
+    job = preset.job(
+        workspace,
+        order="shuffled",
+        last_steps=preset.figure_steps,
+        step_samples=preset.figure_samples,
+        fine_tune_steps=preset.fine_tune_steps,
+        fine_tune_instances=preset.instances,
+        also=preset.variations,
+    )
+    return f"deeper-insights-{preset.name}/shuffled", job
+
+
+def _cyclic_run(workspace: Workspace, preset: SharingPreset) -> Json:
+    job = preset.job(workspace, order="cyclic", last_steps=preset.figure_steps, step_samples=preset.figure_samples)
+    return workspace.diagnose(f"deeper-insights-{preset.name}/cyclic", job)

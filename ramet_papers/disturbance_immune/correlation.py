@@ -1,0 +1,185 @@
+"""What each guard does to a supernet's stability and to its correlation with the truth (section 5.3, GT-Tau)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ramet.ranking.diagnosis import instance_key
+from ramet.ranking.disturbance import performance_change, rank_consistency, stability_gain
+from ramet.ranking.intervals import correlation_gain_interval, mean_interval
+from ramet.ranking.metrics import Floats, rank_correlations, stability
+from ramet.reports import Column, Estimate, Table
+from ramet.reports.formats import percent
+from ramet.runs import read_records
+from ramet.seeding import derive_seed, numpy_generator
+from ramet_papers.claims import Claim
+from ramet_papers.deeper_insights import presets as deeper
+from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
+from ramet_papers.workspace import Outcome, Workspace
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What was measured of the supernets under one guard.
+
+    Args:
+        last: scores after the last mini-batch, shape [instances, children].
+        epochs: scores after each of the last epochs, shape [instances, epochs, children].
+        averaged: their mean over these epochs, shape [instances, children].
+        taus: correlation of ``last`` with the truth, shape [instances].
+    """
+
+    last: Floats
+    epochs: Floats
+    averaged: Floats
+    taus: Floats
+
+    @property
+    def consistency(self) -> Floats:
+        """Kendall's tau between the rankings of two epochs in a row, mean over the last epochs; [instances]."""
+        return np.array([rank_consistency(epochs, 1).mean() for epochs in self.epochs])
+
+    @property
+    def change(self) -> Floats:
+        """The absolute change of accuracy from one epoch to the next, mean over the last epochs; [instances]."""
+        return np.array([performance_change(epochs, 1, absolute=True).mean() for epochs in self.epochs])
+
+
+def correlation(workspace: Workspace, preset_name: str) -> Outcome:
+    """One table: what each guard changes, against no guard, with paired intervals."""
+    preset, setting = PRESETS[preset_name], deeper.PRESETS[preset_name]
+    guards = ["none", *(choose_strength(workspace, preset, guard) for guard in preset.strengths)]
+    results = {guard: workspace.diagnose(_run_name(preset, guard), _job(workspace, setting, guard)) for guard in guards}
+    truth = np.asarray(results["none"]["truth"]["mean"])
+    found = {guard: _guarded(workspace, preset, setting, guard, truth) for guard in guards}
+    generator = numpy_generator(workspace.seed, "correlation")
+    gains = {guard: _gains(found[guard], found["none"], truth, generator) for guard in guards[1:]}
+    parameters = results["none"]["correlation"]["parameters"]["tau"]["value"]
+    reliability = results["none"]["truth"]["reliability_of_mean"]
+    notes = [
+        f"{setting.note} {setting.instances} supernets a guard, of the same weights, orders and mini-batches. "
+        "Intervals of correlations and of S-Tau resample children, those of the last two columns the supernets; all "
+        "are paired with no guard. Strengths are the most accurate ones of short trainings on a seed apart.",
+        f"The parameter count alone has {parameters:.2f} with the truth, whose reliability is {_text(reliability)}.",
+        *(_verdict(guard, gains[guard]) for guard in gains),
+    ]
+    claim = _claim_3(found, gains, guards[1], setting)
+    title = "Disturbance-immune weight sharing, correlation with the truth"
+    return Outcome(title, [_table(found, gains)], [claim], notes).kept(workspace.results)
+
+
+def choose_strength(workspace: Workspace, preset: DisturbancePreset, guard: str) -> str:
+    """The guard at the strength whose children are most accurate on validation data, after a short training.
+
+    The truth has no say in it: a user has none. The seed is one apart, for weights, orders and mini-batches.
+    """
+    setting = deeper.PRESETS[preset.name]
+    pilot: Json = {"instances": 1, "truth": "none", "supernet_epochs": preset.pilot_epochs}
+    pilot["seed"] = derive_seed(workspace.seed, "pilot")
+    accuracies = {}
+    for value in preset.strengths[guard]:
+        text = f"{guard}:{value:g}"
+        job = _job(workspace, setting, text, **pilot)
+        accuracies[text] = workspace.diagnose(f"{_run_name(preset, text)}-pilot", job)["accuracy"]["mean"]
+    return max(accuracies, key=lambda text: accuracies[text])
+
+
+def _job(workspace: Workspace, setting: deeper.SharingPreset, guard: str, **plan: Any) -> Any:
+    epochs = min(setting.last_epochs, plan.get("supernet_epochs", setting.supernet_epochs))
+    return setting.job(workspace, order="shuffled", guard=guard, **{"last_epochs": epochs, **plan})
+
+
+def _run_name(preset: DisturbancePreset, guard: str) -> str:
+    return f"disturbance-immune-{preset.name}/correlation-{guard.replace(':', '-')}"
+
+
+def _guarded(
+    workspace: Workspace, preset: DisturbancePreset, setting: deeper.SharingPreset, guard: str, truth: Floats
+) -> Guarded:
+    run = workspace.run_of(_run_name(preset, guard), _job(workspace, setting, guard))
+    records = {record["key"]: record for record in read_records(run)}
+    instances = [records[instance_key("", instance, 0)] for instance in range(setting.instances)]
+    last = np.array([instance["steps"][-1] for instance in instances])
+    epochs = np.array([instance["epochs"] for instance in instances])
+    return Guarded(last, epochs, epochs.mean(axis=1), rank_correlations(last, truth[None])[:, 0])
+
+
+def _gains(guarded: Guarded, plain: Guarded, truth: Floats, generator: np.random.Generator) -> dict[str, Estimate]:
+    return {
+        "truth": correlation_gain_interval(guarded.last, plain.last, truth, generator=generator),
+        "averaged": correlation_gain_interval(guarded.averaged, plain.averaged, truth, generator=generator),
+        "instances": Estimate(*map(float, stability_gain(guarded.last, plain.last, generator=generator))),
+        "epochs": mean_interval(guarded.consistency - plain.consistency, generator=generator),
+        "change": mean_interval(guarded.change - plain.change, generator=generator),
+    }
+
+
+def _table(found: dict[str, Guarded], gains: dict[str, dict[str, Estimate]]) -> Table:
+    papers = {"none": 0.16, "projection": 0.48}
+    rows: list[list[Any]] = []
+    for guard, values in found.items():
+        gain = gains.get(guard, {})
+        rows.append(
+            [
+                guard,
+                float(values.last.mean()),
+                papers.get(guard.partition(":")[0]),
+                float(values.taus.mean()),
+                gain.get("truth"),
+                gain.get("averaged"),
+                stability(values.last).mean,
+                gain.get("instances"),
+                float(values.consistency.mean()),
+                gain.get("epochs"),
+                float(values.change.mean()),
+                gain.get("change"),
+            ]
+        )
+    columns: list[Column | str] = ["guard", Column("accuracy", percent), "paper: GT-Tau", "ours: GT-Tau", "gain"]
+    columns += ["gain, mean of epochs", "S-Tau", "gain ", "KTau of epochs", "gain  "]
+    columns += [Column("change an epoch", percent), Column("gain   ", percent)]
+    return Table(columns, rows, title="Guards: correlation with the truth, and stability")
+
+
+def _claim_3(
+    found: dict[str, Guarded], gains: dict[str, dict[str, Estimate]], guard: str, setting: deeper.SharingPreset
+) -> Claim:
+    gain = gains[guard]["truth"]
+    others = "; ".join(f"{name}: {values['truth'].text()}" for name, values in gains.items() if name != guard)
+    return Claim(
+        id="I3",
+        claim="Projection raises the correlation with the truth.",
+        paper="GT-Tau 0.16 to 0.48",
+        ours=f"GT-Tau {found['none'].taus.mean():.2f} to {found[guard].taus.mean():.2f}",
+        spread=f"gain {gain.text()}",
+        seeds=setting.instances,
+        holds=gain.is_above_zero,
+        command=f"ramet reproduce disturbance-immune/correlation --preset {setting.name}",
+        note=f"{setting.note} {guard}. Gains of the other guards: {others}.",
+    )
+
+
+def _verdict(guard: str, gain: dict[str, Estimate]) -> str:
+    """A guard's answer in words."""
+    words = {
+        "truth": "correlation with the truth",
+        "instances": "agreement of supernets",
+        "epochs": "agreement of epochs",
+    }
+    parts = []
+    for key, name in words.items():
+        low, high = gain[key].low, gain[key].high
+        if low is None or high is None or low <= 0 <= high:
+            parts.append(f"no gain in the {name} that can be told from 0")
+        else:
+            parts.append(f"{'a gain' if low > 0 else 'a loss'} in the {name}")
+    return f"{guard}: {', '.join(parts)}."
+
+
+def _text(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.2f}"

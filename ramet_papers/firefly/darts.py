@@ -1,0 +1,99 @@
+r"""A search like DARTS on the cells that Firefly grows: the baseline of Table 1.
+
+Liu, Simonyan and Yang, *DARTS: differentiable architecture search* (2019), in its first-order form. Every edge sums all
+operations, weighed by a softmax over :math:`\alpha`; a step on training images for the weights follows a step on
+validation images for :math:`\alpha`; in the end each edge keeps its heaviest operation.
+
+Departs from DARTS so that only the search differs from Firefly's: the operations are those of
+``cell_growth.py`` with the identity, every cell has its own :math:`\alpha`, and all edges are kept.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.data import DataSet
+from ramet.errors import RunError
+from ramet.seeding import derive_seed, seeded_globally
+from ramet.training import Batches, Settings, make_optimizer
+from ramet_papers.firefly.cell_growth import OPERATIONS, CellNetwork, CellSearch, Genotype, edges_of
+
+CHOICES = (*OPERATIONS, "identity")
+"""What DARTS weighs on each edge."""
+
+ALPHA_RATE, ALPHA_DECAY = 3e-4, 1e-3
+"""Of DARTS's Adam for alpha, whose first moment is 0.5."""
+
+
+class Weighed(nn.Module):
+    """One operation times its share of an edge.
+
+    Args:
+        operation: the operation.
+        alphas: of all edges of the cell, shape [edges, choices]; not a parameter of this module.
+        edge: which edge.
+        choice: which operation of it.
+    """
+
+    def __init__(self, operation: nn.Module, alphas: Tensor, edge: int, choice: int) -> None:
+        super().__init__()
+        self.operation, self.edge, self.choice = operation, edge, choice
+        self._held = [alphas]  # in a list, so that it does not become a parameter of the network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the edge gets from the operation."""
+        result: Tensor = self._held[0][self.edge].softmax(0)[self.choice] * self.operation(x)
+        return result
+
+
+def search_darts(
+    data: DataSet, search: CellSearch, settings: Settings, *, seed: int, alpha_rate: float = ALPHA_RATE
+) -> list[Genotype]:
+    """Search cells as DARTS does.
+
+    Args:
+        data: training images for the weights, validation images for alpha.
+        search: the cells; operations are as wide as their cell, as in DARTS.
+        settings: of the weights; ``epochs`` is the length of the whole search.
+        seed: of everything random.
+        alpha_rate: the learning rate of alpha.
+
+    Returns:
+        For each cell the operation of each edge.
+
+    Raises:
+        RunError: the loss is not finite.
+    """
+    num_edges = len(edges_of(search.num_nodes))
+    device = data.train.x.device
+    with seeded_globally(seed, "weights"):
+        names = [[CHOICES] * num_edges] * len(search.widths)
+        sizes = search.channels
+        network = CellNetwork(
+            names, sizes, sizes, search.reductions, data.in_channels, data.num_classes, search.num_nodes
+        ).to(device)
+        alphas = [(1e-3 * torch.randn(num_edges, len(CHOICES))).to(device).requires_grad_() for _ in search.widths]
+    for cell, alpha in zip(network.cells, alphas, strict=True):
+        for edge, operations in enumerate(cell.edges):  # type: ignore[arg-type]
+            for choice, operation in enumerate(list(operations)):
+                operations[choice] = Weighed(operation, alpha, edge, choice)
+    batches = Batches(len(data.train), min(settings.batch_size, len(data.train)), derive_seed(seed, "train"))
+    held = Batches(len(data.validation), min(settings.batch_size, len(data.validation)), derive_seed(seed, "alpha"))
+    optimizer = make_optimizer(network, settings)
+    architect = torch.optim.Adam(alphas, lr=alpha_rate, betas=(0.5, 0.999), weight_decay=ALPHA_DECAY)
+    num_steps = settings.epochs * batches.steps_per_epoch
+    network.train()
+    for step in range(num_steps):
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate_at(step, num_steps)
+        for split, rows, steps in ((data.validation, held[step], architect), (data.train, batches[step], optimizer)):
+            loss = cross_entropy(network(split.x[rows]), split.y[rows])
+            if not torch.isfinite(loss):
+                raise RunError(f"the loss must stay finite, but is {loss.item()} in step {step} of a search.")
+            optimizer.zero_grad(set_to_none=True)
+            architect.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            steps.step()
+    return [tuple(CHOICES[choice] for choice in alpha.argmax(1).tolist()) for alpha in alphas]

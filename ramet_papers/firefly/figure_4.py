@@ -1,0 +1,178 @@
+"""Figures 4 and 6: wider networks, accuracy against size and the time of a growth step; VGG-like and MobileNet-like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ramet.ranking.intervals import mean_interval
+from ramet.ranking.metrics import Floats
+from ramet.reports import Column, Estimate, Table
+from ramet.reports.formats import count, duration, percent, times
+from ramet.seeding import numpy_generator
+from ramet_papers.claims import Claim
+from ramet_papers.firefly.presets import PRESETS, WidthPreset
+from ramet_papers.firefly.width import FULL, Curve, WidthTrials
+from ramet_papers.workspace import Outcome, Workspace
+
+NAMES = {
+    "firefly": "Firefly",
+    "splitting": "Splitting (steepest)",
+    "net2net": "Net2Net",
+    "random": "random splits",
+    "nash": "NASH",
+}
+"""The methods as the figures call them."""
+
+MUST_BEAT = ("net2net", "random")
+"""What Firefly must be above at every size (claims F3 and F4)."""
+
+LARGEST_SHARE = 1 / 3
+"""Of steepest splitting's time, for a growth step (claims F3 and F4)."""
+
+COUNTED = (
+    "All methods have the same weights and mini-batches at first and the same epochs between growths. What candidates "
+    "are trained for comes on top and is part of a step's time: an epoch of Firefly's step sizes and directions, the "
+    "network's own weights fixed; NASH's neighbours, of which the best keeps its weights."
+)
+
+
+def figure_4a(workspace: Workspace, preset_name: str) -> Outcome:
+    """Test accuracy against the size of a VGG-like network for each method; claim F3."""
+    command = f"ramet reproduce firefly/figure-4a --preset {preset_name}"
+    return _grown(workspace, PRESETS[preset_name].vgg, preset_name, "Figure 4a", "F3", command)
+
+
+def figure_6(workspace: Workspace, preset_name: str) -> Outcome:
+    """The same on a MobileNet-like network; claim F4."""
+    command = f"ramet reproduce firefly/figure-6 --preset {preset_name}"
+    return _grown(workspace, PRESETS[preset_name].mobilenet, preset_name, "Figure 6", "F4", command)
+
+
+def figure_4b(workspace: Workspace, preset_name: str) -> Outcome:
+    """The time of a growth step of the VGG-like network for each method."""
+    preset = PRESETS[preset_name].vgg
+    rows: dict[str, Any] = {NAMES[name]: (name, options) for name, options in preset.methods.items()}
+    found = WidthTrials(workspace, preset, preset_name).finish(rows | dict(preset.timed), 1)
+    curves = {name: Curve.of(results) for name, results in found.items()}
+    generator = numpy_generator(workspace.seed, "figure-4b")
+    table = _times(curves, "Figure 4b: time of the first growth step", generator)
+    return Outcome("Firefly, Figure 4b", [table], [], [preset.note, COUNTED]).kept(workspace.results)
+
+
+def _grown(
+    workspace: Workspace, preset: WidthPreset, preset_name: str, title: str, claim_id: str, command: str
+) -> Outcome:
+    trials = WidthTrials(workspace, preset, preset_name)
+    rows: dict[str, Any] = {name: (name, options) for name, options in preset.methods.items()}
+    found = trials.finish({**rows, FULL: (FULL, {})}, preset.num_growths)
+    curves = {name: Curve.of(results) for name, results in found.items()}
+    generator = numpy_generator(workspace.seed, title)
+    grown = {NAMES[name]: curve for name, curve in curves.items() if name != FULL}
+    tables = [_accuracies(curves, title, generator), _times(grown, f"{title}: time of a growth step", generator)]
+    claim = width_claim(curves, preset, claim_id, command, generator)
+    return Outcome(f"Firefly, {title}", tables, [claim], [reached_full(curves), COUNTED]).kept(workspace.results)
+
+
+def _accuracies(curves: Mapping[str, Curve], title: str, generator: np.random.Generator) -> Table:
+    """A row a size: Firefly's accuracy, and how far it is above each of the others at as many parameters."""
+    ours, full = curves["firefly"], curves[FULL]
+    others = [name for name in curves if name not in ("firefly", FULL)]
+    sizes = ours.params.mean(axis=0)
+    at = {name: curves[name].at(sizes) for name in ["firefly", *others]}
+    rows: list[list[Any]] = []
+    for place, size in enumerate(sizes):
+        row: list[Any] = [round(float(size)), float(size / full.params.mean())]
+        row.append(mean_interval(at["firefly"][:, place], generator=generator))
+        for name in others:
+            gap = at["firefly"][:, place] - at[name][:, place]
+            row += [float(at[name][:, place].mean()), _points(mean_interval(100 * gap, generator=generator))]
+        rows.append(row)
+    whole = mean_interval(full.test[:, -1], generator=generator)
+    rows.append([round(float(full.params.mean())), 1.0, whole, *[None] * (2 * len(others))])
+    columns: list[Column | str] = [Column("parameters", count), Column("of full", percent), Column("Firefly", percent)]
+    for name in others:
+        columns += [Column(NAMES[name], percent), f"Firefly minus {NAMES[name]}, points"]
+    seeds = len(ours.test)
+    caption = "The last row is the full network. Sizes between two of a method's own lie on a line between them."
+    return Table(columns, rows, title=f"{title}: test accuracy at equal parameters, {seeds} seeds", caption=caption)
+
+
+def _points(estimate: Estimate) -> str:
+    return estimate.text(lambda value: f"{value:+.1f}")
+
+
+def _times(curves: Mapping[str, Curve], title: str, generator: np.random.Generator) -> Table:
+    reference = curves[NAMES["splitting"]].seconds.mean()
+    rows: list[list[Any]] = [
+        [name, mean_interval(curve.seconds.mean(axis=1), generator=generator), float(curve.seconds.mean() / reference)]
+        for name, curve in curves.items()
+    ]
+    columns: list[Column | str] = ["method", Column("CPU time of a step", duration)]
+    columns.append(Column("of steepest splitting's", times))
+    return Table(columns, rows, title=title)
+
+
+def gaps(curves: Mapping[str, Curve], other: str) -> Floats:
+    """How far Firefly is above another method at each size that it grew to, shape [seeds, growths]."""
+    sizes = curves["firefly"].params.mean(axis=0)
+    difference: Floats = curves["firefly"].at(sizes) - curves[other].at(sizes)
+    return difference[:, 1:]  # before the first growth all are the same network
+
+
+def reached_full(curves: Mapping[str, Curve]) -> str:
+    """The size at which Firefly's mean accuracy reaches the full network's, in a sentence."""
+    ours, full = curves["firefly"], curves[FULL]
+    goal, share = float(full.test.mean()), ours.params.mean(axis=0) / full.params.mean()
+    reached = np.flatnonzero(ours.test.mean(axis=0) >= goal)
+    if len(reached):
+        size, part = float(ours.params.mean(axis=0)[reached[0]]), float(share[reached[0]])
+        return (
+            f"Firefly reaches the full network's accuracy ({goal:.1%}) at {count(size)} parameters, {part:.0%} of it."
+        )
+    best = float(ours.test.mean(axis=0).max())
+    return (
+        f"Firefly does not reach the full network's accuracy ({goal:.1%}) within {share[-1]:.0%} of its parameters: "
+        f"{best:.1%} (the paper: comparable at 4 %)."
+    )
+
+
+def width_claim(
+    curves: Mapping[str, Curve], preset: WidthPreset, claim_id: str, command: str, generator: np.random.Generator
+) -> Claim:
+    """F3 and F4: at equal parameters above Net2Net and random splits at every size, at a third of splitting's time.
+
+    Args:
+        curves: by the names of ``NAMES``, and ``full``.
+        preset: that they were made under.
+        claim_id: F3 or F4.
+        command: that was run.
+        generator: for the intervals.
+    """
+    above = {name: gaps(curves, name) for name in curves if name not in ("firefly", FULL)}
+    worst = {name: float(gap.mean(axis=0).min()) for name, gap in above.items()}
+    share = float(curves["firefly"].seconds.mean() / curves["splitting"].seconds.mean())
+    listed = "; ".join(
+        f"{NAMES[name]} {100 * gap.mean():+.1f} (least {100 * worst[name]:+.1f})" for name, gap in above.items()
+    )
+    spreads = "; ".join(
+        f"{NAMES[name]} {mean_interval(100 * gap.mean(axis=1), generator=generator).interval_text()}"
+        for name, gap in above.items()
+    )
+    behind = [NAMES[name] for name in MUST_BEAT if worst[name] <= 0]
+    reason = f" Not above {' and '.join(behind)} at every size." if behind else ""
+    reason += f" A step takes more than a third of splitting's time: {share:.2f}." if share > LARGEST_SHARE else ""
+    return Claim(
+        id=claim_id,
+        claim="Wider by Firefly: better at equal size, and a cheaper step than steepest splitting."
+        + (" On a MobileNet." if claim_id == "F4" else ""),
+        paper="above all baselines; full accuracy at 4 % of the size" if claim_id == "F3" else "above all baselines",
+        ours=f"mean gap in points at equal parameters: {listed}; a step takes {share:.2f} of splitting's time",
+        spread=f"95 % intervals over seeds of the mean gap: {spreads}",
+        seeds=len(curves["firefly"].test),
+        holds=not behind and share <= LARGEST_SHARE,
+        command=command,
+        note=f"{preset.note} {reached_full(curves)}{reason}",
+    )

@@ -1,0 +1,112 @@
+"""The settings of the reproductions of *Overcoming multi-model forgetting*, section 4.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ramet.data import DataSet, Split, describe, load, on_device
+from ramet_papers.multi_model_forgetting.methods import METHODS
+from ramet_papers.multi_model_forgetting.two_models import TwoModelTraining
+from ramet_papers.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class TwoModelSetup:
+    """What every training of a figure has in common: sent to each worker once.
+
+    Args:
+        data: the splits, on the device.
+        budget: how both models are trained.
+    """
+
+    data: DataSet
+    budget: TwoModelTraining
+
+    @property
+    def kept(self) -> Split:
+        """The validation images from which guards learn what matters to A, as in the paper."""
+        return _rows(self.data.validation, slice(None, self.budget.remembered))
+
+    @property
+    def choosing(self) -> Split:
+        """The other validation images: on these A is stopped, and strengths are chosen."""
+        return _rows(self.data.validation, slice(self.budget.remembered, None))
+
+
+def _rows(split: Split, rows: slice) -> Split:
+    return Split(split.x[rows], split.y[rows])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgettingPreset:
+    """The numbers of both figures.
+
+    Args:
+        name: ``small`` or ``paper``.
+        sources: data sets and their options; the first that is there is used.
+        budget: how both models are trained.
+        seeds: seeds that are reported.
+        tuning_seeds: other seeds, on which the strength of each guard is chosen.
+        convergences: how far A is trained, as a share of its best accuracy.
+    """
+
+    name: str
+    sources: Mapping[str, Mapping[str, Any]]
+    budget: TwoModelTraining
+    seeds: int = 5
+    tuning_seeds: int = 2
+    convergences: tuple[float, ...] = (1.0, 0.55, 0.43, 0.38)
+
+    def setup(self, workspace: Workspace) -> TwoModelSetup:
+        """The data and the budget."""
+        there = {entry.name for entry in describe(workspace.data_dir) if entry.present}
+        # Without any of them, reading the first says where it was looked for.
+        name = next((source for source in self.sources if source in there), next(iter(self.sources)))
+        data = load(name, data_dir=workspace.data_dir, seed=workspace.seed, **self.sources[name])
+        return TwoModelSetup(on_device(data, workspace.device), self.budget)
+
+    def to_json(self, setup: TwoModelSetup, seed: int) -> dict[str, Any]:
+        """All that the figures depend on: a run of other values is no answer."""
+        return {
+            "seed": seed,
+            "data": setup.data.name,
+            "data_fingerprint": setup.data.fingerprint(),
+            "budget": asdict(setup.budget),
+            "seeds": self.seeds,
+            "tuning_seeds": self.tuning_seeds,
+            "convergences": list(self.convergences),
+            "strengths": {name: list(method.strengths) for name, method in METHODS.items()},
+        }
+
+    def setting(self, setup: TwoModelSetup) -> str:
+        """The setting in a sentence, for the notes of claims."""
+        data, budget = setup.data, setup.budget
+        height, width = data.image_size
+        return (
+            f"{data.name} at {height}x{width}, {len(data.train):,} training and {len(data.test):,} test images, "
+            f"{budget.width} units a layer, SGD {budget.learning_rate:g} with batches of {budget.batch_size}, "
+            f"{budget.first_steps:,} mini-batches for A and {budget.second_steps:,} for B, "
+            f"A measured after every {budget.measure_every}."
+        )
+
+
+PAPER = ForgettingPreset(
+    name="paper",
+    sources={"mnist": {"validation_fraction": 1 / 6}},
+    # The paper names neither the width, nor the learning rate, nor how long B is trained.
+    budget=TwoModelTraining(width=200, learning_rate=0.1, first_steps=7820, second_steps=1564, measure_every=10),
+    tuning_seeds=3,
+)
+
+SMALL = ForgettingPreset(
+    name="small",
+    sources={
+        "mnist": {"train_size": 18000, "eval_size": 1200},
+        "digits": {"validation_fraction": 0.4},
+    },
+    budget=TwoModelTraining(width=100, learning_rate=0.2, first_steps=1200, second_steps=200, measure_every=4),
+)
+
+PRESETS: dict[str, ForgettingPreset] = {"small": SMALL, "paper": PAPER}

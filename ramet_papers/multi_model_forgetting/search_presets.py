@@ -1,0 +1,149 @@
+"""The searches of *Overcoming multi-model forgetting*, sections 4.2 and 4.3: the paper's own, and small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ramet.searching import Recipe, SearchJob, SearchPlan
+from ramet.searching.strategies import EnasController
+from ramet.training import Settings
+from ramet_papers.searches import GuardedSearches
+
+DROPOUTS = (0.0, 0.25, 0.5, 0.75)
+"""Output dropout of Figure 5."""
+
+PATH_DROPOUT = 0.5
+"""Path dropping beside Figure 5's searches; the paper gives no rate, and calls the one it used aggressive."""
+
+_RECURRENT_SMALL = SearchJob(
+    space="recurrent",
+    space_options={"hidden_size": 48, "num_nodes": 6, "input_dropout": 0.1, "output_dropout": 0.1, "word_dropout": 0.0},
+    data="ptb",
+    data_options={"window": 16, "vocabulary": 500, "train_size": 1500, "eval_size": 300},
+    settings=Settings(
+        epochs=4,
+        batch_size=20,
+        # Hardly annealed, as in ENAS' first epochs: with a small learning rate children do not disturb each other.
+        learning_rate=10.0,
+        final_learning_rate=5.0,
+        momentum=0.0,
+        weight_decay=1e-7,
+        clip_norm=0.25,
+    ),
+    plan=SearchPlan(
+        strategy_options=EnasController.PRESETS["recurrent"] | {"learning_rate": 5e-3},
+        epochs=12,
+        warmup_epochs=5,
+        models_per_epoch=10,
+        batches_per_model=7,
+        strategy_steps=15,
+        archs_per_step=4,
+        reward_samples=40,
+        error_samples=100,
+        num_candidates=10,
+    ),
+)
+_CONVOLUTIONAL_SMALL = SearchJob(
+    space="enas-micro",
+    space_options={"channels": 6, "cells_per_stage": 1, "num_nodes": 3},
+    # A supernet that has learned little has nothing to forget: on CIFAR-10 at 8x8 rewards stay near 0.2.
+    data="fashion-mnist",
+    data_options={"image_size": 7, "train_size": 4000, "eval_size": 1000},
+    settings=Settings(
+        epochs=6, batch_size=64, learning_rate=0.1, final_learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0
+    ),
+    plan=SearchPlan(
+        strategy_options=EnasController.PRESETS["micro"],
+        epochs=10,
+        warmup_epochs=3,
+        models_per_epoch=10,
+        batches_per_model=7,
+        strategy_steps=15,
+        archs_per_step=4,
+        reward_samples=128,
+        error_samples=400,
+        num_candidates=10,
+    ),
+)
+_NAO_SMALL = replace(
+    _RECURRENT_SMALL,
+    plan=replace(
+        _RECURRENT_SMALL.plan,
+        strategy="nao",
+        strategy_options={"num_seeds": 60, "num_starts": 20, "epochs": 30, "train_every": 60, "predictor_layers": 4},
+        num_final=0,
+    ),
+)
+_RECURRENT_PAPER = SearchJob(
+    space="recurrent",
+    space_options={"weight_drop": 0.5},
+    data="ptb",
+    settings=Settings(
+        epochs=150,
+        batch_size=64,
+        learning_rate=20.0,
+        final_learning_rate=0.1,
+        momentum=0.0,
+        weight_decay=1e-7,
+        clip_norm=0.25,
+    ),
+    plan=SearchPlan(
+        strategy_options=EnasController.PRESETS["recurrent"],
+        epochs=150,
+        warmup_epochs=5,
+        models_per_epoch=65,
+        batches_per_model=7,
+        strategy_steps=100,
+        archs_per_step=10,
+        reward_samples=64,
+        error_samples=500,
+        num_candidates=100,
+    ),
+)
+_CONVOLUTIONAL_PAPER = SearchJob(
+    space="enas-micro",
+    data="cifar10",
+    settings=Settings(epochs=310, batch_size=128, learning_rate=0.05, weight_decay=1e-4, clip_norm=5.0),
+    plan=SearchPlan(
+        strategy_options=EnasController.PRESETS["micro"],
+        epochs=150,
+        warmup_epochs=3,
+        models_per_epoch=60,
+        batches_per_model=7,
+        strategy_steps=30,
+        archs_per_step=10,
+        reward_samples=128,
+        error_samples=1000,
+        num_candidates=100,
+        final_recipe=Recipe(channels=36, cells=5, auxiliary_weight=0.4, drop_path=0.2, cutout=16).to_json(),
+    ),
+)
+_NAO_PAPER = replace(
+    _RECURRENT_PAPER,
+    plan=replace(
+        _RECURRENT_PAPER.plan, strategy="nao", strategy_options={"num_seeds": 1000, "predictor_layers": 4}, num_final=0
+    ),
+)
+
+SEARCHES: Mapping[str, Mapping[str, GuardedSearches]] = {
+    "small": {
+        # Error differences of small recurrent searches vary between seeds by more than their mean.
+        "recurrent": GuardedSearches(
+            name="mmf-rnn",
+            job=_RECURRENT_SMALL,
+            strengths=(60.0, 1e3, 1e4, 1e5, 1e6),
+            seeds=24,
+            remark=" The answer was looked at with 3 and with 12 seeds first (lower by 0.30 [-0.06, 0.65]).",
+        ),
+        "convolutional": GuardedSearches(name="mmf-cnn", job=_CONVOLUTIONAL_SMALL, strengths=(60.0, 1e4, 1e6)),
+        # The strength that the ENAS search of the same cells chose: the supernet is trained in the same way.
+        "nao": GuardedSearches(name="mmf-nao", job=_NAO_SMALL, strengths=(1e5,), seeds=6),
+    },
+    "paper": {
+        "recurrent": GuardedSearches(name="mmf-rnn-paper", job=_RECURRENT_PAPER, strengths=(60.0,)),
+        "convolutional": GuardedSearches(name="mmf-cnn-paper", job=_CONVOLUTIONAL_PAPER, strengths=(60.0,)),
+        "nao": GuardedSearches(name="mmf-nao-paper", job=_NAO_PAPER, strengths=(60.0,)),
+    },
+}
+"""The studies by preset and name; the released code's strength is 60, and the first that is tried."""

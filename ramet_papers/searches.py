@@ -1,0 +1,197 @@
+"""Searches as tasks of a reproduction: run, gone on with or only read, and compared with and without a guard."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ramet.execution import WorkItem, make_executor
+from ramet.ranking.metrics import Floats
+from ramet.runs import Run, read_records
+from ramet.searching import SearchJob, resume, search
+from ramet.searching.final import train_final
+from ramet.searching.strategies import RandomSearch
+from ramet.seeding import derive_seed
+from ramet_papers.workspace import Workspace
+
+Json = dict[str, Any]
+AFFORDABLE = 0.05
+"""The share of the highest reward that the choice of a strength may cost."""
+
+DIFFERENCES = {"difference_mean": "mean", "difference_best5": "best five", "difference_max": "largest"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardedSearches:
+    """A search that is done with and without a guard.
+
+    Args:
+        name: of its runs.
+        job: the unguarded search.
+        guard: the guard that is compared.
+        strengths: of the guard, from weak to strong; see ``strongest_affordable``.
+        seeds: seeds that are reported.
+        tuning_seeds: other seeds, on which the strength is chosen.
+        num_random: architectures drawn uniformly that what is found is compared with.
+        remark: what a reader of its figures should know.
+    """
+
+    name: str
+    job: SearchJob
+    guard: str = "plasticity"
+    strengths: tuple[float, ...]
+    seeds: int = 3
+    tuning_seeds: int = 1
+    num_random: int = 20
+    remark: str = ""
+
+    def of(self, seed: int, guard: str, phase: str = "reported") -> SearchJob:
+        """The search of one seed under one guard; with and without it, all else is the same."""
+        plan = replace(self.job.plan, guard=guard, exports=False, seed=derive_seed(seed, phase))
+        return replace(self.job, plan=plan)
+
+
+def with_data(job: SearchJob, workspace: Workspace) -> SearchJob:
+    """The job on the workspace's data folder and device."""
+    options = dict(job.data_options)
+    if workspace.data_dir is not None:
+        options["data_dir"] = str(workspace.data_dir)
+    return replace(job, data_options=options, device=workspace.device)
+
+
+def run_search(context: object, *, job: Json, out: str) -> Json:
+    """One search as a task: its result and the records of its epochs."""
+    path, executor = Path(out), make_executor(1)
+    if (path / "config.json").exists():
+        result = resume(path, executor)
+    else:
+        result = search(SearchJob.from_json(job), path, executor)
+    epochs = [record for record in read_records(path) if record["key"].startswith("epoch/")]
+    return {"result": result, "epochs": epochs, "warmup": job["plan"]["warmup_epochs"]}
+
+
+def run_searches(workspace: Workspace, name: str, jobs: Mapping[str, SearchJob]) -> dict[str, Json]:
+    """The searches of a study by their labels; each has a run named by what is asked, and is never done twice."""
+    tasks = []
+    for label, job in jobs.items():
+        asked = {key: value for key, value in job.to_json().items() if key != "device"}
+        asked["data_options"] = {key: value for key, value in asked["data_options"].items() if key != "data_dir"}
+        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
+        out = workspace.runs / name / f"{label.replace(' ', '-').replace(':', '-')}-{digest}"
+        tasks.append(WorkItem(label, run_search, {"job": with_data(job, workspace).to_json(), "out": str(out)}))
+    return {task.key: result for task, result in workspace.executor.run(tasks, None, label=f"searching, {name}")}
+
+
+def tune_and_compare(
+    workspace: Workspace, study: GuardedSearches
+) -> tuple[str, dict[float, float], list[tuple[Json, Json]]]:
+    """Choose the guard's strength on other seeds by its reward, then search with and without it on the reported ones.
+
+    Returns:
+        The guard, the reward of each strength in the second half of a search, and for each seed the search without and
+        with the guard.
+    """
+    tuning = {
+        f"tuning {strength:g} {number}": study.of(
+            derive_seed(workspace.seed, number), f"{study.guard}:{strength:g}", "tuning"
+        )
+        for strength in study.strengths
+        for number in range(study.tuning_seeds)
+    }
+    found = run_searches(workspace, study.name, tuning) if len(study.strengths) > 1 else {}
+    rewards = {
+        strength: float(
+            np.mean([late_reward(found[f"tuning {strength:g} {number}"]) for number in range(study.tuning_seeds)])
+        )
+        for strength in study.strengths
+        if found
+    }
+    strength = strongest_affordable(rewards) if rewards else study.strengths[0]
+    guard = f"{study.guard}:{strength:g}"
+    jobs = {
+        f"{kind} {number}": study.of(derive_seed(workspace.seed, number), kind)
+        for number in range(study.seeds)
+        for kind in ("none", guard)
+    }
+    results = run_searches(workspace, study.name, jobs)
+    return guard, rewards, [(results[f"none {number}"], results[f"{guard} {number}"]) for number in range(study.seeds)]
+
+
+def strongest_affordable(rewards: Mapping[float, float]) -> float:
+    """The last strength that costs little reward: a guard should hold what it can, and the highest reward is noisy.
+
+    Args:
+        rewards: of each strength, from weak to strong.
+
+    >>> strongest_affordable({60.0: 0.50, 1e4: 0.48, 1e6: 0.36})
+    10000.0
+    """
+    limit = (1 - AFFORDABLE) * max(rewards.values())
+    return [strength for strength, reward in rewards.items() if reward >= limit][-1]
+
+
+def guarded_epochs(run: Json) -> list[Json]:
+    """The epochs after the warm-up, in which a guard acts if there is one."""
+    return [epoch for epoch in run["epochs"] if int(epoch["key"].split("/")[1]) >= run["warmup"]]
+
+
+def late_reward(run: Json) -> float:
+    """The mean reward of the second half of the epochs that have one."""
+    rewards = [epoch["reward"] for epoch in run["epochs"] if epoch["reward"] is not None]
+    return float(np.mean(rewards[len(rewards) // 2 :]))
+
+
+def mean_difference(run: Json, key: str) -> float:
+    """An error difference, the mean over the guarded epochs."""
+    return float(np.mean([epoch[key] for epoch in guarded_epochs(run) if epoch[key] is not None]))
+
+
+def differences(pairs: Sequence[tuple[Json, Json]], key: str) -> Floats:
+    """An error difference of each seed, without and with the guard; shape [seeds, 2]."""
+    return np.array([[mean_difference(run, key) for run in pair] for pair in pairs])
+
+
+def reduction(without: float, guarded: float) -> float:
+    """By what share a difference is lower; meant for a positive one, which is what forgetting is."""
+    return (without - guarded) / abs(without) if without else float("nan")
+
+
+def final_error(run: Json) -> float:
+    """The test error, or perplexity, of the architecture found, trained alone."""
+    trained = run["result"]["trained"]
+    best = min(trained, key=lambda entry: float(entry["validation"]))
+    return float(best["test"])
+
+
+def train_random(workspace: Workspace, study: GuardedSearches) -> Floats:
+    """The test errors of architectures drawn uniformly, each trained alone as the found one is; shape [count]."""
+    job, count = with_data(study.job, workspace), study.num_random
+    config: Json = {"job": study.job.to_json() | {"device": "cpu"}, "count": count, "seed": workspace.seed}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+    path = workspace.runs / study.name / f"random-{digest}"
+    setup = job.build()
+    strategy = RandomSearch(setup.space, seed=derive_seed(workspace.seed, "random architectures"))
+    tasks = [
+        WorkItem(
+            f"random/{number}",
+            train_final,
+            {
+                "arch": list(arch),
+                "seed": derive_seed(workspace.seed, "random", number),
+                "recipe": study.job.plan.final_recipe,
+            },
+        )
+        for number, arch in enumerate(strategy.propose(count))
+    ]
+    with Run.open(path) if (path / "config.json").exists() else Run.create(path, "random", config) as run:
+        missing = [task for task in tasks if task.key not in run.records]
+        label = "training random architectures"
+        for task, result in workspace.executor.run(missing, setup, label=label, on_failure=run.record_failure):
+            run.records.append(task.key, **result)
+        return np.array([run.records[task.key]["test"] for task in tasks])

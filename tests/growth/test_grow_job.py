@@ -1,0 +1,204 @@
+"""`ramet grow` as a job: what it records, that a kill changes nothing, and that its networks load without ramet."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from exactness import bits
+from grow_files import arguments
+
+from ramet.cli import main
+from ramet.data import load
+from ramet.errors import ConfigError
+from ramet.growth import load_network
+from ramet.growth.job import GrowJob
+from ramet.runs import read_config, read_records
+from ramet.training import accuracy
+
+ROOT = Path(__file__).parents[2]
+
+
+class Case:
+    """One growth by two methods that was never disturbed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        main(self.arguments("undisturbed"))
+        self.expected = self.content("undisturbed")
+
+    def arguments(self, name: str) -> list[str]:
+        return arguments(self.folder, name, "firefly,net2net")
+
+    def records(self, name: str) -> dict[str, dict[str, Any]]:
+        return {record["key"]: record for record in read_records(self.folder / name)}
+
+    def content(self, name: str) -> object:
+        """The records to the last bit, without measured times."""
+        return bits({key: value for key, value in self.records(name).items() if not key.endswith("/seconds")})
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return Case(tmp_path_factory.mktemp("grow"))
+
+
+def test_every_step_is_recorded_and_the_test_set_comes_last(case: Case) -> None:
+    records = read_records(case.folder / "undisturbed")
+    keys = [record["key"] for record in records]
+    for method in ("firefly", "net2net"):
+        for number in range(3):
+            step = case.records("undisturbed")[f"{method}/step-{number:03d}"]
+            assert step["number"] == number and 0 <= step["score"] <= 1 and step["sizes"]["params"] > 0
+            assert bool(step["widened"] or step["layers"]) == (number > 0)
+            assert case.records("undisturbed")[f"{method}/step-{number:03d}/seconds"]["training"] > 0
+        assert keys.index(f"{method}/end") < keys.index("firefly")
+    assert keys[-3:] == ["firefly", "net2net", "result"]
+    tested = [record for record in records if "test" in record]
+    assert [record["key"] for record in tested] == ["firefly", "net2net"], "nothing is chosen on test data"
+    result = records[-1]
+    for method, entry in result["methods"].items():
+        assert entry["params"] == entry["steps"][-1]["sizes"]["params"] <= 400
+        assert entry["test"] == case.records("undisturbed")[method]["test"]
+    assert result["refusals"] == [{"name": "8", "reason": "it is the network's output"}]
+
+
+def test_methods_start_from_the_same_network(case: Case) -> None:
+    first = [case.records("undisturbed")[f"{method}/step-000"] for method in ("firefly", "net2net")]
+    assert first[0]["score"] == first[1]["score"] and first[0]["loss"] == first[1]["loss"]
+
+
+def test_the_configuration_makes_the_same_job(case: Case) -> None:
+    config = read_config(case.folder / "undisturbed")["config"]
+    assert GrowJob.from_json(config).to_json() == config
+    with pytest.raises(ConfigError, match=r"config\.json must describe a growth"):
+        GrowJob.from_json({"network": "mlp"})
+
+
+def start(*parts: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "ramet", *parts],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def newest(run: Path) -> int:
+    """How far the checkpoints of a run are; they are written after every mini-batch."""
+    steps = [int(path.stem.removeprefix("step-")) for path in run.glob("checkpoints/*/step-*.json")]
+    return max(steps, default=0)
+
+
+def killed_and_resumed(case: Case, name: str, num_kills: int, seed: int, workers: str = "1") -> int:
+    draw, run, hits = random.Random(seed), case.folder / name, 0
+    process = start(*case.arguments(name), "--workers", workers)
+    for _ in range(num_kills):
+        aim = newest(run) + draw.randint(1, 25)
+        while process.poll() is None and newest(run) < aim:
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        hits += process.returncode == -signal.SIGKILL
+        if not (run / "config.json").exists():
+            shutil.rmtree(run, ignore_errors=True)
+            process = start(*case.arguments(name), "--workers", workers)
+        else:
+            process = start("resume", str(run), "--workers", workers, "--checkpoint-every", "0")
+    _, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    return hits
+
+
+def test_a_killed_growth_ends_as_if_it_had_never_stopped(case: Case) -> None:
+    assert killed_and_resumed(case, "killed", 2, seed=0) >= 1
+    assert case.content("killed") == case.expected
+    for method in ("firefly", "net2net"):
+        tensors = [
+            (case.folder / name / "networks" / method / "weights.safetensors").read_bytes()
+            for name in ("killed", "undisturbed")
+        ]
+        assert tensors[0] == tensors[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_growth_survives_many_kills(case: Case, workers: str) -> None:
+    assert killed_and_resumed(case, f"killed-often-{workers}", 8, seed=1, workers=workers) >= 3
+    assert case.content(f"killed-often-{workers}") == case.expected
+
+
+def test_records_that_a_kill_prevented_are_written_on_resuming(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    copied = case.folder / "torn"
+    shutil.copytree(case.folder / "undisturbed", copied)
+    lines = (copied / "records.jsonl").read_bytes().splitlines(keepends=True)
+    (copied / "records.jsonl").write_bytes(b"".join(lines[:4]))
+    main(["resume", str(copied), "--json"])
+    assert case.content("torn") == case.expected
+    assert json.loads(capsys.readouterr().out)["methods"].keys() == {"firefly", "net2net"}
+
+
+def test_a_finished_growth_gives_its_result_again(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(case.folder / "undisturbed")
+    capsys.readouterr()
+    main(["report", run, "--json"])
+    reported = capsys.readouterr().out
+    main(["resume", run, "--json"])
+    assert capsys.readouterr().out == reported
+    assert case.content("undisturbed") == case.expected
+
+
+def test_a_network_that_changed_meanwhile_is_refused(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    copied = case.folder / "changed"
+    shutil.copytree(case.folder / "undisturbed", copied)
+    config = json.loads((copied / "config.json").read_text())
+    config["config"]["network_options"] = {"width": 4}
+    (copied / "config.json").write_text(json.dumps(config))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main(["resume", str(copied)])
+    assert caught.value.code == 2
+    assert "the layers of" in (message := capsys.readouterr().err) and "changed since" in message
+
+
+LOADER = """
+import sys, torch
+sys.modules["ramet"] = None  # importing it now fails
+network = torch.export.load(sys.argv[1] + "/network.pt2").module()
+x = torch.randn(7, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+torch.set_printoptions(precision=8)
+print([round(v, 4) for v in network(x).flatten().tolist()])
+"""
+
+
+@pytest.mark.parametrize("method", ["firefly", "net2net"])
+def test_a_grown_network_loads_without_ramet_and_with_it(case: Case, method: str, tmp_path: Path) -> None:
+    folder = case.folder / "undisturbed" / "networks" / method
+    script = tmp_path / "loader.py"
+    script.write_text(LOADER)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-I", str(script), str(folder)], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    network = load_network(folder)
+    x = torch.randn(7, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(network(x).flatten(), torch.tensor(json.loads(done.stdout)), atol=2e-4, rtol=0)
+    entry = case.records("undisturbed")["result"]["methods"][method]
+    assert sum(parameter.numel() for parameter in network.parameters()) == entry["params"]
+    test = load("digits", seed=0, train_size=100, eval_size=40, validation_fraction=0.2).test
+    assert accuracy(network, test.x, test.y) == entry["test"]
+
+
+def test_a_folder_without_a_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"must hold network\.json and its weights"):
+        load_network(tmp_path)

@@ -1,0 +1,221 @@
+"""The loop: budgets, ends, what it hands back, and that an interruption changes nothing."""
+
+import itertools
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from ramet.errors import ConfigError, DataError, RunError
+from ramet.growth import Budget, History, grow
+from ramet.growth.base import Edit, Growth
+from ramet.growth.methods.net2net import Net2Net
+from ramet.runs import Checkpoints
+from ramet.training import Settings
+
+FAST = Settings(epochs=1, batch_size=16, learning_rate=0.05)
+FIREFLY = {"num_new": 3, "layer_width": 3, "num_steps": 2, "num_score_batches": 1}
+
+
+def data(num=48):
+    x = torch.randn(num, 4, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] * x[:, 1] > 0).long()
+    return x, y, x[:16], y[:16]
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Dropout(0.1), nn.Linear(3, 2))
+
+
+def test_a_network_grows_to_its_budget():
+    net = network()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    grown, history = grow(net, data(), "neurons=6, step=2", settings=FAST, method_options=FIREFLY)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items()), (
+        "the original is untouched"
+    )
+    assert (grown[0].out_features, grown[1].num_features, grown[4].in_features) == (6, 6, 6)
+    assert history.stopped == "the budget is reached"
+    assert [step.budget_size for step in history.steps] == [3, 5, 6]
+    assert [sum(len(g.split) + g.new for g in s.widened.values()) for s in history.steps] == [0, 2, 1]
+    assert all(step.score is not None and 0 <= step.score <= 1 for step in history.steps)
+    assert history.steps[1].widened["0"].best_score > 0 and history.steps[1].loss_after is not None
+    assert [(r.name, r.reason) for r in history.refusals] == [("4", "it is the network's output")]
+    assert History.from_json(json.loads(json.dumps(history.to_json()))) == history
+
+
+def test_growing_in_place_and_with_an_average():
+    net = network()
+    average = torch.optim.swa_utils.AveragedModel(net)
+    grown, _ = grow(net, data(), "neurons=5", "net2net", settings=FAST, in_place=True, averages=[average])
+    assert grown is net and net[0].out_features == 5 and average.module[0].out_features == 5
+
+
+@pytest.mark.parametrize("budget", ["params=60", "flops=40", "neurons=5"])
+def test_budgets_are_kept_and_used(budget):
+    _, history = grow(network(), data(), budget, "net2net", settings=FAST)
+    total = history.budget["total"]
+    sizes = [step.budget_size for step in history.steps]
+    assert sizes == sorted(sizes) and total - 9 < sizes[-1] <= total
+    unit = {"params": 9, "flops": 6, "neurons": 1}[history.budget["unit"]]  # what one neuron costs
+    for before, after in itertools.pairwise(sizes):
+        assert after - before <= max(0.3 * before, unit) + 1e-9
+
+
+def test_a_budget_in_seconds():
+    _, history = grow(network(), data(), Budget("latency", 100.0, step=0.5), "net2net", settings=FAST, max_steps=1)
+    assert 0 < history.steps[0].budget_size < 100 and history.steps[1].widened
+
+
+def test_layers_are_added_within_their_own_budget():
+    grown, history = grow(
+        network(), data(), "neurons=40, step=9, layers=1", settings=FAST, method_options=FIREFLY, max_steps=2
+    )
+    added = [width for step in history.steps for width in step.layers.values()]
+    assert added and all(width >= 2 for width in added)
+    assert all(len(step.layers) <= 1 for step in history.steps)
+    assert any(isinstance(module, torch.fx.GraphModule) for module in grown.modules())
+
+
+def test_reasons_to_stop():
+    quick = {"settings": FAST, "method": "net2net"}
+    assert grow(network(), data(), "neurons=99", target=0.0, **quick)[1].stopped == "the target is reached"
+    assert grow(network(), data(), "neurons=99", max_steps=1, **quick)[1].stopped == "the number of steps is reached"
+    still = Settings(epochs=1, batch_size=16, learning_rate=1e-12, final_learning_rate=0.0)
+    exact = {"method": Net2Net(noise=0.0), "settings": still}
+    _, history = grow(network().eval(), data(), "neurons=99", patience=2, min_gain=0.5, **exact)
+    assert history.stopped == "growth no longer pays" and len(history.steps) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "interrupted_at"), [("firefly", 0), ("firefly", 1), ("firefly", 2), ("autogrow", 0), ("autogrow", 1)]
+)
+def test_an_interrupted_growth_ends_bit_for_bit_the_same(tmp_path, interrupted_at, method):
+    arguments = {
+        "budget": "neurons=30, step=8, layers=1",
+        "method": method,
+        "method_options": FIREFLY if method == "firefly" else {},
+        "settings": FAST,
+        "max_steps": 2 if method == "firefly" else 1,
+    }
+    expected, history = grow(network(), data(), **arguments)
+
+    def interrupt(step):
+        if step.number == interrupted_at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path), after_step=interrupt)
+    resumed, again = grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path))
+    assert resumed.state_dict().keys() == expected.state_dict().keys()
+    assert all(torch.equal(value, expected.state_dict()[name]) for name, value in resumed.state_dict().items())
+    assert history.steps == again.steps
+    # And a finished one is simply handed back.
+    finished, _ = grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path))
+    assert all(torch.equal(value, expected.state_dict()[name]) for name, value in finished.state_dict().items())
+
+
+class StopsAfter(Checkpoints):
+    """Checkpoints that end the process, as it were, right after one of them has been written."""
+
+    def __init__(self, folder, num_saves):
+        super().__init__(folder)
+        self.num_saves = num_saves
+
+    def save(self, step, tensors, state):
+        super().save(step, tensors, state)
+        self.num_saves -= 1
+        if not self.num_saves:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("num_saves", range(1, 16, 2))
+def test_a_growth_goes_on_in_the_middle_of_a_training(tmp_path, num_saves):
+    """Dropout, momentum, the schedule and the norm's statistics have to be what they were; 3 mini-batches an epoch."""
+    settings = Settings(epochs=2, batch_size=16, learning_rate=0.05)
+    arguments = {"budget": "neurons=7, step=2", "settings": settings, "method_options": FIREFLY}
+    expected, history = grow(network(), data(), **arguments)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints = StopsAfter(tmp_path, num_saves)
+        grow(network(), data(), **arguments, checkpoints=checkpoints, seconds_between_checkpoints=0.0)
+    saved = Checkpoints(tmp_path).load()
+    assert saved is not None and saved.state is not None
+    resumed, again = grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path))
+    assert history == again
+    assert all(torch.equal(value, expected.state_dict()[name]) for name, value in resumed.state_dict().items())
+
+
+def test_a_regression_with_a_data_set_like_object():
+    x, _, validation_x, _ = data()
+    split = SimpleNamespace(
+        train=SimpleNamespace(x=x, y=x[:, :1] ** 2),
+        validation=SimpleNamespace(x=validation_x, y=validation_x[:, :1] ** 2),
+    )
+    net = nn.Sequential(nn.Linear(4, 2), nn.Tanh(), nn.Linear(2, 1))
+    grown, history = grow(net, split, "neurons=4, step=1", settings=FAST, method="random")
+    assert grown[0].out_features == 4 and history.steps[-1].score < 0
+
+
+def test_adam_goes_along():
+    made = []
+
+    def optimizer(net):
+        made.append(torch.optim.Adam(net.parameters(), lr=0.01))
+        return made[-1]
+
+    grown, _ = grow(network(), data(), "neurons=5", "net2net", settings=FAST, optimizer=optimizer)
+    assert len(made) == 1, "the optimizer lives through all growths"
+    for parameter in grown.parameters():
+        assert made[0].state[parameter]["exp_avg"].shape == parameter.shape
+        assert float(made[0].state[parameter]["step"]) > 3
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(ConfigError, match="must be above the network's 3 neurons, but got 3"):
+        grow(network(), data(), "neurons=3")
+    with pytest.raises(ConfigError, match="must have something that can grow"):
+        grow(nn.Linear(4, 2), data(), "params=1k")
+    with pytest.raises(ConfigError, match="is one of firefly"):
+        grow(network(), data(), "params=1k", "magic")
+    with pytest.raises(ConfigError, match="options of net2net are"):
+        grow(network(), data(), "params=1k", "net2net", method_options={"size": 3})
+    with pytest.raises(DataError, match="validation"):
+        grow(network(), torch.randn(4, 4), "params=1k")
+    with pytest.raises(DataError, match="as many"):
+        grow(network(), (*data()[:3], data()[1]), "params=1k")
+    with pytest.raises(ConfigError, match="must run on a batch of the data"):
+        grow(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 2)), data(), "params=1k")
+    with pytest.raises(ConfigError, match="in_place"):
+        grow(network(), data(), "params=1k", in_place=True, checkpoints=Checkpoints("nowhere"))
+
+
+def test_a_loss_that_is_not_a_number_is_reported():
+    x, y, *validation = data()
+    with pytest.raises(ConfigError, match="must give finite outputs"):
+        grow(network(), (x * float("nan"), y, *validation), "neurons=5", settings=FAST)
+    wild = Settings(epochs=2, batch_size=16, learning_rate=1e30)
+    with pytest.raises(RunError, match="must stay finite"):
+        grow(network(), data(), "neurons=5", settings=wild)
+
+
+def test_an_edit_that_changes_the_function_is_refused():
+    class Wrong(Growth):
+        """Puts a widening into a group that its coupling has wrong."""
+
+        def propose(self, context):
+            group = context.coupling.groups["0"]
+            kept = tuple(slot for slot in group.slots if slot.role != "in")
+            context.coupling.groups["0"] = type(group)(group.name, group.axis, kept)
+            return Net2Net(noise=0).propose(context)
+
+        def score(self, context, proposal):
+            return Net2Net().score(context, proposal)
+
+        def apply(self, context, proposal, chosen) -> Edit:
+            return Net2Net(noise=0).apply(context, proposal, chosen)
+
+    with pytest.raises((RunError, RuntimeError), match=r"must keep the outputs|shape"):
+        grow(network(), data(), "neurons=5", Wrong(), settings=FAST)

@@ -1,0 +1,137 @@
+"""Every reproduction of *Deeper insights* runs at a size for a test, and writes its claims."""
+
+import errno
+import json
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from ramet.errors import RunError
+from ramet.execution import Executor, Inline
+from ramet.training import Settings
+from ramet_papers import TARGETS, Workspace, read_claims
+from ramet_papers.claims import Claim, write_claims
+from ramet_papers.claims_text import PAPERS, claims_page, claims_text
+from ramet_papers.deeper_insights import presets
+
+TINY = replace(
+    presets.SMALL,
+    name="tiny",
+    space_options={"channels": 2, "num_cells": 1, "operations": ["max_pool_3x3", "sep_conv_3x3"]},
+    data="digits",
+    data_options={"train_size": 64, "eval_size": 40},
+    settings=Settings(epochs=1, batch_size=32, learning_rate=0.05, final_learning_rate=0.001),
+    supernet_epochs=2,
+    truth_seeds=2,
+    instances=2,
+    last_epochs=2,
+    num_groups=(1, 4),
+    interference_groups=(4,),
+    group_epochs=1,
+    group_steps=2,
+    shared_cells=(0, 1),
+    short_epochs=1,
+    long_epochs=2,
+    figure_steps=3,
+    figure_samples=20,
+    fine_tune_steps=2,
+)
+
+CLAIMS = {
+    "deeper-insights/table-1": ["D1"],
+    "deeper-insights/table-2": ["D2", "D3"],
+    "deeper-insights/table-3a": ["D7"],
+    "deeper-insights/table-3b": [],
+    "deeper-insights/table-4": ["D8"],
+    "deeper-insights/figure-3": ["D4"],
+    "deeper-insights/figure-4": ["D5"],
+    "deeper-insights/figure-5": ["D6"],
+    "deeper-insights/figure-6": [],
+    "deeper-insights/figure-8": ["D9"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("reproduction")
+
+
+@pytest.fixture
+def workspace(folder, monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    return Workspace(runs=folder / "runs", results=folder / "results", executor=Inline())
+
+
+@pytest.mark.parametrize("target", CLAIMS)
+def test_a_reproduction_prints_its_table_and_answers_its_claims(workspace, target):
+    outcome = TARGETS[target].run(workspace, "small")
+    assert [claim.id for claim in outcome.claims] == CLAIMS[target]
+    assert all(isinstance(claim.holds, bool) for claim in outcome.claims)
+    written = {entry["id"] for entry in read_claims(workspace.results)}
+    assert set(CLAIMS[target]) <= written
+    assert all(f"{claim.id} " in outcome.to_text() for claim in outcome.claims)
+    json.dumps(outcome.to_json(), allow_nan=False)
+
+
+class Idle(Executor):
+    """Refuses to run anything."""
+
+    def _stream(self, tasks, context, on_pulse):
+        assert not tasks, "nothing should be trained again"
+        yield from ()
+
+
+def test_a_second_reproduction_trains_nothing(workspace):
+    first = TARGETS["deeper-insights/table-1"].run(workspace, "small")
+    assert (
+        TARGETS["deeper-insights/table-1"].run(replace(workspace, executor=Idle()), "small").to_json()
+        == first.to_json()
+    )
+
+
+def claim(name, holds=True):
+    words = dict.fromkeys(("claim", "paper", "ours", "spread", "command", "note"), "words")
+    return Claim(id=name, seeds=3, holds=holds, **words)
+
+
+def test_a_claim_replaces_the_older_one_and_keeps_the_others(tmp_path):
+    write_claims(tmp_path, [claim("D2"), claim("D10"), claim("B1")])
+    write_claims(tmp_path, [claim("D2", holds=False)])
+    found = read_claims(tmp_path)
+    assert [entry["id"] for entry in found] == ["B1", "D2", "D10"]
+    assert [entry["holds"] for entry in found] == [True, False, True]
+    assert "torch" in json.loads((tmp_path / "claims.json").read_text())["environment"]
+
+
+def test_claims_are_told_in_lines_of_a_width_with_every_part():
+    long = replace(claim("D2", holds=False), note="a word and another | " * 20)
+    text = claims_text([asdict(long), asdict(claim("B1"))], width=60)
+    assert text.startswith("Of 2 claims 1 hold and 1 do not.")
+    assert max(map(len, text.splitlines())) <= 60
+    assert "D2  does not hold: words" in text and " ".join(text.split()).count("another") == 20
+    page = claims_page([asdict(long)])
+    assert "| D2 | words | words | words | **does not hold** |" in page and "another \\|" in page
+
+
+def test_the_page_of_claims_is_that_of_the_results():
+    """Written by ``ramet reproduce --claims --markdown > docs/claims.md`` after a reproduction."""
+    root = Path(__file__).parents[2]
+    claims = read_claims(root / "results")
+    assert all(entry["id"][0] in PAPERS for entry in claims)
+    assert (root / "docs" / "claims.md").read_text(encoding="utf-8") == claims_page(claims)
+
+
+def test_a_full_disk_leaves_the_claims_that_were_there(tmp_path, monkeypatch):
+    write_claims(tmp_path, [claim("D2")])
+
+    def no_space(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", no_space)
+    with pytest.raises(RunError, match="No space left"):
+        write_claims(tmp_path, [claim("D3")])
+    monkeypatch.undo()
+    assert [entry["id"] for entry in read_claims(tmp_path)] == ["D2"]
+    assert [path.name for path in tmp_path.iterdir()] == ["claims.json"]

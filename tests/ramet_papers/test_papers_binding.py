@@ -1,0 +1,108 @@
+"""The reproductions of *Learn to bind and grow* at a size for a test."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from ramet.execution import Executor, Inline
+from ramet.training import Settings
+from ramet_papers import TARGETS, Workspace, read_claims
+from ramet_papers.bind_and_grow import presets
+from ramet_papers.bind_and_grow.pareto import _Judged, _Searched
+from ramet_papers.bind_and_grow.presets import StreamSetting
+from ramet_papers.bind_and_grow.trials import BindingSetup, alone, grown_at_random
+
+STREAM_SETTING = StreamSetting(source="split-digits:2", network="mlp:16,16", stream={"train_size": 80, "eval_size": 60})
+TINY = replace(
+    presets.SMALL,
+    name="tiny",
+    split=STREAM_SETTING,
+    guided={
+        "slow": STREAM_SETTING,
+        "frozen": replace(STREAM_SETTING, source="rotated-digits:2", method={"old_weights": "frozen"}),
+    },
+    searched={
+        "split": STREAM_SETTING,
+        "permuted": replace(STREAM_SETTING, source="permuted-digits:2", method={"heads": "shared"}),
+    },
+    permuted=replace(STREAM_SETTING, source="permuted-digits:2", method={"heads": "shared"}),
+    strangers=STREAM_SETTING,
+    settings=Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0),
+    seeds=2,
+    guided_seeds=2,
+    deltas=(0.0, 0.5, 1.0),
+    matched=(0.5,),
+    draws=1,
+    trials=6,
+    twins=2,
+    methods=("individual", "naive", "random-growth", "bind-and-grow:delta=0.5"),
+)
+FIGURES = {"figure-2": ["B1"], "figure-6": ["B2"], "pareto": ["B3"], "comparison": [], "twins": []}
+
+
+class Idle(Executor):
+    """Refuses every task: nothing may be left to do."""
+
+    def _stream(self, tasks, context, on_pulse):
+        assert not tasks
+        yield from ()
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_figures_give_tables_and_claims_and_are_not_run_twice(figure, tmp_path, monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    workspace = Workspace(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
+    target = TARGETS[f"bind-and-grow/{figure}"]
+    outcome = target.run(workspace, "small")
+    assert outcome.tables and all(table.to_json() for table in outcome.tables)
+    assert [claim.id for claim in outcome.claims] == FIGURES[figure]
+    assert [claim["id"] for claim in read_claims(workspace.results)] == FIGURES[figure]
+    assert target.run(replace(workspace, executor=Idle()), "small").to_json() == outcome.to_json()
+
+
+def test_random_growth_has_the_parameters_of_guided_growth(tmp_path, monkeypatch):
+    # All layers have one size here, so that sets of equal size are many, and sizes match exactly.
+    even = replace(STREAM_SETTING, network="mlp:64,64")
+    monkeypatch.setitem(presets.PRESETS, "small", replace(TINY, split=even, guided={"even": even}, guided_seeds=1))
+    workspace = Workspace(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())
+    TARGETS["bind-and-grow/figure-2"].run(workspace, "small")
+    records = next((tmp_path / "runs").rglob("records.jsonl")).read_text()
+    parameters = {}
+    for line in records.splitlines():
+        entry = json.loads(line)
+        key = entry.get("key", "")
+        if "/guided/" in key or "/random " in key:
+            parameters.setdefault(tuple(key.split("/")[:2]), []).append(entry["parameters"])
+    assert set(parameters) == {("even", "rsa whole"), ("even", "cka added")}
+    assert all(len(sizes) == 3 and len(set(sizes)) == 1 for sizes in parameters.values())
+
+
+def test_random_growth_begins_where_the_tasks_alone_begin(tmp_path):
+    """A stream of one task has no choices: by random growth it is the network alone, and its gain is exactly 0."""
+    stream_setting = replace(STREAM_SETTING, source="split-digits:1")
+    setup = BindingSetup.of(
+        Workspace(runs=tmp_path, results=tmp_path, executor=Inline()), TINY, stream_setting, tmp_path / "networks"
+    )
+    for number, stream in enumerate(setup.streams):
+        reference = {"test": {name: alone(setup, number=number, task=name)["test"] for name in stream.names}}
+        for draw in range(2):
+            grown = grown_at_random(setup, number=number, draw=draw, sizes={}, alone=reference)
+            assert grown["test_gain"] == 0.0
+
+
+def test_a_front_must_be_ahead_in_every_seed_and_on_test_data():
+    def point(gain, parameters, test_gain):
+        return {"gain": gain, "parameters": parameters, "test_gain": test_gain}
+
+    def judged(*fronts):
+        found = [SimpleNamespace(front=list(front)) for front in fronts]
+        return _Judged.of(_Searched(found, [point(0.1, 100, 0.1)] * len(fronts)))
+
+    tie, smaller, larger = point(0.1, 100, 0.9), point(0.1, 80, 0.12), point(0.3, 101, 0.9)
+    lucky = point(0.2, 100, 0.0)
+    assert judged([smaller, larger], [smaller]).holds
+    assert judged([smaller]).text() == "in 1 of 1 seeds, on test data by +2.00 points with 20% fewer parameters"
+    assert not judged([smaller], [tie, larger]).holds and judged([smaller], [tie, larger]).dominated == [True, False]
+    assert not judged([lucky, smaller]).holds  # the best on validation data is taken, and is behind on test data

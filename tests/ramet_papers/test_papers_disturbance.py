@@ -1,0 +1,178 @@
+"""Every reproduction of *Disturbance-immune weight sharing* runs, at a size for a test; a second trains nothing."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from ramet.data import load
+from ramet.execution import Executor, Inline
+from ramet.guards import OrthogonalProjection
+from ramet.ranking import SupernetSetup
+from ramet.spaces import Cells64
+from ramet.training import Settings
+from ramet_papers import TARGETS, Workspace, read_claims
+from ramet_papers.deeper_insights import presets as deeper
+from ramet_papers.disturbance_immune import presets
+from ramet_papers.disturbance_immune.figure_3 import measure
+from ramet_papers.disturbance_immune.sequence import WholeModels, sampled_archs, train_pair, train_sequence
+
+SPACE = {"channels": 2, "num_cells": 1, "operations": ["max_pool_3x3", "sep_conv_3x3"]}
+SETTINGS = Settings(epochs=1, batch_size=32, learning_rate=0.05, final_learning_rate=0.001)
+
+TINY = replace(
+    presets.SMALL,
+    data_options={"train_size": 64, "eval_size": 40},
+    seeds=2,
+    space_options=SPACE,
+    sequence_settings=SETTINGS,
+    num_architectures=3,
+    learning_rates=(0.05,),
+    lambdas={"mean": (1.0,), "all": (1.0, 10.0)},
+    pair_space_options=SPACE,
+    pair_settings=SETTINGS,
+    supernet_settings=replace(SETTINGS, epochs=3),
+    interval=1,
+    strengths={"projection": (1.0,), "plasticity": (60.0,), "elastic": (6.0, 60.0)},
+    pilot_epochs=1,
+    num_instances=20,
+)
+TINY_DIAGNOSIS = replace(
+    deeper.SMALL,
+    space_options=SPACE,
+    data="digits",
+    data_options={"train_size": 64, "eval_size": 40},
+    settings=SETTINGS,
+    supernet_epochs=2,
+    instances=2,
+    last_epochs=2,
+)
+# The claim of two halves comes first with one of them, and then with both.
+CLAIMS = {
+    "shared-layers": "I4",
+    "lambda": "I4",
+    "figure-1b": "I1",
+    "figure-3": "I2",
+    "correlation": "I3",
+    "theorem": "I5",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("reproduction")
+
+
+@pytest.fixture
+def workspace(folder, monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    monkeypatch.setitem(deeper.PRESETS, "small", TINY_DIAGNOSIS)
+    return Workspace(runs=folder / "runs", results=folder / "results", executor=Inline())
+
+
+class Idle(Executor):
+    """Refuses to run anything."""
+
+    def _stream(self, tasks, context, on_pulse):
+        assert not tasks, "nothing should be trained again"
+        yield from ()
+
+
+def test_two_targets_answer_i4_together(workspace, tmp_path):
+    alone = replace(workspace, runs=tmp_path / "runs", results=tmp_path / "results")
+    first = TARGETS["disturbance-immune/shared-layers"].run(alone, "small")
+    assert first.claims[0].holds is None, "half of it was not measured"
+    second = TARGETS["disturbance-immune/lambda"].run(alone, "small")
+    assert isinstance(second.claims[0].holds, bool)
+
+
+@pytest.mark.parametrize("target", CLAIMS)
+def test_a_reproduction_answers_its_claim_and_a_second_one_trains_nothing(workspace, target):
+    run = TARGETS[f"disturbance-immune/{target}"].run
+    outcome = run(workspace, "small")
+    assert [claim.id for claim in outcome.claims] == [CLAIMS[target]]
+    assert CLAIMS[target] == "I4" or isinstance(outcome.claims[0].holds, bool)
+    assert CLAIMS[target] in {entry["id"] for entry in read_claims(workspace.results)}
+    assert f"{CLAIMS[target]} " in outcome.to_text()
+    json.dumps(outcome.to_json(), allow_nan=False)
+    again = run(replace(workspace, executor=Idle()), "small")
+    assert again.to_json() == outcome.to_json()
+
+
+def test_the_theorem_holds_on_the_instances_of_a_test(workspace):
+    outcome = TARGETS["disturbance-immune/theorem"].run(workspace, "small")
+    assert outcome.claims[0].holds
+    assert outcome.tables[1].to_json()[0]["broken"] == 0
+
+
+@pytest.fixture(scope="module")
+def setup():
+    data = load("digits", train_size=64, eval_size=40)
+    return SupernetSetup(Cells64(**SPACE), data, SETTINGS)
+
+
+def sequence(setup, inputs=None, regularisation=1.0):
+    return train_sequence(
+        setup, name="sequence", num_archs=3, seed=5, inputs=inputs, regularisation=regularisation, lr=0.05
+    )
+
+
+def test_a_sequence_from_its_checkpoints_is_the_same_bit_for_bit(setup, tmp_path):
+    first = sequence(setup, "all")
+    kept = replace(setup, folder=tmp_path)
+    assert sequence(kept, "all") == first
+    assert (tmp_path / "sequence" / "2").is_dir()
+    assert sequence(kept, "all") == first
+
+
+def test_projection_begins_with_the_second_architecture_and_closes_directions(setup):
+    plain, guarded = sequence(setup), sequence(setup, "all", 1e-3)
+    for field in ("standing", "reestimated"):
+        assert plain[field][0][0] == guarded[field][0][0]
+    assert plain["open"] == [1, 1, 1]
+    assert guarded["open"][0] == 1 > guarded["open"][1] >= guarded["open"][2]
+    own = np.diagonal(np.asarray(guarded["disturbance"]))
+    assert (own == 0).all()
+    later = [np.asarray(result["disturbance"])[0, 2] for result in (plain, guarded)]
+    assert later[1] < later[0]
+
+
+def test_a_finished_model_keeps_its_outputs_where_its_inputs_are_closed(setup):
+    network = setup.new_supernet(0)
+    arch = setup.space.parse("222")
+    guard = WholeModels(OrthogonalProjection(1e-6))
+    guard.finish(setup, network, arch)
+    stem = network.stages[0].layers[0]
+    before = stem.weight.detach().clone()
+    stem.weight.grad = torch.randn_like(stem.weight)
+    with guard.step({"stages.0.layers.0.weight": stem.weight}, 1.0):
+        torch.optim.SGD([stem.weight], lr=1.0).step()
+    # The images span all nine inputs of a pixel's neighbourhood, so that nothing is left to move.
+    assert (stem.weight - before).abs().max() < 1e-3 * stem.weight.grad.abs().max()
+
+
+def test_architectures_of_a_sequence_differ_and_follow_the_seed(setup):
+    archs = sampled_archs(setup.space, 8, seed=3)
+    assert len(set(archs)) == 8
+    assert sampled_archs(setup.space, 8, seed=3) == archs
+
+
+@pytest.mark.parametrize("num_shared", [0, 1])
+def test_shared_layers_are_counted_as_by_hand(setup, num_shared):
+    result = train_pair(
+        setup, name="pair", first=[0, 1, 1], second=[1, 1, 1], num_shared_cells=num_shared, seed=1, lr=0.05
+    )
+    # Two convolutions in the stem; in a cell a squeeze, and two separable convolutions of four each.
+    assert result["layers"] == 2 + 9 * num_shared
+
+
+def test_measures_of_a_supernet_that_swaps_two_children_each_epoch():
+    one, other = [0.2, 0.4, 0.9], [0.4, 0.2, 0.9]
+    accuracies = np.array([[one, other, one, other, one]])  # one seed
+    values = measure(accuracies, 1)
+    assert values["change"] == pytest.approx([0.0])
+    assert values["size of change"] == pytest.approx([0.4 / 3])
+    assert values["rank consistency"] == pytest.approx([1 / 3])
+    assert values["accuracy"] == pytest.approx([0.5])

@@ -1,0 +1,152 @@
+"""The final training: what it adds to the search's network, that it goes on after a kill, and what is left of it."""
+
+import pytest
+import torch
+from torch import nn
+
+from ramet.costs import count_parameters
+from ramet.data import load
+from ramet.errors import ConfigError
+from ramet.ranking import SupernetSetup
+from ramet.searching import Recipe, SearchJob, SearchPlan
+from ramet.searching import final as final_module
+from ramet.searching.final import train_final, trained_child
+from ramet.seeding import torch_generator
+from ramet.spaces import Cells64, Darts, EnasMicro, EnasNetwork, FinalNetwork, Recurrent
+from ramet.spaces.darts.genotypes import DARTS_V2
+from ramet.training import Settings
+
+RECIPE = {"channels": 3, "cells": 2, "auxiliary_weight": 0.4, "drop_path": 0.4, "cutout": 3}
+SPACES = {
+    "darts": Darts(channels=2, num_cells=1, num_nodes=1, operations=["sep_conv_3x3", "skip_connect"]),
+    "enas-micro": EnasMicro(channels=2, cells_per_stage=1, num_nodes=1),
+}
+SETTINGS = Settings(epochs=2, batch_size=20, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits", train_size=60, eval_size=20)
+
+
+class StopError(Exception):
+    """The training is killed."""
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_final_training_goes_on_and_its_network_is_plain(name, digits, tmp_path, monkeypatch):
+    space = SPACES[name]
+    arch = space.sample(torch_generator(0, "arch"))
+    whole = SupernetSetup(space, digits, SETTINGS, folder=tmp_path / "whole")
+    expected = train_final(whole, arch=list(arch), seed=1, recipe=RECIPE)
+
+    parts = SupernetSetup(space, digits, SETTINGS, folder=tmp_path / "parts", seconds_between_checkpoints=0.0)
+    pulses = []
+
+    def stop(share):
+        pulses.append(share)
+        if len(pulses) == 5:  # in the second epoch, where drop-path is on
+            raise StopError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(final_module, "pulse", stop)
+        with pytest.raises(StopError):
+            train_final(parts, arch=list(arch), seed=1, recipe=RECIPE)
+    assert train_final(parts, arch=list(arch), seed=1, recipe=RECIPE) == expected
+
+    child = trained_child(parts, arch, 1, RECIPE)
+    assert not any(type(part).__module__.startswith("ramet") for part in child.modules())
+    assert count_parameters(child) == expected["parameters"]
+    assert not any("auxiliary" in key for key in child.state_dict())
+    wrong = (child(digits.test.x).argmax(1) != digits.test.y).float().mean()
+    assert float(wrong) == pytest.approx(expected["test"])
+
+
+def test_each_step_has_its_drop_path_and_its_holes(digits, monkeypatch):
+    """Three steps an epoch: drop-path is 0 in the first and half its end in the second; squares of 3 pixels are cut."""
+    seen = []
+
+    def loss(self, x, y, *, auxiliary_weight):
+        drop_path = next(module.drop_path for module in self.modules() if hasattr(module, "drop_path"))
+        seen.append((drop_path, auxiliary_weight, x))
+        return self(x).sum() * 0.0
+
+    monkeypatch.setattr(FinalNetwork, "loss", loss)
+    setup = SupernetSetup(SPACES["darts"], digits, SETTINGS)
+    train_final(setup, arch=[0, 1, 1, 0], seed=1, recipe=RECIPE)
+    assert [drop_path for drop_path, _, _ in seen] == [0.0] * 3 + [0.2] * 3
+    assert {weight for _, weight, _ in seen} == {0.4}
+    images = {tuple(image.flatten().tolist()) for image in digits.train.x}
+    whole = [tuple(image.flatten().tolist()) in images for _, _, x in seen for image in x]
+    assert sum(whole) < len(whole) / 10  # a hole may fall on pixels that are zero already
+    assert not torch.equal(seen[0][2], seen[3][2])
+
+
+def test_cutout_alone_is_for_every_space_of_images(digits, tmp_path):
+    """The same network from the same weights, trained on other images."""
+    weights = []
+    for recipe in ({}, {"cutout": 4}):
+        setup = SupernetSetup(Cells64(channels=2, num_cells=1), digits, SETTINGS, folder=tmp_path / str(len(recipe)))
+        train_final(setup, arch=[1, 1, 1], seed=0, recipe=recipe)
+        weights.append(dict(trained_child(setup, (1, 1, 1), 0, recipe).named_parameters()))
+    assert weights[0].keys() == weights[1].keys()
+    assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_an_enas_network_is_its_supernets_path_and_learns_through_its_head():
+    space = EnasMicro(channels=4, cells_per_stage=1, num_nodes=2)
+    arch = space.sample(torch_generator(1, "arch"))
+    network = EnasNetwork(space, arch, 3, 5)
+    supernet = space.supernet(3, 5)
+    supernet.load_state_dict({k: v for k, v in network.state_dict().items() if k.startswith("stages.")})
+    x, y = torch.randn(6, 3, 16, 16), torch.randint(5, (6,))
+    with torch.no_grad():
+        assert torch.equal(network.eval()(x), supernet.eval()(x, arch))
+        assert torch.equal(network(x, arch), network.plain()(x))
+    with pytest.raises(ConfigError, match="a network of its own"):
+        network(x, space[0] if arch != space[0] else space[1])
+    network.train()
+    torch.autograd.backward(network.loss(x, y) - nn.functional.cross_entropy(network(x), y))
+    assert all(param.grad is not None for param in network.auxiliary.parameters())
+    network.set_drop_path(0.5)
+    assert not torch.equal(network(x), network(x))
+
+
+def test_the_published_network_has_its_parameters_apart_from_the_head():
+    recipe = Recipe(channels=36, cells=20, auxiliary_weight=0.4, drop_path=0.2, cutout=16)
+    space = Darts()
+    arch = space.parse(DARTS_V2)
+    with torch.device("meta"):
+        network = recipe.build(space, arch, 3, 10)
+    head = count_parameters(network.auxiliary)
+    assert count_parameters(network) - head == 3_349_342
+    # 1x1 from 4 nodes of 144 channels to 128, 2x2 to 768, each with a batch norm, and the linear layer.
+    assert head == 576 * 128 + 2 * 128 + 4 * 128 * 768 + 2 * 768 + 769 * 10
+
+
+def test_the_plain_recipe_leaves_a_job_as_it_was():
+    """A run's folder is named by its job: the option must not show where it is not used."""
+    job = SearchJob()
+    assert "final_recipe" not in job.to_json()["plan"] and SearchJob.from_json(job.to_json()) == job
+    other = SearchJob(plan=SearchPlan(final_recipe={"cutout": 2}))
+    assert SearchJob.from_json(other.to_json()) == other
+
+
+@pytest.mark.parametrize(
+    "action, words",
+    [
+        (lambda: Recipe(drop_path=1.0), "drop_path must lie in"),
+        (lambda: Recipe(cutout=-1), "no negative"),
+        (lambda: Recipe(channels=0), "at least 1 channel"),
+        (lambda: Recipe(auxiliary_weight=float("nan")), "no negative"),
+        (lambda: Recipe.from_json({"dropout": 1}), "the options it knows"),
+        (lambda: SearchPlan(final_recipe={"cutout": -1}), "no negative"),
+        (lambda: Recipe(cutout=9).check(Darts(), (1, 8, 8)), "at most the 8 pixels"),
+        (lambda: Recipe(drop_path=0.1).check(Cells64(), (1, 8, 8)), "the space is cells64"),
+        (lambda: Recipe(cutout=1).check(Recurrent(), (16,)), "data are words"),
+    ],
+)
+def test_bad_recipes_are_one_line(action, words):
+    with pytest.raises(ConfigError, match=words) as raised:
+        action()
+    assert "\n" not in str(raised.value)
