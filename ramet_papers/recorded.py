@@ -6,13 +6,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ramet.execution import Executor, WorkItem
 from ramet.runs import Run, read_config, remove_run
-from ramet.runs.encoding import plain
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json, plain
 
 
 def digest_of(asked: Json) -> str:

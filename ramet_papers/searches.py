@@ -7,20 +7,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ramet.execution import WorkItem, make_executor
 from ramet.ranking.metrics import Floats
 from ramet.runs import Run, read_records
+from ramet.runs.encoding import Json
 from ramet.searching import SearchJob, resume, search
 from ramet.searching.final import train_final
 from ramet.searching.strategies import RandomSearch
 from ramet.seeding import derive_seed
 from ramet_papers.workspace import Workspace
 
-Json = dict[str, Any]
 AFFORDABLE = 0.05
 """The share of the highest reward that the choice of a strength may cost."""
 

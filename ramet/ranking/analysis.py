@@ -18,10 +18,9 @@ from ramet.ranking.metrics import (
     stability,
     top_n_rank,
 )
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet.sharing import mean_change
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import torch
 from ramet.costs import count_flops, count_parameters
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
-from ramet.ranking.analysis import Json, Scores, analyse
+from ramet.ranking.analysis import Scores, analyse
 from ramet.ranking.fine_tuning import fine_tune_result
 from ramet.ranking.instance import load_network, train_instance
 from ramet.ranking.metrics import Floats, rank_correlations
@@ -24,6 +24,7 @@ from ramet.ranking.recommendation import recommend
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.runs import Run
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Groups, Sharing, affinity_groups, gradient_affinity
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+from ramet.runs.encoding import Json
 
 RELIABLE_TRUTH = 0.5
 """Below this correlation between halves of its seeds, a truth is too noisy to judge a ranking by."""
-
-Json = dict[str, Any]
 
 
 def recommend(result: Json) -> list[str]:

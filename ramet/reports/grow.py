@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.reports.charts import Block, Line, heat_map, layer_chart, line_chart
@@ -11,8 +10,7 @@ from ramet.reports.formats import count, decimals, duration, percent, times
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json
 
 
 def grow_table(result: Json) -> Table:

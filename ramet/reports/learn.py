@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.reports.charts import Line, Points, heat_map, line_chart, scatter_chart
@@ -14,8 +13,7 @@ from ramet.reports.learn_network import add_networks
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json
 
 MAX_MAPS, MAX_LINES = 12, 8
 """How many methods are shown at most in heat maps and as lines."""

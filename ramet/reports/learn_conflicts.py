@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ramet.reports.charts import heat_map
 from ramet.reports.charts.chart import Chart
 from ramet.reports.formats import decimals
 from ramet.reports.learn_network import task_signs
 from ramet.reports.page import Page
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json
 
 MAX_PAIRS = 28
 """Up to so many pairs of a task and a candidate are shown layer by layer; of more, the norms alone."""

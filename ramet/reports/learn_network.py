@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ramet.reports.charts import Route, Stop, heat_map, path_chart
 from ramet.reports.charts.chart import Chart
 from ramet.reports.formats import count, percent
 from ramet.reports.page import Page
 from ramet.reports.tables import Cell, Column, Table
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json
 
 
 def task_signs(tasks: Sequence[str], known: Sequence[str] = ()) -> dict[str, str]:

@@ -22,7 +22,8 @@ from ramet.reports.charts.chart import Chart
 from ramet.reports.charts.palette import style_classes, style_variables
 from ramet.reports.charts.svg import clean
 from ramet.reports.formats import Estimate, Format
-from ramet.reports.tables import Cell, Column, Json, Table
+from ramet.reports.tables import Cell, Column, Table
+from ramet.runs.encoding import Json
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "neutral"]
 

@@ -11,8 +11,7 @@ from ramet.reports.formats import Estimate, decimals, percent
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json
 
 NAMES = {
     "last": "shared weights, last evaluation",

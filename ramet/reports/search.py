@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph_chart, line_chart, scatter_chart
@@ -13,8 +12,8 @@ from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
+from ramet.runs.encoding import Json
 
-Json = dict[str, Any]
 _GENE = re.compile(r"\('([a-z0-9_]+)', (\d+)\)")
 _BENCHMARK = re.compile(r"([a-z0-9_]+)~(\d)")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.reports.charts import Line, Points, line_chart, scatter_chart
@@ -12,8 +11,7 @@ from ramet.reports.formats import count, decimals, number, percent
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Column, Table
 from ramet.runs import read_config, read_records
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json
 
 _CLOSE = 0.002
 """Gains this close to the highest, a fifth of a point, count as level with it when a smaller network is recommended."""

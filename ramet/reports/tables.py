@@ -10,12 +10,12 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from ramet.errors import ConfigError
 from ramet.reports.formats import Estimate, Format, as_number, count, number, write
+from ramet.runs.encoding import JSON
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Cell: TypeAlias = str | float | int | bool | Estimate | None
-Json: TypeAlias = str | float | int | bool | list["Json"] | dict[str, "Json"] | None
 
 _BEST_NOTE = "* the best of its column"
 
@@ -162,7 +162,7 @@ class Table:
             encoding = getattr(file, "encoding", None) or "utf-8"
             file.write(self.to_text().encode(encoding, "replace").decode(encoding) + "\n")
 
-    def to_json(self) -> list[dict[str, Json]]:
+    def to_json(self) -> list[dict[str, JSON]]:
         """One object a row, keyed by the columns' names; an estimate is an object of its own, NaN is null."""
         return [
             {column.name: _json(cell) for column, cell in zip(self._columns, row, strict=True)} for row in self.rows
@@ -234,7 +234,7 @@ def _value(cell: Cell) -> Cell:
     return cell.value if isinstance(cell, Estimate) else cell
 
 
-def _json(cell: Cell) -> Json:
+def _json(cell: Cell) -> JSON:
     if isinstance(cell, Estimate):
         return {"value": _json(cell.value), "low": _json(cell.low), "high": _json(cell.high)}
     if isinstance(cell, bool | str) or cell is None:

@@ -15,6 +15,9 @@ from typing import Any, NoReturn, TypeAlias
 JSON: TypeAlias = "Mapping[str, JSON] | Sequence[JSON] | str | int | float | bool | None"
 """What configurations, records, checkpoint states and task results are made of."""
 
+Json = dict[str, Any]
+"""An object of such values, where its keys are known to whoever reads it."""
+
 FORMAT_VERSION = 1
 """The layout of a run directory; raised whenever an older ramet could not read what a newer one writes."""
 

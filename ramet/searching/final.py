@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +14,12 @@ from ramet.costs import count_parameters
 from ramet.execution import pulse
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
+from ramet.runs.encoding import Json
 from ramet.searching.measures import measure
 from ramet.searching.recipe import Recipe
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
 from ramet.training import Batches, fit
-
-Json = dict[str, Any]
 
 
 def train_final(

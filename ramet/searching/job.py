@@ -17,7 +17,7 @@ from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.reports.search import write_search_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
-from ramet.runs.encoding import decode, encode, plain
+from ramet.runs.encoding import Json, decode, encode, plain
 from ramet.searching.costs import ArchCosts, pareto_front
 from ramet.searching.final import export, train_final, trained_child
 from ramet.searching.loop import Search
@@ -29,7 +29,6 @@ from ramet.spaces import SPACES, Arch, Recurrent, make_space
 from ramet.training import Settings
 
 KIND = "search"
-Json = dict[str, Any]
 TEXTS = ("ptb",)
 FREE_INPUTS = 32
 """Training images at which the candidates' Jacobians are taken."""

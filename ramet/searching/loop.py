@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +22,7 @@ from ramet.guards import Guard, make_guard
 from ramet.params import named_params
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints, pack_state, state_from_bytes, state_to_bytes, unpack_state
+from ramet.runs.encoding import Json
 from ramet.searching.costs import ArchCosts, Budgeted, parse_limits
 from ramet.searching.distributed import RankedTraining
 from ramet.searching.measures import Score, batch_statistics, measure
@@ -38,7 +38,6 @@ MAX_KEPT_LOGITS = 20_000
 """Values of a child's logits that are kept to measure its disturbance (Eq. 3 of *Disturbance-immune*)."""
 
 PHASES = ("train", "again", "strategy")
-Json = dict[str, Any]
 Record = Callable[..., object]
 
 

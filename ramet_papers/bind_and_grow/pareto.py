@@ -14,8 +14,9 @@ from ramet.continual.study.sequences import STARTS, SequenceSpace
 from ramet.execution import WorkItem
 from ramet.reports import Column, Table
 from ramet.runs import Run
+from ramet.runs.encoding import Json
 from ramet_papers.bind_and_grow.presets import PRESETS, BindingPreset, StreamSetting
-from ramet_papers.bind_and_grow.trials import RULES, BindingSetup, Json, grown, open_run, run_alone, run_tasks
+from ramet_papers.bind_and_grow.trials import RULES, BindingSetup, grown, open_run, run_alone, run_tasks
 from ramet_papers.claims import Claim
 from ramet_papers.workspace import Outcome, Workspace
 

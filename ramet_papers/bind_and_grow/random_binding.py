@@ -17,12 +17,12 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.runs import Run
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.bind_and_grow.presets import PRESETS, BindingPreset
 from ramet_papers.bind_and_grow.trials import (
     RULES,
     BindingSetup,
-    Json,
     grown,
     grown_at_random,
     open_run,

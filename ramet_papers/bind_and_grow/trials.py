@@ -14,12 +14,12 @@ from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, dr
 from ramet.continual.study.sequences import GrowSequence, SequenceBench, run_sequence, train_alone
 from ramet.execution import WorkItem
 from ramet.runs import Run
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet.training import Settings
 from ramet_papers.bind_and_grow.presets import BindingPreset, StreamSetting
 from ramet_papers.workspace import Workspace
 
-Json = dict[str, Any]
 KIND = "bind-and-grow"
 RULES: dict[str, Json] = {
     "the paper's": {"measure": "rsa", "blame": "whole"},

@@ -15,9 +15,10 @@ from ramet.data import Split
 from ramet.execution import WorkItem
 from ramet.reports import Column, Table
 from ramet.reports.formats import percent
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.bind_and_grow.presets import PRESETS
-from ramet_papers.bind_and_grow.trials import BindingSetup, Json, open_run, run_tasks
+from ramet_papers.bind_and_grow.trials import BindingSetup, open_run, run_tasks
 from ramet_papers.workspace import Outcome, Workspace
 
 NEEDED = 0.9

@@ -10,12 +10,11 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import rank_correlations
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.workspace import Outcome, Workspace
-
-Json = dict[str, Any]
 
 # GT-Tau-Mean-64 and GT-Tau-Std-64 of Table 3a, by the number of groups.
 PAPER_RANDOM = {1: (0.4988, 0.1497), 2: (0.4577, 0.1371), 4: (0.2736, 0.1340), 8: (0.2539, 0.1462)}

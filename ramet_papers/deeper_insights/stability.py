@@ -10,12 +10,11 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Stability, rank_correlations, stability, top_n_rank
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import decimals
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.workspace import Outcome, Workspace
-
-Json = dict[str, Any]
 
 EXPERIMENTS: dict[str, Json] = {
     "different seeds": {"varied": "weights", "order": "cyclic"},

@@ -13,12 +13,11 @@ from ramet.ranking.metrics import Floats, rank_correlations
 from ramet.reports import Column, Table
 from ramet.reports.formats import decimals, percent
 from ramet.runs import read_records
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.workspace import Outcome, Workspace
-
-Json = dict[str, Any]
 
 
 def figure_4(workspace: Workspace, preset_name: str) -> Outcome:

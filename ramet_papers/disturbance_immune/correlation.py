@@ -14,13 +14,12 @@ from ramet.ranking.metrics import Floats, rank_correlations, stability
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.runs import read_records
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.deeper_insights import presets as deeper
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
 from ramet_papers.workspace import Outcome, Workspace
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

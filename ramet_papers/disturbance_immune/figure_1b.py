@@ -11,10 +11,10 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats, rank_correlation
 from ramet.reports import Column, Table
 from ramet.reports.formats import percent
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
-from ramet_papers.disturbance_immune.recorded import Json
 from ramet_papers.disturbance_immune.sequences import WAYS, Guarding, Sequences, final_accuracies, matrices
 from ramet_papers.workspace import Outcome, Workspace
 

@@ -13,10 +13,11 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
-from ramet_papers.disturbance_immune.recorded import Json, Trainings
+from ramet_papers.disturbance_immune.recorded import Trainings
 from ramet_papers.disturbance_immune.sequences import PILOT
 from ramet_papers.workspace import Outcome, Workspace
 

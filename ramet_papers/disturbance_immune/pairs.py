@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ramet.execution import WorkItem
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.disturbance_immune.presets import DisturbancePreset
-from ramet_papers.disturbance_immune.recorded import Json, Trainings
+from ramet_papers.disturbance_immune.recorded import Trainings
 from ramet_papers.disturbance_immune.sequence import sampled_archs, train_pair
 from ramet_papers.disturbance_immune.sequences import PILOT
 from ramet_papers.workspace import Workspace

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ramet.execution import WorkItem
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import read_config, read_records
-from ramet.runs.encoding import plain
-from ramet_papers.recorded import Json, finish_tasks, open_recorded
+from ramet.runs.encoding import Json, plain
+from ramet_papers.recorded import finish_tasks, open_recorded
 from ramet_papers.workspace import Workspace
 
 __all__ = ["Json", "Trainings"]

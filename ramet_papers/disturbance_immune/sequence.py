@@ -18,12 +18,11 @@ from ramet.params import Params
 from ramet.ranking.disturbance import prediction_disturbance
 from ramet.ranking.instance import calibration_batches
 from ramet.ranking.setup import SupernetSetup
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import PrefixShared
 from ramet.spaces import Arch, Space
 from ramet.training import accuracy, evaluating, fit, reestimated_batch_norm
-
-Json = dict[str, Any]
 
 
 class WholeModels:

@@ -8,9 +8,10 @@ import numpy as np
 
 from ramet.execution import WorkItem
 from ramet.ranking.metrics import Floats
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.disturbance_immune.presets import DisturbancePreset
-from ramet_papers.disturbance_immune.recorded import Json, Trainings
+from ramet_papers.disturbance_immune.recorded import Trainings
 from ramet_papers.disturbance_immune.sequence import train_sequence
 from ramet_papers.workspace import Workspace
 

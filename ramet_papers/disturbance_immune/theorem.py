@@ -12,10 +12,11 @@ from ramet.guards.closing import close_directions, close_one_by_one, closed_form
 from ramet.ranking.setup import SupernetSetup
 from ramet.reports import Column, Table
 from ramet.reports.formats import significant
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, torch_generator
 from ramet_papers.claims import Claim
 from ramet_papers.disturbance_immune.presets import PRESETS
-from ramet_papers.disturbance_immune.recorded import Json, Trainings
+from ramet_papers.disturbance_immune.recorded import Trainings
 from ramet_papers.workspace import Outcome, Workspace
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}

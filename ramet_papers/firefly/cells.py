@@ -16,6 +16,7 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Table
 from ramet.reports.formats import count, duration, percent
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator, seeded_globally, torch_generator
 from ramet.training import accuracy, fit
 from ramet_papers.claims import Claim
@@ -31,7 +32,7 @@ from ramet_papers.firefly.cell_growth import (
 from ramet_papers.firefly.clock import now
 from ramet_papers.firefly.darts import CHOICES, search_darts
 from ramet_papers.firefly.presets import PRESETS, CellPreset
-from ramet_papers.recorded import Json, digest_of, finish_tasks, open_recorded
+from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
 
 METHODS = {

@@ -14,10 +14,11 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Table
 from ramet.reports.formats import count, duration, percent
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.firefly.presets import PRESETS, ContinualPreset
-from ramet_papers.recorded import Json, digest_of, finish_tasks, open_recorded
+from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
 
 PAPER = {"individual": "88.85 % at 2,565 M", "cpg": "90.75 % at 289 M, 90.58 % at 28 M", "firefly": "91.03 % at 26 M"}

@@ -17,12 +17,13 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import count, duration, percent
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator, seeded_globally
 from ramet.training import Settings, accuracy, fit
 from ramet_papers.claims import Claim
 from ramet_papers.firefly.clock import Timed
 from ramet_papers.firefly.presets import PRESETS, DepthPreset
-from ramet_papers.recorded import Json, digest_of, finish_tasks, open_recorded
+from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
 
 NAMES = {"autogrow": "AutoGrow", "nash": "NASH", "firefly": "Firefly"}

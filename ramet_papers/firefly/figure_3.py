@@ -13,11 +13,12 @@ from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Table
 from ramet.reports.formats import significant
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.firefly.presets import PRESETS, FireflyPreset
 from ramet_papers.firefly.rbf import RbfSettings, grow_rbf
-from ramet_papers.recorded import Json, digest_of, finish_tasks, open_recorded
+from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
 
 METHODS = {

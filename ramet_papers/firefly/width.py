@@ -15,11 +15,12 @@ from ramet.execution import WorkItem, pulse
 from ramet.growth import Budget, GrowthStep, grow, make_method
 from ramet.growth.networks import NETWORKS
 from ramet.ranking.metrics import Floats
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import accuracy, fit
 from ramet_papers.firefly.clock import Timed
 from ramet_papers.firefly.presets import WidthPreset
-from ramet_papers.recorded import Json, digest_of, finish_tasks, open_recorded
+from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Workspace
 
 FULL = "full"

@@ -13,11 +13,12 @@ from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent, significant
 from ramet.runs import Run
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.multi_model_forgetting.methods import METHODS
 from ramet_papers.multi_model_forgetting.presets import PRESETS, ForgettingPreset, TwoModelSetup
-from ramet_papers.multi_model_forgetting.trials import Json, compare_guards, open_run, run_tasks, trial_seed
+from ramet_papers.multi_model_forgetting.trials import compare_guards, open_run, run_tasks, trial_seed
 from ramet_papers.workspace import Outcome, Workspace
 
 SAME_STRENGTH = "mini-batch Fisher, same strength"

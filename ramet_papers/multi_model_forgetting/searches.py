@@ -9,6 +9,7 @@ import numpy as np
 
 from ramet.ranking.intervals import mean_interval
 from ramet.reports import Table
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet_papers.claims import Claim
 from ramet_papers.multi_model_forgetting.search_presets import DROPOUTS, PATH_DROPOUT, SEARCHES
@@ -26,7 +27,6 @@ from ramet_papers.searches import (
 )
 from ramet_papers.workspace import Outcome, Workspace
 
-Json = dict[str, Any]
 Pairs = list[tuple[Json, Json]]
 COMMAND = "ramet reproduce multi-model-forgetting/{} --preset {}"
 

@@ -10,6 +10,7 @@ from ramet.data import Split
 from ramet.execution import WorkItem, pulse
 from ramet.guards import NoGuard
 from ramet.runs import Run
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.multi_model_forgetting.methods import METHODS
 from ramet_papers.multi_model_forgetting.presets import ForgettingPreset, TwoModelSetup
@@ -21,7 +22,7 @@ from ramet_papers.multi_model_forgetting.two_models import (
     train_first,
     train_second,
 )
-from ramet_papers.recorded import Json, finish_tasks, open_recorded
+from ramet_papers.recorded import finish_tasks, open_recorded
 from ramet_papers.workspace import Workspace
 
 __all__ = ["Json", "compare_guards", "open_run", "run_tasks", "share_layers", "trial_seed"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from ramet.ranking.training_free import combine_ranks
 from ramet.ranking.truth import read_table
 from ramet.runs import Run
 from ramet.runs.atomic import write_atomically, writing
+from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet.spaces import NasBench201, Space
 from ramet_papers.nasbench201.presets import PRESETS, TablePreset
@@ -26,7 +26,6 @@ from ramet_papers.nasbench201.tasks import count_costs, score_free, train_alone,
 from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
 
-Json = dict[str, Any]
 TABLE = "nas/nasbench201.npz"
 COLUMN = "cifar10_test_acc_200ep"
 PART = 500

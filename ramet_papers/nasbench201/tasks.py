@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from ramet.ranking.instance import load_network, train_instance
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.training_free import JacobianCovariance, Synflow
+from ramet.runs.encoding import Json
 from ramet.searching.costs import ArchCosts
 from ramet.searching.final import train_final
 from ramet.searching.measures import measure
@@ -16,8 +16,6 @@ from ramet.searching.strategies import STRATEGIES
 from ramet.seeding import derive_seed
 from ramet.spaces import Arch
 from ramet_papers.nasbench201.tabular import find_best
-
-Json = dict[str, Any]
 
 
 def count_costs(setup: SupernetSetup) -> Json:

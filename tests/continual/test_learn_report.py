@@ -21,8 +21,8 @@ from ramet.reports.charts.paths import depths, num_crossings, order_rows
 from ramet.reports.learn import by_task, learn_page
 from ramet.reports.learn_conflicts import layer_names
 from ramet.reports.learn_network import network_map, task_signs, units_table
+from ramet.runs.encoding import Json
 
-Json = dict[str, Any]
 SVG = "{http://www.w3.org/2000/svg}"
 LAYERS = ["layer1", "layer2"]
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_reports_browser import Visit, assert_readable, browser, visit  # noqa: F401 - fixtures
 
 from ramet.reports.charts import Block, layer_chart
 from ramet.reports.grow import grow_page, grow_table, words_of
-
-Json = dict[str, Any]
+from ramet.runs.encoding import Json
 
 
 def layer(name: str, units: int, *, new: bool = False) -> Json:
