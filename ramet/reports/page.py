@@ -23,7 +23,7 @@ from ramet.reports.charts.palette import style_classes, style_variables
 from ramet.reports.charts.svg import clean
 from ramet.reports.formats import Estimate, Format
 from ramet.reports.tables import Cell, Column, Table
-from ramet.runs.encoding import Json
+from ramet.runs.encoding import JSON
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "neutral"]
 
@@ -107,7 +107,7 @@ class Page:
         """A chart; the caption says what to see in it."""
         self._add("chart", drawing=chart.markup(), caption=prose_markup(caption), title=title)
 
-    def details(self, summary: str, content: Mapping[str, Json] | Table | str) -> None:
+    def details(self, summary: str, content: Mapping[str, JSON] | Table | str) -> None:
         """Something to unfold: a configuration, an environment, a long table, a text as it is."""
         if isinstance(content, Mapping):
             self._add("details", summary=summary, pairs=flatten(content), table=None, text=None)
@@ -186,7 +186,7 @@ def prose_markup(text: str) -> Markup:
     return Markup("".join(parts))
 
 
-def flatten(mapping: Mapping[str, Json], prefix: str = "") -> list[tuple[str, str]]:
+def flatten(mapping: Mapping[str, JSON], prefix: str = "") -> list[tuple[str, str]]:
     """Nested settings as pairs of a dotted name and a text.
 
     >>> flatten({"seed": 0, "training": {"epochs": 10, "sizes": [1, 2]}})
