@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ramet.execution import Executor
-from ramet.ranking.job import RankJob, rank, resume
+from ramet.jobs.rank import RankJob
+from ramet.jobs.runner import start
 from ramet.reports import Table
 from ramet_papers.claims import Claim, write_claims
 from ramet_papers.recorded import digest_of
@@ -45,9 +46,9 @@ class Workspace:
         truth is cached and which device is used are not part of the question.
         """
         path = self.run_of(name, job)
-        if (path / "config.json").exists():
-            return resume(path, self.executor)
-        return rank(job, path, self.executor)
+        result = start(job, path, self.executor, go_on=True)
+        assert result is not None
+        return result.to_json()
 
 
 @dataclass(frozen=True)

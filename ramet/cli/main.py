@@ -11,15 +11,12 @@ from cyclopts import App, CycloptsError
 
 import ramet
 from ramet.cli.data import data_app
-from ramet.cli.grow import grow
-from ramet.cli.learn import learn
-from ramet.cli.rank import rank
+from ramet.cli.jobs import report, resume, start_job
+from ramet.cli.options import command_of
 from ramet.cli.reproduce import reproduce
-from ramet.cli.runs import report, resume
-from ramet.cli.search import search
-from ramet.cli.study import study
 from ramet.errors import ConfigError, LostRankError, RametError
 from ramet.execution.launch import is_launched, is_leader
+from ramet.jobs import JOBS, job_class
 
 app = App(
     name="ramet",
@@ -28,11 +25,8 @@ app = App(
     help_format="markdown",
     help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. `ramet COMMAND --help` says more.",
 )
-app.command(rank)
-app.command(grow)
-app.command(learn)
-app.command(study)
-app.command(search)
+for kind in JOBS:
+    app.command(command_of(job_class(kind), start_job), name=kind)
 app.command(reproduce)
 app.command(resume)
 app.command(report)

@@ -1,20 +1,27 @@
-"""The options that every command takes, and what they mean for a run."""
+"""Options of commands, made from the dataclasses that hold them: an option is added where its value is kept.
+
+A field of a job is an option of its command; the fields of a dataclass within it too. The name, the default and the
+type are the field's, the help is its line in the docstring of the dataclass.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
-import os
 import sys
-import time
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import docstring_parser
 from cyclopts import Parameter, Token
+
+from ramet.fields import HIDDEN, field_types
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
+    from ramet.jobs import Job
 
 
 def _whole_number(kind: Any, tokens: Sequence[Token]) -> int:
@@ -27,19 +34,19 @@ def _whole_number(kind: Any, tokens: Sequence[Token]) -> int:
 
 WHOLE = Parameter(converter=_whole_number)
 """For options that are whole numbers: 1.5 is refused, where the library would round it."""
+FLAG = Parameter(negative=())
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """Options of every command.
+    """Where and how a run is done; none of it has an influence on the result.
 
     Args:
-        seed: the seed that all randomness of the run follows from.
         out: the run directory; by default a new one under runs/.
         overwrite: replace the run directory if it is there already.
         json: print the result as one JSON object on standard output.
-        device: where tensors are, for example cpu or cuda.
+        checkpoint_every: seconds after which a training saves itself; how much of it a kill may cost.
         workers: how many trainings run at the same time, one thread each.
         engine: where trainings run: in this process, in processes of this machine, or on a Ray cluster (needs the extra
             ray); by default in this process with one worker, in processes with more. Results do not depend on it.
@@ -50,23 +57,16 @@ class Common:
         tensorboard: also write the numbers of the run as TensorBoard scalars (needs the extra tensorboard).
     """
 
-    seed: Annotated[int, WHOLE] = 0
     out: Path | None = None
-    overwrite: Annotated[bool, Parameter(negative=())] = False
-    json: Annotated[bool, Parameter(negative=())] = False
-    device: str = "cpu"
+    overwrite: Annotated[bool, FLAG] = False
+    json: Annotated[bool, FLAG] = False
+    checkpoint_every: float = 30.0
     workers: Annotated[int, WHOLE] = 1
     engine: Annotated[Literal["inline", "processes", "ray"] | None, Parameter(name="--executor")] = None
     ray_address: str | None = None
     cpus_per_training: float | None = None
     gpus_per_training: float | None = None
-    tensorboard: Annotated[bool, Parameter(negative=())] = False
-
-    def folder(self, kind: str) -> Path:
-        """Where a new run goes."""
-        if self.out is None:
-            return Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"
-        return self.out
+    tensorboard: Annotated[bool, FLAG] = False
 
     def executor(self) -> Executor:
         """Where independent trainings run."""
@@ -80,48 +80,74 @@ class Common:
             gpus=self.gpus_per_training,
         )
 
-    def start(
-        self,
-        kind: str,
-        run: Callable[..., dict[str, Any]],
-        job: object,
-        seconds_between_checkpoints: float,
-        **more: Any,
-    ) -> tuple[dict[str, Any], Path]:
-        """Start a new run of a job.
 
-        Args:
-            kind: names the run directory if the user did not.
-            run: takes the job, the directory, an executor and the options below.
-            job: what is asked.
-            seconds_between_checkpoints: how much work of a training a kill may cost.
-            more: further options of ``run``.
-
-        Returns:
-            The result, and the run directory.
-        """
-        out = self.folder(kind)
-        options: dict[str, Any] = {"overwrite": self.overwrite, "tensorboard": self.tensorboard}
-        options |= {"seconds_between_checkpoints": seconds_between_checkpoints, **more}
-        return run(job, out, self.executor(), **options), out
-
-
-def anchored(text: str, names: Container[str] = ()) -> str:
-    """A source whose file or folder, up to the first colon, is named from the root: found again from any other folder.
+def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None]) -> Callable[..., None]:
+    """The command of a job: a function whose keywords are the job's options and the common ones.
 
     Args:
-        text: PATH or PATH:REST. One that does not exist is kept, for the message about it.
-        names: what is no path, whatever lies in this folder.
+        job_class: a dataclass, which may hold further ones.
+        run: does what the command does, given the job.
     """
-    place, colon, rest = text.partition(":")
-    if not place or place in names or not os.path.exists(place):  # False also for a name that is too long
-        return text
-    return f"{Path(place).absolute()}{colon}{rest}"
+    options = list(_options(job_class))
+
+    def command(common: Common, **values: Any) -> None:
+        run(_assembled(job_class, values), common)
+
+    common = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, default=Common(), annotation=Common)
+    command.__signature__ = inspect.Signature([*options, common])  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in [*options, common]}
+    command.__doc__ = inspect.cleandoc(job_class.help())
+    command.__name__ = job_class.kind
+    return command
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that have a value."""
-    return {name: value for name, value in options.items() if value is not None}
+def _options(kind: type) -> list[inspect.Parameter]:
+    """The options of a dataclass, those of dataclasses within it in their places."""
+    hints, found = field_types(kind), []
+    for field in fields(kind):
+        held = field.metadata.get("kind") or hints[field.name]
+        if field.metadata.get("option") == HIDDEN:
+            continue
+        if is_dataclass(held) and isinstance(held, type):
+            found += _options(held)
+        else:
+            found.append(_option(kind, field, held))
+    return found
+
+
+def _option(owner: type, field: Field[Any], kind: Any) -> inspect.Parameter:
+    name = field.metadata.get("option")
+    words: dict[str, Any] = {"help": _help(owner, field.name)}
+    if name:
+        words["name"] = f"--{name}"
+    if kind is bool or str(kind).startswith("tuple"):
+        words["negative"] = ()
+    if kind is int or kind == int | None:
+        words["converter"] = _whole_number
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    annotation = Annotated[kind, Parameter(**words)]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _help(owner: type, name: str) -> str:
+    """A field's line in the docstring of its dataclass, or of one that it was inherited from."""
+    for base in owner.__mro__:
+        for entry in docstring_parser.parse(base.__dict__.get("__doc__") or "").params:
+            if entry.arg_name == name:
+                return " ".join((entry.description or "").split())
+    return ""
+
+
+def _assembled(kind: type, values: dict[str, Any]) -> Any:
+    """The dataclass of the options' values."""
+    hints, given = field_types(kind), {}
+    for field in fields(kind):
+        held = field.metadata.get("kind") or hints[field.name]
+        if is_dataclass(held) and isinstance(held, type):
+            given[field.name] = _assembled(held, values)
+        elif field.name in values:
+            given[field.name] = values[field.name]
+    return kind(**given)
 
 
 def print_json(result: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ramet.cli.options import Common, print_json
+from ramet.cli.options import WHOLE, Common, print_json
 from ramet.errors import ConfigError
 
 
@@ -22,6 +22,8 @@ def reproduce(
     markdown: Annotated[bool, Parameter(negative=())] = False,
     results: Path = Path("results"),
     data_dir: Path | None = None,
+    seed: Annotated[int, WHOLE] = 0,
+    device: str = "cpu",
     common: Common = Common(),  # noqa: B008 - an immutable default
 ) -> None:
     """Reproduce a table or figure of one of the papers, and say for each of its claims whether it holds.
@@ -37,7 +39,9 @@ def reproduce(
         markdown: with --claims, print it as a page.
         results: where the truth and claims.json are kept.
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
-        common: the options of every command.
+        seed: the seed that all randomness follows from.
+        device: where tensors are, for example cpu or cuda.
+        common: where and how it is done.
     """
     papers = _reproductions()
     if list_targets:
@@ -59,8 +63,8 @@ def reproduce(
         results=results,
         executor=common.executor(),
         data_dir=data_dir,
-        seed=common.seed,
-        device=common.device,
+        seed=seed,
+        device=device,
     )
     outcome = papers.TARGETS[target].run(workspace, preset)
     if common.json:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
-from ramet.guards import make_guard
-from ramet.seeding import torch_generator
-from ramet.sharing import Order, Sharing
-from ramet.sharing.orders import OrderKind
-from ramet.spaces import Space
-from ramet.training import Settings
+from ramet.fields import HIDDEN, option
 
+if TYPE_CHECKING:
+    from ramet.spaces import Space
+    from ramet.training import Recipe
+
+OrderKind = Literal["cyclic", "shuffled", "uniform"]
 Varied = Literal["weights", "order", "both"]
 
 VARIATIONS = ("momentum", "bn-momentum", "weight-decay", "learning-rate", "epochs")
@@ -57,8 +57,8 @@ class Plan:
     supernet_epochs: int | None = None
     stop_epoch: int | None = None
     children: int | None = None
-    last_epochs: int = 10
-    last_steps: int = 64
+    last_epochs: int = 5
+    last_steps: int = 32
     step_samples: int | None = None
     truth: str = "train"
     truth_seeds: int = 2
@@ -66,7 +66,7 @@ class Plan:
     fine_tune_instances: int = 1
     fine_tune_learning_rate: float | None = None
     also: tuple[str, ...] = ()
-    seed: int = 0
+    seed: int = option(0, name=HIDDEN)
 
     def __post_init__(self) -> None:
         for name, least in (("instances", 1), ("last_epochs", 1), ("last_steps", 1), ("truth_seeds", 1)):
@@ -95,6 +95,9 @@ class Plan:
             raise ConfigError(f"truth must be train, none or table:FILE[:COLUMN], but got {self.truth!r}.")
         if self.children is not None and self.children < 2:
             raise ConfigError(f"children must be at least 2, because one child has no rank, but got {self.children}.")
+        from ramet.guards import make_guard
+        from ramet.sharing import Order, Sharing
+
         Order(self.order, 1, 0)
         make_guard(self.guard)
         sharing = Sharing.parse(self.sharing)
@@ -110,15 +113,17 @@ class Plan:
         """The table that holds the truth, if one does."""
         return self.truth.removeprefix("table:") if self.truth.startswith("table:") else None
 
-    def fine_tuning_rate(self, settings: Settings) -> float:
+    def fine_tuning_rate(self, settings: Recipe) -> float:
         """The learning rate of fine-tuning."""
         rate = self.fine_tune_learning_rate or settings.final_learning_rate
         if rate <= 0:
             raise ConfigError("fine-tuning needs a positive learning rate, but the settings' final one is 0.")
         return rate
 
-    def check(self, space: Space, settings: Settings) -> None:
+    def check(self, space: Space, settings: Recipe) -> None:
         """Refuse a plan that does not fit the space or the settings."""
+        from ramet.sharing import Sharing
+
         for text in self.also:
             replace(settings, **variation_overrides(text)[0])
         if self.fine_tune_steps:
@@ -137,6 +142,8 @@ class Plan:
         """The indices of the children that are scored, rising."""
         if self.children is None:
             return list(range(len(space)))
+        from ramet.seeding import torch_generator
+
         # A draw without replacement that does not hold the whole space.
         generator = torch_generator(self.seed, "children")
         chosen: set[int] = set()

@@ -15,7 +15,7 @@ from ramet.errors import RunError
 from ramet.runs import Checkpoints, pack_state, unpack_state
 from ramet.seeding import generator_states, restore_generators, seeded_globally
 from ramet.training.batches import Batches
-from ramet.training.settings import Settings
+from ramet.training.recipe import Settings
 
 if TYPE_CHECKING:
     from ramet.params import Params

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramet.ranking.job import RankJob
+from ramet.jobs.data_options import DataOptions
+from ramet.jobs.rank import RankJob
 from ramet.ranking.plan import Plan
+from ramet.registry import Spec
 from ramet.training import Settings
 from ramet_papers.workspace import Workspace
 
@@ -63,9 +65,7 @@ class SharingPreset:
 
     def job(self, workspace: Workspace, **plan: Any) -> RankJob:
         """A diagnosis under this preset; ``plan`` says what it does."""
-        options = {**self.data_options, "seed": workspace.seed}
-        if workspace.data_dir is not None:
-            options["data_dir"] = str(workspace.data_dir)
+        data_dir = None if workspace.data_dir is None else str(workspace.data_dir)
         defaults: dict[str, Any] = {
             "instances": self.instances,
             "supernet_epochs": self.supernet_epochs,
@@ -73,16 +73,15 @@ class SharingPreset:
             "last_epochs": 1,
             "last_steps": 1,
             "fine_tune_steps": 0,
-            "seed": workspace.seed,
         }
         return RankJob(
-            space="cells64",
-            space_options=dict(self.space_options),
+            space=str(Spec("cells64", options=self.space_options)),
             data=self.data,
-            data_options=options,
-            settings=self.settings,
+            data_options=DataOptions(**self.data_options, data_dir=data_dir),
+            recipe=self.settings,
             plan=Plan(**{**defaults, **plan}),
             truth_cache=str(workspace.results / "truth"),
+            seed=workspace.seed,
             device=workspace.device,
         )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ramet.data import data_folder
-from ramet.ranking.job import RankJob
+from ramet.jobs.data_options import DataOptions
+from ramet.jobs.rank import RankJob
+from ramet.jobs.rank.result import RankResult
 from ramet.ranking.plan import Plan
-from ramet.reports.rank import rank_table
+from ramet.registry import Spec
 from ramet.training import Settings
 from ramet_papers.workspace import Outcome, Workspace
 
@@ -35,22 +37,21 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def nasbench201(workspace: Workspace, preset_name: str) -> Outcome:
     """A single-path supernet of NAS-Bench-201 against the benchmark's own accuracy after 200 epochs."""
     options = OPTIONS[preset_name]
-    where = {} if workspace.data_dir is None else {"data_dir": str(workspace.data_dir)}
+    data_dir = None if workspace.data_dir is None else str(workspace.data_dir)
     plan = Plan(
         truth=f"table:{data_folder(workspace.data_dir) / TABLE}:{COLUMN}",
         order="uniform",
         fine_tune_steps=0,
-        seed=workspace.seed,
         **options["plan"],
     )
     job = RankJob(
-        space="nasbench201",
-        space_options=options["space_options"],
+        space=str(Spec("nasbench201", options=options["space_options"])),
         data="cifar10",
-        data_options={**options["data_options"], **where, "seed": workspace.seed},
-        settings=options["settings"],
+        data_options=DataOptions(**options["data_options"], data_dir=data_dir),
+        recipe=options["settings"],
         plan=plan,
         truth_cache=str(workspace.results / "truth"),
+        seed=workspace.seed,
         device=workspace.device,
     )
     result = workspace.diagnose(f"nasbench201-{preset_name}", job)
@@ -59,4 +60,6 @@ def nasbench201(workspace: Workspace, preset_name: str) -> Outcome:
         f"Two instances agree at {stability['mean']:.2f} ({stability['lowest']:.2f} to {stability['highest']:.2f}).",
         *result["recommendation"],
     ]
-    return Outcome("The second setting: NAS-Bench-201, truth from its table", [rank_table(result)], [], notes)
+    return Outcome(
+        "The second setting: NAS-Bench-201, truth from its table", [RankResult.from_json(result).table()], [], notes
+    )

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ramet.jobs.rank import RankJob
 from ramet.ranking.diagnosis import instance_key
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.job import RankJob
 from ramet.ranking.metrics import Floats, rank_correlations
 from ramet.reports import Column, Table
 from ramet.reports.formats import decimals, percent

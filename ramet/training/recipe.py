@@ -9,7 +9,7 @@ from ramet.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Recipe:
     """The numbers of one training; the defaults are those of *Deeper insights into weight sharing*, section 3.1.
 
     SGD with momentum, its learning rate annealed by a cosine from ``learning_rate`` to ``final_learning_rate``.
@@ -57,12 +57,16 @@ class Settings:
     def learning_rate_at(self, step: int, num_steps: int) -> float:
         """The learning rate of a step, counted from 0, of a training of ``num_steps`` steps.
 
-        >>> settings = Settings(learning_rate=0.1, final_learning_rate=0.0)
+        >>> settings = Recipe(learning_rate=0.1, final_learning_rate=0.0)
         >>> [round(settings.learning_rate_at(step, 4), 3) for step in range(5)]
         [0.1, 0.085, 0.05, 0.015, 0.0]
         """
         cosine = (1 + math.cos(math.pi * step / num_steps)) / 2
         return self.final_learning_rate + (self.learning_rate - self.final_learning_rate) * cosine
+
+
+Settings = Recipe
+"""The earlier name."""
 
 
 def _require(holds: bool, rule: str, value: object) -> None:

@@ -1,0 +1,95 @@
+"""The commands of the jobs: start one, go on with one, write its report anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ramet.cli.options import FLAG, Common, print_json
+from ramet.jobs.verbs import new_folder
+
+if TYPE_CHECKING:
+    from ramet.jobs import Job
+    from ramet.jobs.result import Result
+
+
+def start_job(job: Job[Any], common: Common) -> None:
+    """Start a new run of a job, and show its result."""
+    from ramet.execution.ranks import joined
+    from ramet.jobs.runner import start
+
+    out = common.out or new_folder(job.kind)
+    with joined() as ranks:
+        result = start(
+            job.anchored(),
+            out,
+            common.executor(),
+            overwrite=common.overwrite,
+            tensorboard=common.tensorboard,
+            seconds_between_checkpoints=common.checkpoint_every,
+            ranks=ranks,
+            notify=_notify,
+        )
+    if result is not None:
+        _show(result, common.json)
+
+
+def resume(
+    directory: Path,
+    *,
+    trust: Annotated[bool, FLAG] = False,
+    common: Common = Common(),  # noqa: B008 - an immutable default
+) -> None:
+    """Go on with a run that was interrupted; it ends with the same numbers as if it had never stopped.
+
+    Args:
+        directory: the run directory.
+        trust: run the code that the run's config.json names (FILE.py:name); without this, such a run is refused, and
+            the message says what would run.
+        common: where and how it is done; out is the run's own and is not taken from here.
+    """
+    from ramet.execution.ranks import joined
+    from ramet.jobs.runner import resume as go_on
+
+    with joined() as ranks:
+        result = go_on(
+            directory,
+            common.executor(),
+            trust=trust,
+            tensorboard=common.tensorboard,
+            seconds_between_checkpoints=common.checkpoint_every,
+            ranks=ranks,
+            notify=_notify,
+        )
+    if result is not None:
+        _show(result, common.json)
+
+
+def report(directory: Path, *, json: Annotated[bool, FLAG] = False) -> None:
+    """Write a run's report.html anew from its records, and print the result.
+
+    Args:
+        directory: the run directory.
+        json: print the result as one JSON object on standard output.
+    """
+    from ramet.jobs.runner import read_result
+
+    result = read_result(directory)
+    if not json:
+        result.write_report()
+    _show(result, json)
+
+
+def _show(result: Result, as_json: bool) -> None:
+    if as_json:
+        print_json(result.to_json())
+    else:
+        result.show()
+
+
+def _notify(event: str, values: dict[str, Any]) -> None:
+    """A line on standard error, as the job goes on, if that is a terminal."""
+    import sys
+
+    if sys.stderr.isatty():
+        print(values.get("line", event), file=sys.stderr)

@@ -1,0 +1,180 @@
+"""Dataclasses that hold configuration and results: as JSON values and back, and which of their fields are options.
+
+One writer and one reader for every job, plan, recipe and result. A field that is missing takes its default, so that a
+file of an earlier version is read; a field that is not known is refused, because it would be ignored in silence.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from ramet.errors import ConfigError
+
+T = TypeVar("T")
+
+HIDDEN = ""
+"""The name of a field that the command line does not offer."""
+
+
+def option(default: Any = MISSING, *, name: str | None = None, factory: Any = MISSING, kind: Any = None) -> Any:
+    """A field of a dataclass, with what the command line needs besides its name, its type and its docstring.
+
+    Args:
+        default: its default.
+        name: its name on the command line where that differs, such as ``method`` for ``methods``; ``HIDDEN`` for none.
+        factory: makes the default, in place of one.
+        kind: its type on the command line where Python takes more, such as a text for a space.
+    """
+    metadata = {"option": name, "kind": kind}
+    if factory is not MISSING:
+        return dataclasses.field(default_factory=factory, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def to_json(value: Any) -> Any:
+    """A dataclass as JSON values: nested ones too, tuples as lists; what is no value is described.
+
+    >>> @dataclasses.dataclass
+    ... class Sizes:
+    ...     widths: tuple[int, ...] = (3, 4)
+    >>> to_json(Sizes())
+    {'widths': [3, 4]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return described(value)
+
+
+def described(value: Any) -> Any:
+    """What identifies an object of the user's: what it says of itself, or its class.
+
+    An object can't be made from it again, so that a run that was given one goes on from Python only.
+    """
+    describe = getattr(value, "describe", None) or getattr(value, "fingerprint", None)
+    kind = value if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")) else type(value)
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    return {"$object": name} | ({"is": describe()} if callable(describe) and not isinstance(value, type) else {})
+
+
+def from_json(kind: type[T], values: Any, where: str = "") -> T:
+    """A dataclass from the JSON values that ``to_json`` gave, or that an earlier version of the class gave.
+
+    Raises:
+        ConfigError: a value is missing, is of another type or is not known; the message names its place.
+
+    >>> @dataclasses.dataclass
+    ... class Sizes:
+    ...     width: int
+    ...     depth: int = 2
+    >>> from_json(Sizes, {"width": 3})
+    Sizes(width=3, depth=2)
+    """
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where or 'the configuration'} must be a JSON object, but got {values!r}.")
+    hints = field_types(kind)  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    if unknown := sorted(set(values) - set(known)):
+        raise ConfigError(
+            f"{where or 'the configuration'} must hold fields of {kind.__name__}, but has {unknown[0]!r}."
+        )
+    made: dict[str, Any] = {}
+    for name, field in known.items():
+        if name in values:
+            made[name] = _read(hints[name], values[name], f"{where}.{name}".lstrip("."))
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise ConfigError(f"{where or 'the configuration'} must hold {name}, but does not.")
+    return kind(**made)
+
+
+@cache
+def field_types(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields; a name that is imported for type checkers only stands for anything."""
+    names: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        names |= vars(sys.modules[base.__module__])
+    return typing.get_type_hints(kind, globalns={}, localns=_Anything(names))
+
+
+class _Anything(dict):  # type: ignore[type-arg]
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name):
+            raise KeyError(name)
+        return Any
+
+
+def differences(values: Any, others: Any, where: str = "") -> list[str]:
+    """The places in which two JSON values differ.
+
+    >>> differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}})
+    ['b.c']
+    """
+    if isinstance(values, Mapping) and isinstance(others, Mapping):
+        names = [*values, *(name for name in others if name not in values)]
+        missing = object()
+        return [
+            place
+            for name in names
+            for place in differences(
+                values.get(name, missing), others.get(name, missing), f"{where}.{name}".lstrip(".")
+            )
+        ]
+    return [] if values == others else [where]
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    if is_dataclass(kind) and isinstance(kind, type):
+        return from_json(kind, value, where)
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _read_union(inner, value, where)
+    if origin is tuple:
+        return tuple(_read(inner[0], item, where) for item in _sequence(value, where))
+    if origin is list:
+        return [_read(inner[0], item, where) for item in _sequence(value, where)]
+    if origin is dict or origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} must be a JSON object, but got {value!r}.")
+        return {key: _read(inner[1], item, f"{where}.{key}") for key, item in value.items()}
+    if origin is typing.Literal:
+        if value not in inner:
+            raise ConfigError(f"{where} must be one of {', '.join(map(str, inner))}, but got {value!r}.")
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind in (int, float, str, bool) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise ConfigError(f"{where} must be of type {kind.__name__}, but got {value!r}.")
+    return value
+
+
+def _read_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and type(None) in kinds:
+        return None
+    errors = []
+    for kind in kinds:
+        if kind is type(None):
+            continue
+        try:
+            return _read(kind, value, where)
+        except ConfigError as error:
+            errors.append(error)
+    raise errors[-1]
+
+
+def _sequence(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{where} must be a list, but got {value!r}.")
+    return list(value)

@@ -1,0 +1,27 @@
+"""The five jobs: what each is asked, how it is built and done, what it gives, and its page; one runner for all.
+
+A job is a frozen dataclass, its fields are the options of its command, its JSON is a run's ``config.json``. The modules
+that hold the jobs are light, so that ``ramet COMMAND --help`` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ramet.jobs.job import Job
+
+JOBS = {
+    "rank": "ramet.jobs.rank.job:RankJob",
+}
+"""The jobs by the kind that ``config.json`` names: a new job is a line here and a folder."""
+
+
+def job_class(kind: str) -> type[Job[Any]]:
+    """The class of a job, by its kind."""
+    module, _, name = JOBS[kind].partition(":")
+    found: type[Job[Any]] = getattr(importlib.import_module(module), name)
+    return found
+
+
+__all__ = ["JOBS", "Job", "job_class"]

@@ -1,0 +1,67 @@
+"""Which part of a data set a job takes, and how it is cut: the same options for every job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from ramet.fields import HIDDEN, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """Arguments of ``ramet.data.load``.
+
+    Args:
+        data_dir: where named data sets are; by default the environment variable RAMET_DATA.
+        image_size: average-pool the images to this height and width.
+        train_size: use only that many training images.
+        eval_size: use only that many validation and test images.
+        validation_fraction: the share of the training images that choices are made on.
+        pool: join a data set's own test images to the others before all three parts are drawn by the seed.
+        seed: what the parts are drawn by; the run's seed if none.
+    """
+
+    data_dir: str | None = None
+    image_size: int | None = None
+    train_size: int | None = None
+    eval_size: int | None = None
+    validation_fraction: float = 0.2
+    pool: bool = option(False, name=HIDDEN)
+    seed: int | None = option(None, name=HIDDEN)
+
+    def anchored(self) -> Self:
+        """The options with their folder named from the root."""
+        return replace(self, data_dir=None if self.data_dir is None else str(Path(self.data_dir).absolute()))
+
+    def given(self, **defaults: Any) -> dict[str, Any]:
+        """The options that have a value, as keyword arguments; ``defaults`` are for those that have none."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.pool:
+            del values["pool"]
+        return defaults | {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(DataOptions):
+    """Arguments of ``ramet.data.load`` for images, or of ``load_text`` for a space of language models.
+
+    Args:
+        train_size: use only that many training images (or windows of words).
+        eval_size: use only that many validation and test images (or windows).
+        window: words in a window of text.
+        vocabulary: keep only that many words of a text.
+    """
+
+    window: int | None = None
+    vocabulary: int | None = None
+
+    def images(self, **defaults: Any) -> dict[str, Any]:
+        """Those that images have."""
+        return {name: value for name, value in self.given(**defaults).items() if name not in ("window", "vocabulary")}
+
+    def words(self) -> dict[str, Any]:
+        """Those that text has."""
+        names = ("data_dir", "train_size", "eval_size", "window", "vocabulary")
+        return {name: value for name, value in self.given().items() if name in names}

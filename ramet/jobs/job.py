@@ -1,0 +1,105 @@
+"""What a job is: everything that a run depends on, and the four things that differ between jobs.
+
+An author of a job writes ``build``, ``setting``, ``work`` and the class of its result; ``runner.py`` does the rest:
+directories, locks, resuming, ranks, TensorBoard, the report.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+from ramet.fields import from_json, to_json
+from ramet.runs.encoding import Json
+
+if TYPE_CHECKING:
+    from ramet.execution import Executor
+    from ramet.execution.ranks import Ranks
+    from ramet.jobs.result import Result
+    from ramet.runs import Run
+
+Setup = TypeVar("Setup")
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where a job works this time; none of it has an influence on the result.
+
+    Args:
+        run: the run directory; none on a rank that is not the leader.
+        executor: where independent trainings run.
+        ranks: the processes that share one training; for jobs that can.
+        seconds_between_checkpoints: how much work of a training a kill may cost.
+        notify: called with a kind of event and its values, for whoever watches.
+    """
+
+    run: Run
+    executor: Executor
+    ranks: Ranks
+    seconds_between_checkpoints: float
+    notify: Callable[[str, Json], None] = lambda event, values: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(ABC, Generic[Setup]):
+    """Everything that a run depends on.
+
+    Args:
+        seed: the seed that all randomness of the run follows from.
+        device: where tensors are, for example cpu or cuda.
+    """
+
+    kind: ClassVar[str]
+    can_share_ranks: ClassVar[bool] = False
+
+    seed: int = 0
+    device: str = "cpu"
+
+    @classmethod
+    @abstractmethod
+    def result_class(cls) -> type[Result]:
+        """The type of what the job gives."""
+
+    @abstractmethod
+    def build(self, *, trusted: bool = True) -> Setup:
+        """All that the options name; refuses whatever cannot work, before anything is written.
+
+        Args:
+            trusted: whether code that the options name may run. A job that was read from a run directory names code
+                that whoever wrote the directory chose.
+        """
+
+    @abstractmethod
+    def setting(self, setup: Setup) -> Json:
+        """What the data and the subject are, by content: a run goes on only with what it began with."""
+
+    @abstractmethod
+    def work(self, setup: Setup, session: Session) -> Json | None:
+        """Do what the run's records do not hold yet, and give the result as JSON values.
+
+        None on a rank that is not the leader.
+        """
+
+    def anchored(self) -> Self:
+        """The job with its files and folders named from the root, so that it is found again from any other folder."""
+        return self
+
+    def to_json(self) -> Json:
+        """The job as JSON values."""
+        values: Json = to_json(self)
+        return values
+
+    @classmethod
+    def from_json(cls, values: Json) -> Self:
+        """The job of a run's ``config.json``."""
+        return from_json(cls, values)
+
+    @classmethod
+    def help(cls) -> str:
+        """What the command does: the docstring without its arguments."""
+        return (cls.__doc__ or "").partition("\n\n    Args:")[0]
+
+
+AnyJob = Job[Any]

@@ -1,0 +1,141 @@
+"""`ramet rank`: what a diagnosis is asked, and how it is built and done."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ramet.errors import ConfigError
+from ramet.fields import option
+from ramet.jobs.data_options import DataOptions
+from ramet.jobs.job import Job, Session
+from ramet.jobs.supernet import SpaceSizes, anchored_source, build_data, build_space
+from ramet.ranking.plan import Plan
+from ramet.registry import anchored
+from ramet.runs.encoding import Json
+from ramet.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from ramet.data import DataSet
+    from ramet.jobs.rank.result import RankResult
+    from ramet.ranking.setup import SupernetSetup
+    from ramet.spaces import Space
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankRecipe(Recipe):
+    """How supernets, and children alone, are trained; the defaults suit a laptop.
+
+    Args:
+        epochs: passes over the training images, for supernets and for children alone.
+    """
+
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankJob(Job["SupernetSetup"]):
+    """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
+
+    Trains a supernet several times and each child alone, compares the rankings with each other, with the truth and
+    with the trivial ones (parameters, multiply-adds), and ends with a recommendation. Writes a run directory with
+    report.html.
+
+    The defaults suit a laptop; the paper's own setting is `ramet reproduce deeper-insights/table-1 --preset paper`.
+
+    Examples: `ramet rank` on the embedded digits; `ramet rank --data my.npz --instances 5 --workers 8`;
+    `ramet rank --space mine.py:network --sharing groups:4:interference`.
+
+    Args:
+        space: cells64, nasbench201, ... with options after a colon (`ramet list space`), or FILE.py:function for your
+            own (a function of in_channels and num_classes that gives a module with Choice inside).
+        sizes: how large its networks are.
+        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
+            folders.
+        data_options: which part of it.
+        recipe: how supernets and children alone are trained.
+        plan: what is done.
+        truth_cache: where trained truths are kept, so that none is trained twice; by default in the user's cache.
+    """
+
+    kind = "rank"
+
+    space: str | Space = option("cells64", kind=str)
+    sizes: SpaceSizes = field(default_factory=SpaceSizes)
+    data: str | DataSet = option("digits", kind=str)
+    data_options: DataOptions = field(default_factory=DataOptions)
+    recipe: Recipe = option(factory=RankRecipe, kind=RankRecipe)
+    plan: Plan = field(default_factory=Plan)
+    truth_cache: str | None = None
+
+    @classmethod
+    def result_class(cls) -> type[RankResult]:
+        """Figures of rankings, and the recommendation."""
+        from ramet.jobs.rank.result import RankResult
+
+        return RankResult
+
+    def anchored(self) -> RankJob:
+        """Files named from the root."""
+        truth = self.plan.truth
+        if truth.startswith("table:"):
+            truth = f"table:{anchored(truth.removeprefix('table:'))}"
+        return replace(
+            self,
+            space=anchored_source(self.space, "space"),
+            data=anchored_source(self.data, "data"),
+            data_options=self.data_options.anchored(),
+            plan=replace(self.plan, truth=truth),
+            truth_cache=None if self.truth_cache is None else str(Path(self.truth_cache).absolute()),
+        )
+
+    def build(self, *, trusted: bool = True) -> SupernetSetup:
+        """The space, the data and the recipe; a few children are tried on two images."""
+        from ramet.ranking.rehearsal import rehearse
+        from ramet.ranking.setup import SupernetSetup
+
+        data = build_data(self.data, self.data_options.given(seed=self.seed), self.device)
+        setup = SupernetSetup(build_space(self.space, self.sizes, data, trusted=trusted), data, self.recipe)
+        rehearse(setup, self._plan)
+        if self.plan.truth == "train" and self.truth_cache is not None:
+            check_folder(Path(self.truth_cache))
+        return setup
+
+    def setting(self, setup: SupernetSetup) -> Json:
+        """The space, the data and the recipe."""
+        return setup.describe()
+
+    def work(self, setup: SupernetSetup, session: Session) -> Json:
+        """The diagnosis."""
+        from ramet.ranking.diagnosis import Diagnosis
+
+        run = session.run
+        setup = replace(
+            setup,
+            folder=run.path / "checkpoints",
+            seconds_between_checkpoints=session.seconds_between_checkpoints,
+        )
+        cache = Path(self.truth_cache) if self.truth_cache is not None else default_cache() / "truth"
+        return Diagnosis(setup, self._plan, run, session.executor, cache)()
+
+    @property
+    def _plan(self) -> Plan:
+        return replace(self.plan, seed=self.seed)
+
+
+def default_cache() -> Path:
+    """The folder for what is kept across runs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramet"
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a truth cache that can never be a folder, before hours of training end there."""
+    for path in (folder, *folder.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise ConfigError(f"truth_cache must be a folder, but {path} is a file.")
+            return

@@ -1,0 +1,267 @@
+"""The report of `ramet rank`: a table, a page, and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ramet.jobs.rank.result import OverTime, RankResult, TruthFigures
+from ramet.reports.charts import Line, Points, Reference, box_chart, dot_chart, heat_map, line_chart, scatter_chart
+from ramet.reports.formats import decimals, percent
+from ramet.reports.page import KeyNumber, Page, Tone
+from ramet.reports.tables import Cell, Column, Table
+from ramet.runs.encoding import Json
+
+NAMES = {
+    "last": "shared weights, last evaluation",
+    "averaged": "shared weights, mean of the last evaluations",
+    "averaged over epochs": "shared weights, mean over the last epochs",
+    "averaged over instances": "shared weights, mean over all instances",
+    "reestimated": "shared weights, batch norm re-estimated",
+    "fine-tuned": "shared weights, each child fine-tuned",
+    "parameters": "number of parameters",
+    "flops": "number of multiply-adds",
+}
+TRIVIAL = ("parameters", "flops")
+
+
+def rank_table(result: RankResult) -> Table:
+    """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
+    if not result.correlation:
+        return _stability_table(result)
+    tops = [name for name in ("top_1", "top_3", "top_5") if name in result.top["last"]]
+    rows: list[list[Cell]] = []
+    for name, entry in result.correlation.items():
+        picks = [result.top[name][top] for top in tops]
+        rows.append([_name(name, result), entry.tau.estimate, *picks, result.pruning[name]])
+    columns: list[Column | str] = ["ranking by", Column("correlation", best="highest")]
+    columns += [Column(f"top {top[4:]}", decimals(1), best="lowest") for top in tops]
+    columns.append(Column("kept", lambda value: percent(value, 0), best="highest"))
+    caption = (
+        f"Correlation with the truth: Kendall's tau-b over {len(result.children)} children, 95 % bootstrap "
+        "interval over children, mean of the instances. Top n: the true rank of the best of its first n. Kept: the "
+        "share of the truly best quarter that survives pruning the worst half."
+    )
+    return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
+
+
+def rank_page(result: RankResult, config: Json) -> Page:
+    """The whole report as a page."""
+    job = config.get("config", {})
+    page = Page("How far can this ranking be trusted?", f"{job.get('space', 'a space')} on {job.get('data', 'data')}")
+    words, tone = _verdict(result)
+    page.verdict(words, result.recommendation[0], tone=tone)
+    page.numbers(*_key_numbers(result))
+    page.section("What to do")
+    page.prose("\n".join(f"- {line}" for line in result.recommendation[1:]))
+    page.section("Every ranking, and the trivial ones")
+    page.table(rank_table(result))
+    if result.truth is not None:
+        _add_correlation(page, result, result.truth)
+    page.section("How stable the ranking is")
+    page.table(_stability_table(result))
+    if result.truth is not None and result.over_time is not None:
+        _add_time(page, result.truth, result.over_time)
+    _add_ranks(page, result)
+    _add_disturbance(page, result)
+    _add_variations(page, result)
+    page.details("Configuration", config)
+    return page
+
+
+def _verdict(result: RankResult) -> tuple[str, Tone]:
+    if result.truth is None:
+        return "No truth is known: only stability can be judged.", "neutral"
+    halves = result.truth.reliability_of_halves
+    if halves is not None and halves < 0.5:
+        return "The truth itself is too noisy to judge the ranking by.", "caution"
+    shared = {name: entry for name, entry in result.correlation.items() if name not in TRIVIAL}
+    best = max(shared.values(), key=lambda entry: entry.tau.value)
+    gains = [gain for gain in (best.gain_over_parameters, best.gain_over_flops) if gain is not None]
+    if min(gain.value for gain in gains) <= 0:
+        return "Do not trust it: counting parameters or operations ranks at least as well.", "bad"
+    if min(gain.low for gain in gains) <= 0:
+        return "Trust it with care: it is not clearly better than counting parameters or operations.", "caution"
+    return "It carries information that the size of a child does not.", "good"
+
+
+def _key_numbers(result: RankResult) -> list[KeyNumber]:
+    rows = result.stability.instances
+    numbers = [KeyNumber("agreement of two instances", None if rows is None else rows.mean, "rank correlation, S-Tau")]
+    if result.truth is not None:
+        best = max(result.correlation, key=lambda name: result.correlation[name].tau.value)
+        numbers = [
+            KeyNumber("last evaluation", result.correlation["last"].tau.estimate, "correlation with the truth"),
+            KeyNumber("best ranking", result.correlation[best].tau.estimate, _name(best, result)),
+            *numbers,
+            KeyNumber("two seeds of the truth", result.truth.reliability_of_one_seed, "the ceiling for one run"),
+        ]
+    return numbers
+
+
+def _add_correlation(page: Page, result: RankResult, known: TruthFigures) -> None:
+    names = list(result.correlation)
+    page.chart(
+        dot_chart(
+            [_name(name, result) for name in names],
+            [result.correlation[name].tau.estimate for name in names],
+            x_label="correlation with the truth (Kendall's tau-b)",
+            reference=result.correlation["parameters"].tau.value,
+            muted=[place for place, name in enumerate(names) if name in TRIVIAL],
+            include=[0.0, 1.0],
+        ),
+        "A ranking is worth its cost only to the right of the line, which is where counting parameters gets. Grey: the "
+        "rankings that need no training.",
+    )
+    truth = [100 * value for value in known.mean]
+    shared = [100 * value for value in result.accuracy.averaged[0]]
+    extremes = sorted(range(len(truth)), key=lambda place: truth[place])
+    page.chart(
+        scatter_chart(
+            [Points("children", shared, truth, names=result.children, labelled=[*extremes[:2], *extremes[-3:]])],
+            x_label="validation accuracy with shared weights, % (first instance, averaged)",
+            y_label="true accuracy, %",
+        ),
+        "Each dot is a child. A cloud that rises from left to right is a ranking that can be used; the best three and "
+        "the worst two are named.",
+    )
+
+
+def _add_time(page: Page, truth: TruthFigures, over_time: OverTime) -> None:
+    ceiling = truth.reliability_of_one_seed
+    references = [] if ceiling is None else [Reference(ceiling, "two seeds of the truth")]
+    steps = over_time.steps
+    page.section("How it changes from one mini-batch to the next")
+    page.chart(
+        line_chart(
+            [Line(f"instance {i + 1}", list(range(1, len(taus) + 1)), taus) for i, taus in enumerate(steps[:6])],
+            x_label="mini-batch, of the last ones",
+            y_label="correlation with the truth",
+            references=references,
+        ),
+        "When the ranking is taken decides how good it is: "
+        f"the deviation over the last {len(steps[0])} mini-batches is {over_time.deviation_over_steps:z.2f}.",
+    )
+    averaging = over_time.averaging_last
+    if len(averaging.evaluations) > 1:
+        page.chart(
+            line_chart(
+                [Line("mean of the instances", averaging.evaluations, averaging.tau)],
+                x_label="number of last evaluations that are averaged",
+                y_label="correlation with the truth",
+                references=references,
+                x_log=True,
+            ),
+            "Averaging evaluations costs no training.",
+        )
+    if over_time.fine_tuned is not None:
+        page.chart(
+            line_chart(
+                [Line("first instance", over_time.fine_tuned_after, over_time.fine_tuned)],
+                x_label="mini-batches of fine-tuning for each child",
+                y_label="correlation with the truth",
+                references=references,
+            ),
+            "Each child is fine-tuned alone from one snapshot of the supernet, and scored on its own weights.",
+        )
+
+
+def _add_ranks(page: Page, result: RankResult) -> None:
+    order = list(range(len(result.children)))
+    label = "children in the order of the space"
+    if result.truth is not None:
+        truth = result.truth.mean
+        order.sort(key=lambda place: -truth[place])
+        label = "children, the truly best first"
+    order = order[:128]  # more boxes than that are a grey band
+    for samples, words in (
+        (result.ranks.over_instances, "over the instances"),
+        (result.ranks.over_epochs, "over the last epochs of one instance"),
+    ):
+        if len(samples[0]) < 2:
+            continue
+        page.chart(
+            box_chart(
+                [result.children[place] for place in order],
+                [samples[place] for place in order],
+                x_label=label,
+                y_label="rank",
+                ranks=True,
+            ),
+            f"The rank that each child gets {words}. Tall boxes: the ranking does not know.",
+        )
+
+
+def _add_disturbance(page: Page, result: RankResult) -> None:
+    entry = result.disturbance
+    if entry is None or len(result.children) > 128:
+        return
+    share = result.trained_is_best.share_in_best_quarter
+    page.section("Who disturbs whom")
+    page.prose(
+        f"A mini-batch that trains a child changes its own accuracy by **{100 * entry.own:+z.2f} points** and that "
+        f"of the others by **{100 * entry.others:+z.2f} points** on average. Right after it has been trained, a "
+        f"child is among the best quarter in **{share or 0.0:.0%}** of the steps."
+    )
+    page.chart(
+        heat_map(
+            result.children,
+            result.children,
+            [[None if value is None else 100 * value for value in row] for row in entry.matrix],
+            row_label="trained child",
+            column_label="child that is scored",
+            value_label="change of accuracy, points",
+        ),
+        "A row is a child that was trained for one mini-batch, a column a child whose accuracy changed.",
+    )
+
+
+def _add_variations(page: Page, result: RankResult) -> None:
+    if not result.variations:
+        return
+    page.section("With one thing changed")
+    rows: list[list[Any]] = []
+    if result.over_time is not None:
+        base = result.over_time
+        accuracy = result.accuracy.mean
+        rows.append(["as above", accuracy, base.mean_over_steps, base.deviation_over_steps])
+    for row in result.variations:
+        rows.append([row.variation, row.accuracy, row.mean_over_steps, row.deviation_over_steps])
+    columns: list[Column | str] = [
+        "setting",
+        Column("accuracy", percent),
+        "mean correlation",
+        "its deviation over mini-batches",
+    ]
+    page.table(Table(columns, rows, caption="Over the last mini-batches, the mean of the instances."))
+
+
+def _stability_table(result: RankResult) -> Table:
+    stability = result.stability
+    rows: list[list[Any]] = []
+    for row, name in (
+        (stability.instances, "instances, last evaluation"),
+        (stability.instances_averaged, "instances, mean of the last evaluations"),
+        (stability.instances_reestimated, "instances, batch norm re-estimated"),
+        (stability.truth, "seeds of the truth"),
+    ):
+        if row is not None:
+            rows.append([name, row.mean, row.lowest, row.highest])
+    for value, name in (
+        (stability.epochs, "last epochs of one instance"),
+        (stability.steps, "last mini-batches of one instance"),
+    ):
+        if value is not None:
+            rows.append([name, value, None, None])
+    columns: list[Column | str] = [
+        "over",
+        Column("rank correlation of two"),
+        Column("lowest pair"),
+        Column("highest pair"),
+    ]
+    return Table(columns, rows, title="How alike two rankings are", caption="Kendall's tau-b, the mean over all pairs.")
+
+
+def _name(ranking: str, result: RankResult) -> str:
+    """What a ranking is called."""
+    turned = ranking in TRIVIAL and result.smallest_first[ranking]
+    return NAMES.get(ranking, ranking) + (", fewest first" if turned else "")

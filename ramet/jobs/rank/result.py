@@ -1,0 +1,223 @@
+"""What a diagnosis gives: every ranking against the truth and against the others, with intervals, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ramet.jobs.result import Result
+from ramet.reports.formats import Estimate
+from ramet.reports.tables import Table
+from ramet.runs.encoding import Json
+
+if TYPE_CHECKING:
+    from ramet.reports.page import Page
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A figure and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def estimate(self) -> Estimate:
+        """For tables and charts."""
+        return Estimate(self.value, self.low, self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairwiseStability:
+    """How alike two rankings are: Kendall's tau-b over all pairs."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StabilityFigures:
+    """How alike rankings are over what should not matter; none where there is only one ranking.
+
+    Attributes:
+        instances: the supernets' last scores.
+        instances_averaged: the mean of their last evaluations.
+        instances_reestimated: with batch-norm statistics made anew.
+        epochs: the last epochs of one instance, the median over instances.
+        steps: the same over its last mini-batches.
+        truth: seeds of the truth.
+    """
+
+    instances: PairwiseStability | None
+    instances_averaged: PairwiseStability | None
+    instances_reestimated: PairwiseStability | None
+    epochs: float | None
+    steps: float | None
+    truth: PairwiseStability | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyFigures:
+    """Accuracies with shared weights; the lists are by instance, then child."""
+
+    mean: float
+    spread_of_children: float
+    spread_over_steps: float
+    spread_over_instances: float
+    last: list[list[float]]
+    averaged: list[list[float]]
+    reestimated: list[list[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRanks:
+    """The rank of the child that has just been trained, over so many steps."""
+
+    steps: int
+    median_rank: float | None = None
+    share_in_best_quarter: float | None = None
+    share_best: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankDistributions:
+    """The ranks that each child is given, by child."""
+
+    over_instances: list[list[float]]
+    over_epochs: list[list[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DisturbanceFigures:
+    """The mean change of a score in a step: of the child that it trains, of the others, and who disturbs whom."""
+
+    matrix: list[list[float | None]]
+    own: float
+    others: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruthFigures:
+    """What the truth is, and how far it can be relied on."""
+
+    seeds: int
+    seeds_scores: list[list[float]]
+    mean: list[float]
+    deviation: list[float] | None
+    reliability_of_one_seed: float | None
+    reliability_of_halves: float | None
+    reliability_of_mean: float | None
+    spread: float
+    noise: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingQuality:
+    """A ranking's correlation with the truth, and what it gains over others; none where that says nothing."""
+
+    tau: Interval
+    per_ranking: list[float]
+    gain_over_last: Interval | None = None
+    gain_over_parameters: Interval | None = None
+    gain_over_flops: Interval | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AveragingCurve:
+    """The correlation with the truth of the mean of so many last evaluations."""
+
+    evaluations: list[int]
+    tau: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverTime:
+    """The correlation with the truth from one mini-batch or epoch to the next, by instance."""
+
+    steps: list[list[float]]
+    epochs: list[list[float]]
+    mean_over_steps: float
+    deviation_over_steps: float
+    mean_over_epochs: float
+    deviation_over_epochs: float
+    averaging_last: AveragingCurve
+    fine_tuned: list[float] | None
+    fine_tuned_per_instance: list[list[float]] | None
+    fine_tuned_after: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variation:
+    """The same with one thing changed."""
+
+    variation: str
+    accuracy: float
+    mean_over_steps: float | None = None
+    deviation_over_steps: float | None = None
+    per_instance: list[float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCosts:
+    """What each way to a ranking costs, in training steps of one child."""
+
+    supernet: float
+    evaluation: float
+    averaging: float
+    fine_tuning: float
+    truth: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankResult(Result):
+    """How far a supernet's ranking can be trusted. What needs a truth is none without one.
+
+    Attributes:
+        children: their names.
+        instances: how many supernets were trained.
+        correlation: of each ranking by its name, ``last``, ``averaged``, ..., ``parameters``, ``flops``.
+        top: the true rank of the best of the first n picks, by ranking and ``top_n``.
+        pruning: the share of the truly best quarter that survives pruning the worst half by a ranking.
+        smallest_first: whether a ranking by size puts the smallest first.
+        recommendation: what to do, each sentence with the measurement behind it.
+    """
+
+    children: list[str]
+    instances: int
+    stability: StabilityFigures
+    accuracy: AccuracyFigures
+    trained_is_best: TrainedRanks
+    ranks: RankDistributions
+    disturbance: DisturbanceFigures | None
+    settings: Json
+    truth_source: str | None
+    costs: TrainingCosts
+    guard: dict[str, float]
+    variations: list[Variation]
+    recommendation: list[str]
+    truth: TruthFigures | None = None
+    smallest_first: dict[str, bool] = field(default_factory=dict)
+    correlation: dict[str, RankingQuality] = field(default_factory=dict)
+    over_time: OverTime | None = None
+    top: dict[str, dict[str, float]] = field(default_factory=dict)
+    pruning: dict[str, float] = field(default_factory=dict)
+    groups: list[list[str]] | None = None
+
+    def table(self) -> Table:
+        """Every ranking in a row."""
+        from ramet.jobs.rank.report import rank_table
+
+        return rank_table(self)
+
+    def words(self) -> list[str]:
+        """The recommendation, and where the report is."""
+        lines = [f"- {line}" for line in self.recommendation]
+        return lines if self.report is None else [*lines, "", f"Report: {self.report}"]
+
+    def page(self, config: Json) -> Page:
+        """The report."""
+        from ramet.jobs.rank.report import rank_page
+
+        return rank_page(self, config)

@@ -1,0 +1,122 @@
+"""What every job gives: figures as attributes, words for a terminal, a page, a frame, a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from ramet.errors import ConfigError, MissingExtraError
+from ramet.fields import from_json, to_json
+from ramet.reports.tables import Table
+from ramet.runs import read_config
+from ramet.runs.atomic import write_atomically
+from ramet.runs.encoding import Json, decode, encode
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from ramet.reports.page import Page
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(ABC):
+    """The result of a job.
+
+    Args:
+        folder: the run directory, if it has one.
+    """
+
+    folder: Path | None = field(default=None, compare=False, repr=False)
+
+    @abstractmethod
+    def table(self) -> Table:
+        """The figures that a reader looks at first."""
+
+    @abstractmethod
+    def words(self) -> list[str]:
+        """What follows from them, a line each."""
+
+    @abstractmethod
+    def page(self, config: Json) -> Page:
+        """The report; ``config`` is what the run's ``config.json`` holds."""
+
+    @property
+    def report(self) -> Path | None:
+        """Where the report is."""
+        return None if self.folder is None else self.folder / "report.html"
+
+    def summary(self) -> str:
+        """The table and the words as plain text."""
+        return "\n".join([self.table().to_text(), "", *self.words()])
+
+    def show(self) -> None:
+        """The table and the words on standard output, as wide as the terminal."""
+        self.table().print()
+        print("\n".join(["", *self.words()]))
+
+    def to_frame(self) -> DataFrame:
+        """The table as a pandas frame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError("pandas", "pandas") from None
+        return pandas.DataFrame(self.table().to_json())
+
+    def _repr_html_(self) -> str:
+        """The table and the words in a notebook."""
+        from html import escape
+
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell.value)} {escape(cell.interval)}</td>" for cell in row) + "</tr>"
+            for row in self.table().html_rows()
+        )
+        heads = "".join(f"<th>{escape(name)}</th>" for name, _ in self.table().headings)
+        return f"<table><tr>{heads}</tr>{rows}</table>" + "".join(f"<p>{escape(line)}</p>" for line in self.words())
+
+    def write_report(self) -> Path:
+        """Write ``report.html`` into the run directory, and give its path."""
+        if self.folder is None or self.report is None:
+            raise ConfigError("a report is written into a run directory, but this result has none.")
+        self.page(read_config(self.folder)).write(self.report)
+        return self.report
+
+    def to_json(self) -> Json:
+        """The figures as JSON values."""
+        values: Json = to_json(replace(self, folder=None))
+        del values["folder"]
+        return values
+
+    @classmethod
+    def from_json(cls, values: Json, folder: Path | None = None) -> Self:
+        """The result from JSON values."""
+        return replace(from_json(cls, values), folder=folder)
+
+    def save(self, path: str | Path) -> None:
+        """Write the figures into a JSON file; ``load`` reads it."""
+        write_atomically(Path(path), encode(self.to_json(), indent=1).encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The result that a file holds, or that a finished run directory holds.
+
+        Raises:
+            ConfigError: it holds none.
+        """
+        place = Path(path)
+        if place.is_dir():
+            from ramet.jobs.runner import read_result
+
+            found: Any = read_result(place)
+            if not isinstance(found, cls):
+                raise ConfigError(f"{place} must hold a {cls.__name__}, but holds a {type(found).__name__}.")
+            return found
+        try:
+            return cls.from_json(decode(place.read_bytes()))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{place} must hold a result, but: {error}.") from None

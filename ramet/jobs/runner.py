@@ -1,0 +1,196 @@
+"""One way to start a job and one to go on with it, whatever the job is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ramet.errors import ConfigError
+from ramet.execution import Executor
+from ramet.execution.ranks import ALONE, Ranks
+from ramet.fields import differences
+from ramet.jobs import JOBS, Job, job_class
+from ramet.jobs.job import Session
+from ramet.jobs.result import Result
+from ramet.runs import Run, ScalarMirror, read_config, read_records, remove_run, require_tensorboard
+from ramet.runs.encoding import Json, decode, encode, plain
+
+_logger = logging.getLogger(__name__)
+Notify = Callable[[str, Json], None]
+
+
+def start(
+    job: Job[Any],
+    out: Path,
+    executor: Executor,
+    *,
+    overwrite: bool = False,
+    go_on: bool = False,
+    tensorboard: bool = False,
+    seconds_between_checkpoints: float = 30.0,
+    ranks: Ranks = ALONE,
+    notify: Notify = lambda event, values: None,
+) -> Result | None:
+    """Do a job in a new run directory; gives its result, and leaves ``report.html`` there.
+
+    Args:
+        job: what is asked.
+        out: the run directory.
+        executor: where independent trainings run.
+        overwrite: replace a run that is there already.
+        go_on: go on with a run of the same job that is there already.
+        tensorboard: also write the numbers of the records as TensorBoard scalars.
+        seconds_between_checkpoints: how much work a kill may cost; it has no influence on the result.
+        ranks: the processes that do the job together; only the leader writes, the others get no result.
+        notify: called with events while the job is done.
+
+    Raises:
+        ConfigError: something cannot work, or ``out`` is in the way; nothing is written then.
+        RunError: the job failed.
+    """
+    _check(job, tensorboard, seconds_between_checkpoints, ranks)
+    setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build())
+
+    def make() -> Run | None:
+        if not ranks.is_leader:
+            return None
+        if overwrite:
+            remove_run(out)
+        if go_on and (out / "config.json").exists():
+            return _opened(out, job)
+        return Run.create(out, job.kind, job.to_json())
+
+    with ranks.agree(make) or nullcontext() as run:
+        return _do(job, setup, run, executor, tensorboard, seconds_between_checkpoints, ranks, notify)
+
+
+def resume(
+    path: Path,
+    executor: Executor,
+    *,
+    trust: bool = False,
+    tensorboard: bool = False,
+    seconds_between_checkpoints: float = 30.0,
+    ranks: Ranks = ALONE,
+    notify: Notify = lambda event, values: None,
+) -> Result | None:
+    """Go on with a run that was interrupted; one that is finished gives its result again.
+
+    Args:
+        path: the run directory; only the leader needs it.
+        executor: where independent trainings run.
+        trust: run code that the run's configuration names (``FILE.py:name``); without it, such a run is refused.
+        tensorboard: also write the numbers of the records as TensorBoard scalars.
+        seconds_between_checkpoints: how much work a kill may cost.
+        ranks: the processes that go on together; their number may be another than before.
+        notify: called with events while the job is done.
+    """
+    if tensorboard:
+        require_tensorboard()
+    with ranks.agree(lambda: Run.open(path) if ranks.is_leader else None) or nullcontext() as run:
+        kind, config = decode(ranks.tell(b"" if run is None else encode([run.kind, run.config]).encode()))
+        job = ranks.agree(lambda: read_job(kind, config, path))
+        _check(job, tensorboard, seconds_between_checkpoints, ranks)
+        setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build(trusted=trust))
+        return _do(job, setup, run, executor, tensorboard, seconds_between_checkpoints, ranks, notify)
+
+
+def read_job(kind: str, config: Json, where: Path) -> Job[Any]:
+    """The job of a run.
+
+    Raises:
+        ConfigError: its kind or its configuration is not a job's, or it was given objects from Python.
+    """
+    if kind not in JOBS:
+        raise ConfigError(f"a run must be of one of the kinds {', '.join(JOBS)}, but {where} is of kind {kind!r}.")
+    if objects := _objects(config):
+        raise ConfigError(
+            f"a run that was given objects goes on from Python, with the same call, but {where} was given {objects[0]}."
+        )
+    return job_class(kind).from_json(config)
+
+
+def read_result(path: Path) -> Result:
+    """The result of a finished run.
+
+    Raises:
+        ConfigError: there is no run, or it is not finished.
+    """
+    kind = read_config(path)["kind"]
+    if kind not in JOBS:
+        raise ConfigError(f"a run must be of one of the kinds {', '.join(JOBS)}, but {path} is of kind {kind!r}.")
+    values = next((dict(record) for record in read_records(path) if record["key"] == "result"), None)
+    if values is None:
+        raise ConfigError(f"a run must be finished before its report, but {path} is not; `ramet resume` goes on.")
+    del values["key"]
+    return job_class(kind).result_class().from_json(values, path)
+
+
+def _check(job: Job[Any], tensorboard: bool, seconds_between_checkpoints: float, ranks: Ranks) -> None:
+    if tensorboard:
+        require_tensorboard()
+    if not seconds_between_checkpoints >= 0:
+        raise ConfigError(f"seconds_between_checkpoints must not be negative, but got {seconds_between_checkpoints}.")
+    if ranks.size > 1 and not job.can_share_ranks:
+        raise ConfigError(f"torchrun is for searches, but got a job of kind {job.kind!r}.")
+
+
+def _opened(path: Path, job: Job[Any]) -> Run:
+    run = Run.open(path)
+    if run.kind != job.kind or (changed := differences(plain(job.to_json()), run.config)):
+        run.close()
+        what = f"its {changed[0]} is another" if run.kind == job.kind else f"it is of kind {run.kind!r}"
+        raise ConfigError(f"a run goes on with what it began with, but for {path}: {what}.")
+    return run
+
+
+def _do(
+    job: Job[Any],
+    setup: Any,
+    run: Run | None,
+    executor: Executor,
+    tensorboard: bool,
+    seconds_between_checkpoints: float,
+    ranks: Ranks,
+    notify: Notify,
+) -> Result | None:
+    ranks.agree(lambda: _keep_setting(job, setup, run))
+    # On a rank that is not the leader there is no run, and the job does not ask for one.
+    session = Session(run, executor, ranks, seconds_between_checkpoints, notify)  # type: ignore[arg-type]
+    with closing(ScalarMirror(run)) if tensorboard and run is not None else nullcontext():
+        values = job.work(setup, session)
+        if run is None or values is None:
+            return None
+        if "result" not in run.records:
+            run.records.append("result", **plain(values))
+        values = {key: value for key, value in run.records["result"].items() if key != "key"}
+    result = job.result_class().from_json(values, run.path)
+    result.write_report()
+    return result
+
+
+def _keep_setting(job: Job[Any], setup: Any, run: Run | None) -> None:
+    """Record what the subject and the data are, and refuse to go on with others: a file may have changed meanwhile."""
+    if run is None:
+        return
+    setting = plain(job.setting(setup))
+    if "setting" in run.records:
+        kept = run.records["setting"]
+        for name, value in setting.items():
+            if kept.get(name) != value:
+                raise ConfigError(f"a run goes on with what it began with, but the {name} of {run.path} changed since.")
+    else:
+        run.records.append("setting", **setting)
+
+
+def _objects(values: Any) -> list[str]:
+    """The objects that a configuration describes and can't make again."""
+    if isinstance(values, dict):
+        if "$object" in values:
+            return [str(values["$object"])]
+        return [found for value in values.values() for found in _objects(value)]
+    return [found for value in values for found in _objects(value)] if isinstance(values, list) else []
