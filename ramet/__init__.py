@@ -17,31 +17,36 @@ if TYPE_CHECKING:
     from ramet.jobs.study import study
 
 __version__ = "0.1.0"
-_VERBS = ("rank", "search", "grow", "learn", "study")
-_PARTS = (
+__all__ = [
+    "__version__",
     "continual",
     "data",
     "execution",
+    "grow",
     "growth",
     "guards",
     "jobs",
+    "learn",
+    "rank",
     "ranking",
     "registry",
     "reports",
     "runs",
+    "search",
     "searching",
     "sharing",
     "spaces",
+    "study",
     "testing",
     "training",
-)
-__all__ = [*_VERBS, *_PARTS, "__version__"]  # noqa: PLE0604 - names all the same
+]
+_VERBS = ("rank", "search", "grow", "learn", "study")
 
 
 def __getattr__(name: str) -> Any:
     if name in _VERBS:
         return getattr(importlib.import_module(f"ramet.jobs.{name}"), name)
-    if name in _PARTS:
+    if name in __all__:
         return importlib.import_module(f"ramet.{name}")
     raise AttributeError(f"module 'ramet' has no attribute {name!r}")
 
