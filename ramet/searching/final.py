@@ -15,8 +15,8 @@ from ramet.execution import pulse
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import Json
+from ramet.searching.final_recipe import FinalRecipe
 from ramet.searching.measures import measure
-from ramet.searching.recipe import Recipe
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
 from ramet.training import Batches, fit
@@ -35,13 +35,13 @@ def train_final(
         arch: the architecture.
         seed: of weights and mini-batches.
         epochs: when other than the settings'.
-        recipe: what ``Recipe`` says of the final training.
+        recipe: what ``FinalRecipe`` says of the final training.
 
     Returns:
         JSON values: ``validation`` and ``test`` error, and the number of ``parameters`` of what is exported.
     """
     choices: Arch = tuple(arch)
-    made = Recipe.from_json(recipe or {})
+    made = FinalRecipe.from_json(recipe or {})
     settings = setup.settings if epochs is None else replace(setup.settings, epochs=epochs)
     network, checkpoints = _new(setup, choices, seed, made)
     data = setup.data
@@ -78,7 +78,7 @@ def train_final(
 
 def trained_child(setup: SupernetSetup, arch: Arch, seed: int, recipe: Json | None = None) -> nn.Module:
     """The plain module of a finished ``train_final``, in evaluation mode."""
-    network, checkpoints = _new(setup, arch, seed, Recipe.from_json(recipe or {}))
+    network, checkpoints = _new(setup, arch, seed, FinalRecipe.from_json(recipe or {}))
     saved = None if checkpoints is None else checkpoints.load()
     if saved is not None:
         prefix = "network/"
@@ -112,7 +112,7 @@ def _export(child: nn.Module, example: Tensor, path: Path) -> bool:
     return True
 
 
-def _new(setup: SupernetSetup, arch: Arch, seed: int, recipe: Recipe) -> tuple[nn.Module, Checkpoints | None]:
+def _new(setup: SupernetSetup, arch: Arch, seed: int, recipe: FinalRecipe) -> tuple[nn.Module, Checkpoints | None]:
     place, data = setup.space.index(arch), setup.data
     with seeded_globally(seed, "weights", "final", place):  # as ``SupernetSetup.new_supernet`` does
         network = recipe.build(setup.space, arch, data.in_channels, data.num_classes)
