@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.costs import count_parameters
 from ramet.execution import pulse
@@ -19,7 +18,7 @@ from ramet.searching.final_recipe import FinalRecipe
 from ramet.searching.measures import measure
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
-from ramet.training import Batches, fit
+from ramet.training import Batches, fit, saved_part
 
 
 def train_final(
@@ -48,14 +47,15 @@ def train_final(
     batches_seed = derive_seed(seed, "final", "batches")
     steps_per_epoch = Batches(len(data.train), settings.batch_size, batches_seed).steps_per_epoch
     num_steps = settings.epochs * steps_per_epoch
+    of_outputs = settings.loss_for(data.train.y)
 
     def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
         if made.cutout > 0:
             x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
         if not isinstance(network, FinalNetwork):
-            return cross_entropy(network(x, choices), y)
+            return of_outputs(network(x, choices), y)
         network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
-        return network.loss(x, y, auxiliary_weight=made.auxiliary_weight)
+        return network.loss(x, y, auxiliary_weight=made.auxiliary_weight, of_outputs=of_outputs)
 
     fit(
         network,
@@ -81,9 +81,7 @@ def trained_child(setup: SupernetSetup, arch: Arch, seed: int, recipe: Json | No
     network, checkpoints = _new(setup, arch, seed, FinalRecipe.from_json(recipe or {}))
     saved = None if checkpoints is None else checkpoints.load()
     if saved is not None:
-        prefix = "network/"
-        weights = {name[len(prefix) :]: value for name, value in saved.tensors.items() if name.startswith(prefix)}
-        network.load_state_dict(weights)
+        network.load_state_dict(saved_part(saved, "network"))
     return _plain(network, arch).eval()
 
 
