@@ -25,6 +25,7 @@ from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
 from ramet.runs.atomic import write_atomically, writing
 from ramet.seeding import torch_generator
+from ramet.training import training_modes
 
 FORMAT = 1
 """The version of ``network.json``."""
@@ -73,17 +74,12 @@ def save_network(
 
 def export(network: nn.Module, example: Tensor) -> bytes:
     """A network in evaluation mode as ``torch.export`` saves it, for batches of any size where it can have that."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
     buffer = io.BytesIO()
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of parts of itself
-            program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
-            torch.export.save(program, buffer)
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with training_modes(network), torch.no_grad(), warnings.catch_warnings():
+        network.eval()
+        warnings.simplefilter("ignore")  # torch warns of parts of itself
+        program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        torch.export.save(program, buffer)
     return buffer.getvalue()
 
 
