@@ -6,9 +6,11 @@ Sub-packages are imported when they are first used, so that ``import ramet`` and
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 __version__ = "0.1.0"
+VERBS = ("rank", "search")
+"""The jobs as functions: each lies in the package of its name in ``ramet.jobs``."""
 __all__ = [
     "__version__",
     "continual",
@@ -16,9 +18,12 @@ __all__ = [
     "execution",
     "growth",
     "guards",
+    "jobs",
+    "rank",
     "ranking",
     "reports",
     "runs",
+    "search",
     "searching",
     "sharing",
     "spaces",
@@ -27,7 +32,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name in VERBS:
+        return getattr(importlib.import_module(f"ramet.jobs.{name}"), name)
     if name in __all__:
         return importlib.import_module(f"ramet.{name}")
     raise AttributeError(f"module 'ramet' has no attribute {name!r}")
