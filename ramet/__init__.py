@@ -9,13 +9,14 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-VERBS = ("rank", "search")
+VERBS = ("rank", "search", "grow")
 """The jobs as functions: each lies in the package of its name in ``ramet.jobs``."""
 __all__ = [
     "__version__",
     "continual",
     "data",
     "execution",
+    "grow",
     "growth",
     "guards",
     "jobs",

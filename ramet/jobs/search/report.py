@@ -23,7 +23,9 @@ def search_table(result: SearchResult) -> Table:
             Column(f"test {name}", form),
             "seeds",
         ]
-        rows: list[list[Cell]] = [[entry.name, entry.validation, entry.test, len(entry.tests)] for entry in result.trained]
+        rows: list[list[Cell]] = [
+            [entry.name, entry.validation, entry.test, len(entry.tests)] for entry in result.trained
+        ]
         return Table(columns, rows, title="Trained alone from scratch", caption="The test split was used once a seed.")
     columns = ["architecture", Column(f"{name} on shared weights", form, best="lowest"), "parameters"]
     rows = [[entry.name, entry.error, entry.parameters] for entry in result.candidates[:10]]
