@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
@@ -39,9 +39,8 @@ class GrowPlan:
     ends: Ends = field(default_factory=Ends)
 
     def __post_init__(self) -> None:
-        if isinstance(self.methods, str):
-            object.__setattr__(self, "methods", tuple(split_list(self.methods)))
-        object.__setattr__(self, "methods", tuple(self.methods))
+        given = cast("str | tuple[str, ...]", self.methods)  # on the command line they are one text
+        object.__setattr__(self, "methods", tuple(split_list(given) if isinstance(given, str) else given))
         names = [_name(parse_spec(text)) for text in self.methods]
         if not names or len(set(names)) < len(names):
             raise ConfigError(f"methods must be named once each, at least one, but got {', '.join(self.methods)!r}.")

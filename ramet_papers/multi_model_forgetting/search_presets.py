@@ -77,6 +77,7 @@ _NAO_SMALL = replace(
 _RECURRENT_PAPER = SearchJob(
     space="recurrent:hidden_size=1000,weight_drop=0.5",
     data="ptb",
+    data_options=TextOptions(),
     recipe=Recipe(
         batch_size=64,
         learning_rate=20.0,

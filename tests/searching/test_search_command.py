@@ -73,7 +73,7 @@ def test_options_of_the_same_name_are_apart():
         (["--budget", "params=1"], "a budget must leave at least one architecture"),
         (["--strategy", "evolution:size=big"], "must get the options it knows"),
         (["--strategy", "evolution:3"], "read NAME=VALUE"),
-        (["--final-epochs", "0"], "final_epochs must be at least 1"),
+        (["--final-seeds", "0"], "seeds at least 1"),
         (["--strategy", "darts", "--guard", "plasticity"], "it takes no guard"),
         (["--space", "recurrent", "--data-dir", "/nowhere"], "a text needs the file"),
         (["--guard", "dog"], "a guard is one of"),

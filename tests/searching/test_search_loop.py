@@ -440,6 +440,7 @@ def test_bad_input_is_one_line_and_writes_nothing(job, words, tmp_path):
         ({"budget": "params=x"}, "a budget reads"),
         ({"models_per_epoch": 0}, "models_per_epoch must be at least 1"),
         ({"num_final": 9}, "num_final must be at most num_candidates"),
+        ({"final_epochs": 0}, "final_epochs must be at least 1"),
     ],
 )
 def test_a_bad_plan_is_one_line(changes, words):

@@ -30,8 +30,9 @@ grow("a budget and its step must be positive", "--budget", "params=0")
 grow("patience must be at least 1, but got 0", "--patience", "0")
 grow("max_steps must not be negative, but got -1", "--max-steps", "-1")
 grow("min_gain must not be negative, but got -0.1", "--patience", "2", "--min-gain=-0.1")
-for text in ("0", "1.1", "nan"):
+for text in ("0", "1.1"):
     grow("target must be a share of the images", "--target", text)
+grow("target must be a number, but got nan", "--target", "nan")
 grow("epochs must be at least 1, but got 0", "--epochs", "0")
 grow("width must be a whole number of at least 1", "--width", "0")
 grow("depth must be a whole number of at least 1", "--depth", "0")
