@@ -17,7 +17,7 @@ from benchmarks.rows import Row, as_table
 from ramet.costs import count_parameters
 from ramet.growth import Budget, carry_out, find_coupling, find_sites, make_method
 from ramet.growth.base import GrowthContext
-from ramet.growth.budget import Meter
+from ramet.growth.meter import Meter
 
 torch.set_num_threads(1)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ramet.execution import WorkItem, make_executor
+from ramet.fields import to_json
+from ramet.jobs.runner import resume, start
+from ramet.jobs.search import SearchJob
 from ramet.ranking.metrics import Floats
+from ramet.registry import parse_spec
 from ramet.runs import Run, read_records
 from ramet.runs.encoding import Json
-from ramet.searching import SearchJob, resume, search
 from ramet.searching.final import train_final
 from ramet.searching.strategies import RandomSearch
 from ramet.seeding import derive_seed
+from ramet_papers.recorded import digest_of
 from ramet_papers.workspace import Workspace
 
 AFFORDABLE = 0.05
@@ -52,16 +55,21 @@ class GuardedSearches:
 
     def of(self, seed: int, guard: str, phase: str = "reported") -> SearchJob:
         """The search of one seed under one guard; with and without it, all else is the same."""
-        plan = replace(self.job.plan, guard=guard, exports=False, seed=derive_seed(seed, phase))
-        return replace(self.job, plan=plan)
+        plan = replace(self.job.plan, guard=guard, exports=False)
+        data_options = replace(self.job.data_options, seed=self.job.seed)  # all seeds search on the same images
+        return replace(self.job, plan=plan, data_options=data_options, seed=derive_seed(seed, phase))
 
 
 def with_data(job: SearchJob, workspace: Workspace) -> SearchJob:
     """The job on the workspace's data folder and device."""
-    options = dict(job.data_options)
-    if workspace.data_dir is not None:
-        options["data_dir"] = str(workspace.data_dir)
-    return replace(job, data_options=options, device=workspace.device)
+    data_dir = None if workspace.data_dir is None else str(workspace.data_dir)
+    return replace(job, data_options=replace(job.data_options, data_dir=data_dir), device=workspace.device)
+
+
+def with_space(job: SearchJob, **options: Any) -> SearchJob:
+    """The job with further options of its space."""
+    assert isinstance(job.space, str)
+    return replace(job, space=str(parse_spec(job.space).with_options(options)))
 
 
 def run_search(context: object, *, job: Json, out: str) -> Json:
@@ -70,9 +78,10 @@ def run_search(context: object, *, job: Json, out: str) -> Json:
     if (path / "config.json").exists():
         result = resume(path, executor)
     else:
-        result = search(SearchJob.from_json(job), path, executor)
+        result = start(SearchJob.from_json(job), path, executor)
+    assert result is not None
     epochs = [record for record in read_records(path) if record["key"].startswith("epoch/")]
-    return {"result": result, "epochs": epochs, "warmup": job["plan"]["warmup_epochs"]}
+    return {"result": result.to_json(), "epochs": epochs, "warmup": job["plan"]["warmup_epochs"]}
 
 
 def run_searches(workspace: Workspace, name: str, jobs: Mapping[str, SearchJob]) -> dict[str, Json]:
@@ -81,8 +90,7 @@ def run_searches(workspace: Workspace, name: str, jobs: Mapping[str, SearchJob])
     for label, job in jobs.items():
         asked = {key: value for key, value in job.to_json().items() if key != "device"}
         asked["data_options"] = {key: value for key, value in asked["data_options"].items() if key != "data_dir"}
-        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
-        out = workspace.runs / name / f"{label.replace(' ', '-').replace(':', '-')}-{digest}"
+        out = workspace.runs / name / f"{label.replace(' ', '-').replace(':', '-')}-{digest_of(asked)}"
         tasks.append(WorkItem(label, run_search, {"job": with_data(job, workspace).to_json(), "out": str(out)}))
     return {task.key: result for task, result in workspace.executor.run(tasks, None, label=f"searching, {name}")}
 
@@ -172,8 +180,7 @@ def train_random(workspace: Workspace, study: GuardedSearches) -> Floats:
     """The test errors of architectures drawn uniformly, each trained alone as the found one is; shape [count]."""
     job, count = with_data(study.job, workspace), study.num_random
     config: Json = {"job": study.job.to_json() | {"device": "cpu"}, "count": count, "seed": workspace.seed}
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
-    path = workspace.runs / study.name / f"random-{digest}"
+    path = workspace.runs / study.name / f"random-{digest_of(config)}"
     setup = job.build()
     strategy = RandomSearch(setup.space, seed=derive_seed(workspace.seed, "random architectures"))
     tasks = [
@@ -183,7 +190,8 @@ def train_random(workspace: Workspace, study: GuardedSearches) -> Floats:
             {
                 "arch": list(arch),
                 "seed": derive_seed(workspace.seed, "random", number),
-                "recipe": study.job.plan.final_recipe,
+                "epochs": job.plan.final_epochs,
+                "final_network": to_json(job.plan.final_network),
             },
         )
         for number, arch in enumerate(strategy.propose(count))

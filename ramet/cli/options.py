@@ -90,8 +90,8 @@ def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None
     """
     options = list(_options(job_class))
 
-    def command(common: Common = Common(), **values: Any) -> None:  # noqa: B008 - an immutable default
-        run(_assembled(job_class, values), common)
+    def command(common: Common | None = None, **values: Any) -> None:
+        run(_assembled(job_class, values), common or Common())
 
     common = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, default=Common(), annotation=Common)
     command.__signature__ = inspect.Signature([*options, common])  # type: ignore[attr-defined]
@@ -126,7 +126,7 @@ def _option(owner: type, field: Field[Any], kind: Any) -> inspect.Parameter:
         words["converter"] = _whole_number
     default = field.default_factory() if field.default_factory is not MISSING else field.default
     annotation = Annotated[kind, Parameter(**words)]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return inspect.Parameter(_keyword(field), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _help(owner: type, name: str) -> str:
@@ -143,11 +143,18 @@ def _assembled(kind: type, values: dict[str, Any]) -> Any:
     hints, given = field_types(kind), {}
     for field in fields(kind):
         held = field.metadata.get("kind") or hints[field.name]
+        if field.metadata.get("option") == HIDDEN:
+            continue
         if is_dataclass(held) and isinstance(held, type):
             given[field.name] = _assembled(held, values)
-        elif field.name in values:
-            given[field.name] = values[field.name]
+        elif _keyword(field) in values:
+            given[field.name] = values[_keyword(field)]
     return kind(**given)
+
+
+def _keyword(field: Field[Any]) -> str:
+    """An option as a keyword; two dataclasses of a job may have fields of the same name, but not options."""
+    return str(field.metadata.get("option") or field.name).replace("-", "_")
 
 
 def print_json(result: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.growth.budget import Meter, select
+from ramet.growth.meter import Meter, select
 from ramet.growth.surgery.copying import copy_network
 from ramet.growth.surgery.layers import Deepening, Site, deepen
 from ramet.growth.surgery.widening import Widening

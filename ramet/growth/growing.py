@@ -15,8 +15,10 @@ from ramet.costs import count_parameters
 from ramet.errors import ConfigError, RunError
 from ramet.execution import pulse
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal, carry_out, mean_loss
-from ramet.growth.budget import Budget, Meter, select
+from ramet.growth.budget import Budget
+from ramet.growth.ends import Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
+from ramet.growth.meter import Meter, select
 from ramet.growth.methods.by_name import METHODS
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
@@ -37,52 +39,6 @@ from ramet.training.recipe import Loss
 
 PROBE_SIZE = 4
 """Examples that a network is traced and checked with."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ends:
-    """When growth ends, besides the end of the budget.
-
-    Attributes:
-        target: the validation score at which it ends: the accuracy, or minus the loss.
-        patience: it ends when the best score has not risen by ``min_gain`` for so many steps.
-        min_gain: what counts as a rise.
-        max_steps: the largest number of growth steps.
-
-    Raises:
-        ConfigError: for a number out of its range.
-    """
-
-    target: float | None = None
-    patience: int | None = None
-    min_gain: float = 0.0
-    max_steps: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.patience is not None and self.patience < 1:
-            raise ConfigError(f"patience must be at least 1, but got {self.patience}.")
-        if self.max_steps is not None and self.max_steps < 0:
-            raise ConfigError(f"max_steps must not be negative, but got {self.max_steps}.")
-        if not 0 <= self.min_gain < float("inf"):
-            raise ConfigError(f"min_gain must not be negative, but got {self.min_gain}.")
-        if self.target is not None and self.target != self.target:
-            raise ConfigError(f"target must be a number, but got {self.target}.")
-
-    def reason(self, history: History, budget: Budget) -> str:
-        """Why growth ends after the last step of a history, or nothing."""
-        steps = history.steps
-        scores = [step.score for step in steps if step.score is not None]
-        if self.target is not None and scores[-1] >= self.target:
-            return "the target is reached"
-        if steps[-1].budget_size >= budget.total:
-            return "the budget is reached"
-        if self.patience is not None and len(scores) > self.patience:
-            before, recent = max(scores[: -self.patience]), max(scores[-self.patience :])
-            if recent < before + self.min_gain or (self.min_gain == 0 and recent <= before):
-                return "growth no longer pays"
-        if self.max_steps is not None and len(steps) > self.max_steps:
-            return "the number of steps is reached"
-        return ""
 
 
 @dataclass

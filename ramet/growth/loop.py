@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError, DataError
 from ramet.growth.base import Growth
 from ramet.growth.budget import Budget
-from ramet.growth.growing import Ends, Growing
+from ramet.growth.ends import Ends
+from ramet.growth.growing import Growing
 from ramet.growth.history import GrowthStep, History
 from ramet.growth.methods.by_name import make_method
 from ramet.training import SavesCheckpoints, Settings

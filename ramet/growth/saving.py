@@ -8,6 +8,7 @@ and what grew in which step, so that :func:`load_network` can build the module i
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import warnings
@@ -40,7 +41,8 @@ def save_network(
         network: the network; it is left as it was.
         folder: it is made if it is not there.
         steps: of its history.
-        origin: the arguments of :func:`~ramet.growth.making.make_network` that made the network before it grew.
+        origin: the arguments of :func:`~ramet.growth.making.make_network` that made the network before it grew; its
+            ``network`` is none where the network was given as an object.
         example: a small batch of inputs.
 
     Returns:
@@ -83,11 +85,12 @@ def export(network: nn.Module, example: Tensor) -> bytes:
     return buffer.getvalue()
 
 
-def load_network(folder: str | Path) -> nn.Module:
+def load_network(folder: str | Path, network: nn.Module | None = None) -> nn.Module:
     """A grown network as the module that it is, of the classes that it was made of, ready to go on with.
 
     Args:
         folder: what :func:`save_network` wrote, for example ``runs/NAME/networks/firefly``.
+        network: the module before it grew, where it was given as an object; it is copied, and its weights do not count.
 
     Raises:
         ConfigError: the folder holds no network of this format, or what made the network makes another one now.
@@ -104,7 +107,9 @@ def load_network(folder: str | Path) -> nn.Module:
         raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
     if version != FORMAT:
         raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
-    network = make_network(**origin)
+    if network is None and origin["network"] is None:
+        raise ConfigError("a network that was given as an object is loaded with that object, but got none: network=...")
+    network = make_network(**origin) if network is None else copy.deepcopy(network)
     shape = (4, origin["in_channels"], *origin["image_size"])
     probe = torch.randn(shape, generator=torch_generator(0, "probe"))
     try:
@@ -112,5 +117,6 @@ def load_network(folder: str | Path) -> nn.Module:
         network.load_state_dict(tensors)
     except (KeyError, RuntimeError) as error:
         first_line = str(error).splitlines()[0]
-        raise ConfigError(f"{origin['network']} must make the network that grew, but does not: {first_line}") from None
+        what = origin["network"] or "the module"
+        raise ConfigError(f"{what} must make the network that grew, but does not: {first_line}") from None
     return network.eval()

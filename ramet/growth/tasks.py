@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from ramet.data import DataSet
 from ramet.errors import ConfigError
 from ramet.growth.budget import Budget
 from ramet.growth.description import describe_layers
-from ramet.growth.growing import PROBE_SIZE, Ends, Growing
+from ramet.growth.ends import Ends
+from ramet.growth.growing import PROBE_SIZE, Growing
 from ramet.growth.making import make_network
-from ramet.growth.methods.by_name import make_method
+from ramet.growth.plan import method_of
 from ramet.growth.saving import save_network
 from ramet.runs import Checkpoints
 from ramet.training import Settings, accuracy
@@ -27,44 +29,45 @@ class GrowthSetup:
     """What every method of a comparison starts from; it is sent to each worker once.
 
     Attributes:
-        network: its name, or ``FILE.py:function``.
-        network_options: arguments of the network.
+        network: its name, ``FILE.py:function``, or a module, which is copied.
+        network_options: arguments of a network by name.
         data: the splits, already on the device.
         budget: how large it may get, and how fast.
         settings: of each training.
         ends: when growth ends.
-        method_options: by method.
+        methods: a spec for each name of a method.
         seed: of everything random.
         start: the weights before anything grew; those that the function gives if none.
+        described: what the network and the data are, in plain values, for the records.
         folder: of the run.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         seconds_a_turn: a task does steps until so much time has passed, and at least one.
     """
 
-    network: str
+    network: str | nn.Module
     network_options: dict[str, Any]
     data: DataSet
     budget: Budget
     settings: Settings
     ends: Ends
-    method_options: dict[str, dict[str, Any]]
+    methods: dict[str, str]
     seed: int
     start: dict[str, Tensor] = field(default_factory=dict)
+    described: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
     seconds_between_checkpoints: float = 30.0
     seconds_a_turn: float = 0.0
 
-    def __post_init__(self) -> None:
-        if not self.seconds_between_checkpoints >= 0:
-            raise ConfigError(
-                f"seconds_between_checkpoints must not be negative, but got {self.seconds_between_checkpoints}."
-            )
+    @property
+    def name(self) -> str:
+        """What the network is called in words to the user."""
+        return self.network if isinstance(self.network, str) else type(self.network).__name__
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The arguments that make the network before it grew."""
+        """The arguments that make the network before it grew; nothing makes a module again but its owner."""
         return {
-            "network": self.network,
+            "network": self.network if isinstance(self.network, str) else None,
             "in_channels": self.data.in_channels,
             "image_size": list(self.data.image_size),
             "num_classes": self.data.num_classes,
@@ -79,7 +82,8 @@ class GrowthSetup:
 
     def new_network(self) -> nn.Module:
         """The network before it grew, on the data's device."""
-        network = make_network(**self.origin).to(self.data.train.x.device)
+        made = make_network(**self.origin) if isinstance(self.network, str) else copy.deepcopy(self.network)
+        network = made.to(self.data.train.x.device)
         if self.start:
             network.load_state_dict(self.start)
         return network
@@ -91,7 +95,7 @@ class GrowthSetup:
             network=self.new_network(),
             data=tuple(getattr(getattr(data, split), part) for split in splits for part in "xy"),
             budget=self.budget,
-            method=make_method(method, **self.method_options.get(method, {})),
+            method=method_of(self.methods[method]),
             settings=self.settings,
             seed=self.seed,
             checkpoints=None if self.folder is None else Checkpoints(self.folder / "checkpoints" / method),
@@ -123,11 +127,11 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
 
 
-def rehearse(setup: GrowthSetup, method: str) -> tuple[Growing, list[dict[str, Any]]]:
+def rehearse(setup: GrowthSetup) -> GrowthSetup:
     """Refuse what cannot work before anything is written: one forward and backward pass, and the start of a growth.
 
     Returns:
-        The start of the growth by this method, and the network's layers.
+        The setup with what it is described by: the data, the network's layers, what of them cannot grow, the budget.
 
     Raises:
         ConfigError: the network does not run on the data, cannot be traced, cannot grow or is too large already.
@@ -139,7 +143,7 @@ def rehearse(setup: GrowthSetup, method: str) -> tuple[Growing, list[dict[str, A
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
         raise ConfigError(
-            f"a network must run on images of shape {list(x.shape[1:])}, but {setup.network} raises "
+            f"a network must run on images of shape {list(x.shape[1:])}, but {setup.name} raises "
             f"{type(error).__name__}: {first_line}"
         ) from error
     expected = [len(x), data.num_classes]
@@ -147,8 +151,15 @@ def rehearse(setup: GrowthSetup, method: str) -> tuple[Growing, list[dict[str, A
         got = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ConfigError(f"a network must give outputs of shape {expected} for {len(x)} images, but got {got}.")
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise ConfigError(f"a network must have parameters that are trained, but {setup.network} has none.")
+        raise ConfigError(f"a network must have parameters that are trained, but {setup.name} has none.")
     if not outputs.requires_grad:
-        raise ConfigError(f"the outputs of a network must be differentiable, but those of {setup.network} are not.")
+        raise ConfigError(f"the outputs of a network must be differentiable, but those of {setup.name} are not.")
     torch.nn.functional.cross_entropy(outputs, y).backward()  # type: ignore[no-untyped-call]
-    return setup.growing(method), describe_layers(setup.new_network(), setup.probe)
+    first = setup.growing(next(iter(setup.methods)))
+    described = {
+        "data": data.fingerprint(),
+        "layers": describe_layers(setup.new_network(), setup.probe),
+        "refusals": [asdict(refusal) for refusal in first.history.refusals],
+        "budget": asdict(setup.budget),
+    }
+    return replace(setup, described=described)

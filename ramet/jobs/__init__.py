@@ -13,6 +13,8 @@ from ramet.jobs.job import Job
 
 JOBS = {
     "rank": "ramet.jobs.rank.job:RankJob",
+    "search": "ramet.jobs.search.job:SearchJob",
+    "grow": "ramet.jobs.grow.job:GrowJob",
 }
 """The jobs by the kind that ``config.json`` names: a new job is a line here and a folder."""
 

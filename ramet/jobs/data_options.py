@@ -50,7 +50,7 @@ class TextOptions(DataOptions):
     Args:
         train_size: use only that many training images (or windows of words).
         eval_size: use only that many validation and test images (or windows).
-        window: words in a window of text.
+        window: words in a window of text; by default 35.
         vocabulary: keep only that many words of a text.
     """
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ramet.data import DataSet
     from ramet.spaces import Space
 
+TEXTS = ("ptb",)
+"""Data sets by name that are words."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceSizes:
@@ -49,6 +52,26 @@ def build_data(source: str | DataSet, options: dict[str, Any], device: str) -> D
     if isinstance(source, DataSet):
         return on_device(source, device)
     return on_device(load(source, **options), device)
+
+
+def takes_text(space: str | Space, data: str | DataSet) -> bool:
+    """Whether the data are words: by their name, or because the space's networks are language models."""
+    from ramet.data import Text
+    from ramet.spaces import Recurrent
+
+    if not isinstance(data, str):
+        return isinstance(data, Text)
+    of_words = parse_spec(space).name == "recurrent" if isinstance(space, str) else isinstance(space, Recurrent)
+    return of_words or data in TEXTS
+
+
+def build_text(source: str | DataSet, options: dict[str, Any], device: str) -> DataSet:
+    """The text of a name, a folder or an object, on a device; the data set of images that is the default is no text."""
+    from ramet.data import load_text, on_device
+
+    if not isinstance(source, str):
+        return on_device(source, device)
+    return on_device(load_text("ptb" if source == "digits" else source, **options), device)
 
 
 def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet, *, trusted: bool) -> Space:

@@ -1,29 +1,32 @@
 """Find an architecture on shared weights that stay true."""
 
-from ramet.searching.costs import ArchCosts, Budgeted, pareto_front, parse_limits
-from ramet.searching.final_recipe import FinalRecipe
-from ramet.searching.job import SearchJob, resume, search
-from ramet.searching.loop import Search
-from ramet.searching.measures import Score, measure
-from ramet.searching.plan import SearchPlan
-from ramet.searching.relaxed import RelaxedSearch
-from ramet.searching.strategies import STRATEGIES, Strategy, make_strategy
+from typing import TYPE_CHECKING
+
+from ramet.registry.fronts import lazy_front
+
+if TYPE_CHECKING:
+    from ramet.searching.costs import ArchCosts, Budgeted, pareto_front, parse_limits
+    from ramet.searching.final_network_options import FinalNetworkOptions
+    from ramet.searching.loop import Search
+    from ramet.searching.measures import Score, measure
+    from ramet.searching.plan import SearchPlan
+    from ramet.searching.relaxed import RelaxedSearch
+    from ramet.searching.strategies import STRATEGIES, Strategy, make_strategy
+
+__getattr__ = lazy_front(__name__)
 
 __all__ = [
     "STRATEGIES",
     "ArchCosts",
     "Budgeted",
-    "FinalRecipe",
+    "FinalNetworkOptions",
     "RelaxedSearch",
     "Score",
     "Search",
-    "SearchJob",
     "SearchPlan",
     "Strategy",
     "make_strategy",
     "measure",
     "pareto_front",
     "parse_limits",
-    "resume",
-    "search",
 ]

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution.ranks import BatchPart, Ranks
 from ramet.params import Params
-from ramet.searching.measures import BatchNormMode, Score, batch_statistics, measure, score_of_tally, tally
+from ramet.searching.measures import Score, batch_statistics, measure, score_of_tally, tally
+from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
 from ramet.training import EVALUATION_BATCH, Recipe, Step, SynchronisedNorms, evaluating, reestimated_batch_norm
 

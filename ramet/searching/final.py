@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.execution import pulse
+from ramet.fields import from_json
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import Json
-from ramet.searching.final_recipe import FinalRecipe
+from ramet.searching.final_network_options import FinalNetworkOptions
 from ramet.searching.measures import measure
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
@@ -22,25 +23,25 @@ from ramet.training import Batches, fit, saved_part
 
 
 def train_final(
-    setup: SupernetSetup, *, arch: list[int], seed: int, epochs: int | None = None, recipe: Json | None = None
+    setup: SupernetSetup, *, arch: list[int], seed: int, epochs: int | None = None, final_network: Json | None = None
 ) -> Json:
     """Train one architecture from scratch, and measure it on both held-out splits.
 
-    It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless the recipe
-    asks for a network of its own.
+    It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless a
+    network of its own is asked for.
 
     Args:
         setup: the space, the data, the settings and the folder for checkpoints.
         arch: the architecture.
         seed: of weights and mini-batches.
         epochs: when other than the settings'.
-        recipe: what ``FinalRecipe`` says of the final training.
+        final_network: ``FinalNetworkOptions`` as JSON values, which a worker can be sent.
 
     Returns:
         JSON values: ``validation`` and ``test`` error, and the number of ``parameters`` of what is exported.
     """
     choices: Arch = tuple(arch)
-    made = FinalRecipe.from_json(recipe or {})
+    made = from_json(FinalNetworkOptions, final_network or {}, "final_network")
     settings = setup.settings if epochs is None else replace(setup.settings, epochs=epochs)
     network, checkpoints = _new(setup, choices, seed, made)
     data = setup.data
@@ -64,7 +65,7 @@ def train_final(
         settings,
         seed=batches_seed,
         arguments=lambda step: (choices,),
-        loss_of=loss_of if made.to_json() else None,
+        loss_of=None if made.is_plain else loss_of,
         after_step=lambda step, loss: pulse((step + 1) / num_steps),
         checkpoints=checkpoints,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
@@ -76,9 +77,9 @@ def train_final(
     }
 
 
-def trained_child(setup: SupernetSetup, arch: Arch, seed: int, recipe: Json | None = None) -> nn.Module:
+def trained_child(setup: SupernetSetup, arch: Arch, seed: int, final_network: Json | None = None) -> nn.Module:
     """The plain module of a finished ``train_final``, in evaluation mode."""
-    network, checkpoints = _new(setup, arch, seed, FinalRecipe.from_json(recipe or {}))
+    network, checkpoints = _new(setup, arch, seed, from_json(FinalNetworkOptions, final_network or {}, "final_network"))
     saved = None if checkpoints is None else checkpoints.load()
     if saved is not None:
         network.load_state_dict(saved_part(saved, "network"))
@@ -110,8 +111,10 @@ def _export(child: nn.Module, example: Tensor, path: Path) -> bool:
     return True
 
 
-def _new(setup: SupernetSetup, arch: Arch, seed: int, recipe: FinalRecipe) -> tuple[nn.Module, Checkpoints | None]:
+def _new(
+    setup: SupernetSetup, arch: Arch, seed: int, final_network: FinalNetworkOptions
+) -> tuple[nn.Module, Checkpoints | None]:
     place, data = setup.space.index(arch), setup.data
     with seeded_globally(seed, "weights", "final", place):  # as ``SupernetSetup.new_supernet`` does
-        network = recipe.build(setup.space, arch, data.in_channels, data.num_classes)
+        network = final_network.build(setup.space, arch, data.in_channels, data.num_classes)
     return network.to(data.train.x.device), setup.checkpoints(f"final-{place}-{seed}")

@@ -28,7 +28,7 @@ from ramet.searching.distributed import RankedTraining
 from ramet.searching.measures import Score, batch_statistics, measure
 from ramet.searching.plan import SearchPlan
 from ramet.searching.shared import share
-from ramet.searching.strategies import RandomSearch, Strategy, make_strategy
+from ramet.searching.strategies import RandomSearch, Strategy
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch
 from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer
@@ -297,7 +297,7 @@ class Search:
 def make_strategies(setup: SupernetSetup, plan: SearchPlan) -> tuple[Strategy, Strategy]:
     """The plan's strategy and the uniform one of the warm-up, both within the budget."""
     strategies = (
-        make_strategy(plan.strategy, setup.space, seed=plan.seed, **plan.strategy_options),
+        plan.make_strategy(setup.space),
         RandomSearch(setup.space, seed=derive_seed(plan.seed, "warm-up")),
     )
     if plan.budget is None:

@@ -6,18 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ramet.errors import ConfigError
+from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
 from ramet.training import EVALUATION_BATCH, evaluating, reestimated_batch_norm
 
-BatchNormMode = Literal["batch", "running", "reestimated"]
 PERPLEXITY_REWARD = 80.0
 """ENAS' reward for language models is this divided by the perplexity."""
 
@@ -110,9 +108,3 @@ def score_of_loss(loss: float) -> Score:
     if not math.isfinite(perplexity):
         return Score(math.nan, math.nan)
     return Score(perplexity, PERPLEXITY_REWARD / perplexity)
-
-
-def check_batch_norm(mode: str) -> None:
-    """Raise a ``ConfigError`` for an unknown handling of batch norms."""
-    if mode not in get_args(BatchNormMode):
-        raise ConfigError(f"batch_norm must be one of {', '.join(get_args(BatchNormMode))}, but got {mode!r}.")

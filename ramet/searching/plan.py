@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
-from ramet.guards import make_guard
-from ramet.searching.costs import parse_limits
-from ramet.searching.final_recipe import FinalRecipe
-from ramet.searching.measures import BatchNormMode, check_batch_norm
-from ramet.searching.strategies import make_strategy
-from ramet.sharing import Sharing
-from ramet.spaces import Space
+from ramet.fields import HIDDEN, option, to_json
+from ramet.registry import Spec, parse_spec
+from ramet.searching.final_network_options import FinalNetworkOptions
+
+if TYPE_CHECKING:
+    from ramet.searching.strategies import Strategy
+    from ramet.spaces import Space
+
+BatchNormMode = Literal["batch", "running", "reestimated"]
+RELAXED = "darts"
+"""The strategy's name that stands for ``RelaxedSearch``, which proposes nothing and trains all children at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,25 +28,26 @@ class SearchPlan:
     ``archs_per_step`` children on a validation mini-batch.
 
     Args:
-        strategy: random, evolution, enas, nao, or darts (``RelaxedSearch``).
-        strategy_options: arguments of the strategy.
-        guard: what keeps a child's updates from disturbing the others, for example plasticity:60.
-        sharing: full, groups:M:similar, groups:M:random, or prefix:K.
-        epochs: passes of the loop.
-        warmup_epochs: epochs, from 0 on, in which children are drawn uniformly and neither strategy nor guard acts.
+        strategy: what proposes architectures: enas, nao, evolution, random or darts, with options after a colon, such
+            as nao:num_seeds=100.
+        guard: what keeps a child's updates from disturbing the others: none, plasticity, projection or elastic, with a
+            strength after a colon if wanted, or several joined by a plus sign.
+        sharing: which children use which copy of the weights: full, groups:M:similar, groups:M:random, or prefix:K.
+        epochs: epochs of the search.
+        warmup_epochs: first epochs, in which children are drawn uniformly and neither strategy nor guard acts.
         models_per_epoch: children that are trained in an epoch.
         batches_per_model: mini-batches that each is trained on; 7 in the released code of *multi-model forgetting*.
         strategy_steps: steps of the strategy in an epoch.
         archs_per_step: children whose rewards a step learns from.
         reward_samples: validation samples of a reward.
-        error_samples: validation samples on which ``err1`` and ``err2`` are taken.
-        batch_norm: statistics that rewards and errors are taken with: batch, running or reestimated.
-        budget: limits in words, such as ``params=200k``; none for no limit.
+        error_samples: validation samples on which forgetting is measured.
+        batch_norm: the statistics that rewards and errors are taken with.
+        budget: limits that proposals keep, such as params=200k,flops=10M,latency=5ms; none for no limit.
         num_candidates: children that the strategy ends with, scored on the whole validation split.
-        num_final: the best of them, which are trained alone from scratch and tested.
+        num_final: how many of the best of them are trained alone from scratch and tested.
         final_seeds: trainings of each.
-        final_epochs: epochs of each; those of the settings if none.
-        final_recipe: what their training adds to the search's own network, see ``FinalRecipe``; empty for nothing.
+        final_epochs: epochs of each of these trainings; all other numbers of a training are the recipe's.
+        final_network: what their training adds to the search's own network.
         exports: whether the best network is written as ``network.pt2``.
         seed: what all randomness follows from.
 
@@ -51,11 +56,10 @@ class SearchPlan:
     """
 
     strategy: str = "enas"
-    strategy_options: dict[str, Any] = field(default_factory=dict)
     guard: str = "none"
     sharing: str = "full"
     epochs: int = 10
-    warmup_epochs: int = 1
+    warmup_epochs: int = 2
     models_per_epoch: int = 20
     batches_per_model: int = 7
     strategy_steps: int = 10
@@ -64,13 +68,13 @@ class SearchPlan:
     error_samples: int = 256
     batch_norm: BatchNormMode = "batch"
     budget: str | None = None
-    num_candidates: int = 20
-    num_final: int = 1
+    num_candidates: int = option(20, name="candidates")
+    num_final: int = option(1, name="final")
     final_seeds: int = 1
-    final_epochs: int | None = None
-    final_recipe: dict[str, Any] = field(default_factory=dict)
-    exports: bool = True
-    seed: int = 0
+    final_epochs: int = 10
+    final_network: FinalNetworkOptions = field(default_factory=FinalNetworkOptions)
+    exports: bool = option(True, name=HIDDEN)
+    seed: int = option(0, name=HIDDEN)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "models_per_epoch", "batches_per_model", "strategy_steps", "archs_per_step"):
@@ -84,10 +88,14 @@ class SearchPlan:
         if not 0 <= self.num_final <= self.num_candidates or self.num_candidates < 1 or self.final_seeds < 1:
             counts = (self.num_candidates, self.num_final, self.final_seeds)
             raise ConfigError(f"num_final must be at most num_candidates, and seeds at least 1, but got {counts}.")
-        if self.final_epochs is not None and self.final_epochs < 1:
+        if self.final_epochs < 1:
             raise ConfigError(f"final_epochs must be at least 1, but got {self.final_epochs}.")
-        FinalRecipe.from_json(self.final_recipe)
-        check_batch_norm(self.batch_norm)
+        if self.batch_norm not in (modes := get_args(BatchNormMode)):
+            raise ConfigError(f"batch_norm must be one of {', '.join(modes)}, but got {self.batch_norm!r}.")
+        from ramet.guards import make_guard
+        from ramet.searching.costs import parse_limits
+        from ramet.sharing import Sharing
+
         make_guard(self.guard)
         if Sharing.parse(self.sharing).measured:
             raise ConfigError(f"a search shares by full, groups of similar or random, or prefix, got {self.sharing!r}.")
@@ -96,8 +104,8 @@ class SearchPlan:
 
     def check(self, space: Space) -> None:
         """Raise a ``ConfigError`` if the strategy does not suit the space."""
-        if self.strategy != "darts":
-            make_strategy(self.strategy, space, seed=self.seed, **self.strategy_options)
+        if not self.is_relaxed:
+            self.make_strategy(space)
         elif self.guard != "none" or self.sharing != "full" or self.budget is not None:
             raise ConfigError(
                 "DARTS trains all children at once: it takes no guard, no sharing but full and no budget."
@@ -105,6 +113,30 @@ class SearchPlan:
         elif space.num_archs < 2:
             raise ConfigError(f"a search needs a space of at least 2 architectures, but got {space.num_archs}.")
 
+    def make_strategy(self, space: Space) -> Strategy:
+        """The strategy for a space."""
+        from ramet.searching.strategies import make_strategy
+
+        spec = self._strategy
+        if spec.values:
+            raise ConfigError(f"options of a strategy read NAME=VALUE, but got {self.strategy!r}.")
+        return make_strategy(spec.name, space, seed=self.seed, **spec.options)
+
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether all children are trained at once, by ``RelaxedSearch``."""
+        return self._strategy.name == RELAXED
+
+    @property
+    def relaxed_options(self) -> dict[str, Any]:
+        """The options of ``RelaxedSearch``."""
+        return dict(self._strategy.options)
+
+    @property
+    def _strategy(self) -> Spec:
+        return parse_spec(self.strategy)
+
     def describe(self) -> dict[str, Any]:
         """The plan as JSON values."""
-        return asdict(self)
+        values: dict[str, Any] = to_json(self)
+        return values

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
-from ramet.growth.budget import Budget, Meter
+from ramet.growth.budget import Budget
+from ramet.growth.meter import Meter
 from ramet.growth.surgery.layers import find_sites
 from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
 from ramet.training.recipe import Loss

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ramet.jobs.data_options import TextOptions
+from ramet.jobs.search import SearchJob
 from ramet.ranking.intervals import mean_interval
+from ramet.registry import Spec
 from ramet.reports import Table
-from ramet.searching import FinalRecipe, SearchJob, SearchPlan
+from ramet.searching import FinalNetworkOptions, SearchPlan
 from ramet.searching.strategies import EnasController
 from ramet.seeding import numpy_generator
-from ramet.training import Settings
+from ramet.training import Recipe
 from ramet_papers.claims import Claim
 from ramet_papers.searches import GuardedSearches, final_error, late_reward, train_random, tune_and_compare
 from ramet_papers.workspace import Outcome, Workspace
@@ -23,13 +26,14 @@ PRESETS: Mapping[str, GuardedSearches] = {
         guard="projection",
         strengths=(100.0, 1.0),  # of the projection's ridge: the smaller, the stronger
         job=SearchJob(
-            space="darts",
-            space_options={"channels": 4, "num_cells": 3, "num_nodes": 2},
+            space="darts:channels=4,num_cells=3,num_nodes=2",
             data="cifar10",
-            data_options={"image_size": 8, "train_size": 4000, "eval_size": 1500, "validation_fraction": 0.5},
-            settings=Settings(epochs=6, batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
+            data_options=TextOptions(image_size=8, train_size=4000, eval_size=1500, validation_fraction=0.5),
+            recipe=Recipe(batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
-                strategy_options=EnasController.PRESETS["disturbance-immune"] | {"learning_rate": 3.5e-3},
+                strategy=str(
+                    Spec("enas", options=EnasController.PRESETS["disturbance-immune"] | {"learning_rate": 3.5e-3})
+                ),
                 epochs=10,
                 warmup_epochs=4,
                 models_per_epoch=70,
@@ -39,6 +43,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
                 reward_samples=128,
                 error_samples=300,
                 num_candidates=20,
+                final_epochs=6,
             ),
         ),
     ),
@@ -48,12 +53,12 @@ PRESETS: Mapping[str, GuardedSearches] = {
         strengths=(1.0,),
         seeds=5,
         job=SearchJob(
-            space="darts",
+            space="darts:channels=16,num_cells=8",
             data="cifar10",
-            data_options={"validation_fraction": 0.6},
-            settings=Settings(epochs=600, batch_size=128, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
+            data_options=TextOptions(validation_fraction=0.6),
+            recipe=Recipe(batch_size=128, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
-                strategy_options=EnasController.PRESETS["disturbance-immune"],
+                strategy=str(Spec("enas", options=EnasController.PRESETS["disturbance-immune"])),
                 epochs=240,
                 warmup_epochs=90,
                 models_per_epoch=156,
@@ -63,9 +68,10 @@ PRESETS: Mapping[str, GuardedSearches] = {
                 reward_samples=128,
                 error_samples=1000,
                 num_candidates=100,
-                final_recipe=FinalRecipe(
+                final_epochs=600,
+                final_network=FinalNetworkOptions(
                     channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16
-                ).to_json(),
+                ),
             ),
         ),
     ),
@@ -97,11 +103,15 @@ def table_1(workspace: Workspace, preset: str) -> Outcome:
         seeds=study.seeds,
         holds=gain.is_above_zero,
         command=f"ramet reproduce disturbance-immune/table-1 --preset {preset}",
-        note=f"darts {study.job.space_options} on cifar10 {study.job.data_options}; guard {guard}. "
-        f"Trained alone: {study.job.plan.final_recipe or 'the size of the search, no cutout, no drop-path'}.",
+        note=f"{study.job.space} on cifar10 {study.job.data_options.given()}; guard {guard}. "
+        f"Trained alone: {_alone(study.job.plan.final_network)}.",
     )
     table = Table(["architecture", "test accuracy, %", "late reward", "paper"], rows, title="Table 1, small networks")
     return Outcome("Disturbance-immune, Table 1", [table], [claim]).kept(workspace.results)
+
+
+def _alone(network: FinalNetworkOptions) -> str:
+    return "the size of the search, no cutout, no drop-path" if network.is_plain else str(network)
 
 
 def _reward(pairs: list[tuple[dict[str, Any], dict[str, Any]]], side: int) -> float:

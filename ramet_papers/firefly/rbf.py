@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.growth.base import Growth, GrowthContext, carry_out
-from ramet.growth.budget import Meter
+from ramet.growth.meter import Meter
 from ramet.growth.methods.firefly import Firefly
 from ramet.growth.methods.random_choice import RandomChoice
 from ramet.growth.methods.splitting import Splitting

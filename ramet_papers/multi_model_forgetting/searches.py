@@ -24,6 +24,7 @@ from ramet_papers.searches import (
     run_searches,
     train_random,
     tune_and_compare,
+    with_space,
 )
 from ramet_papers.workspace import Outcome, Workspace
 
@@ -61,8 +62,7 @@ def figure_5(workspace: Workspace, preset: str) -> Outcome:
     rows: list[list[Any]] = []
     spreads, lower = [], []
     for rate in DROPOUTS:
-        options = {**base.job.space_options, "output_dropout": rate}
-        study = replace(base, name=f"{base.name}-{rate:g}", job=replace(base.job, space_options=options))
+        study = replace(base, name=f"{base.name}-{rate:g}", job=with_space(base.job, output_dropout=rate))
         guard, _, pairs = tune_and_compare(workspace, study)
         values = differences(pairs, "difference_best5")  # [seeds, 2]
         without, guarded = values.mean(axis=0)
@@ -93,8 +93,7 @@ def figure_5(workspace: Workspace, preset: str) -> Outcome:
 
 def _with_path_dropping(workspace: Workspace, study: GuardedSearches) -> list[Json]:
     """The unguarded searches of a study once more, with nodes left out at random (Bender et al., 2018)."""
-    options = {**study.job.space_options, "path_dropout": PATH_DROPOUT}
-    dropping = replace(study, job=replace(study.job, space_options=options))
+    dropping = replace(study, job=with_space(study.job, path_dropout=PATH_DROPOUT))
     jobs = {f"path dropping {n}": dropping.of(derive_seed(workspace.seed, n), "none") for n in range(study.seeds)}
     return list(run_searches(workspace, study.name, jobs).values())
 
@@ -203,6 +202,6 @@ def _tuning_table(rewards: dict[float, float]) -> Table:
 def _setting(study: GuardedSearches) -> str:
     plan, job = study.job.plan, study.job
     return (
-        f"{job.space} {job.space_options} on {job.data} {job.data_options}; {plan.epochs} epochs of "
+        f"{job.space} on {job.data} {job.data_options.given()}; {plan.epochs} epochs of "
         f"{plan.models_per_epoch} children x {plan.batches_per_model} mini-batches, {plan.warmup_epochs} of warm-up."
     )

@@ -36,12 +36,18 @@ def test_the_probe_sees_torch() -> None:
     assert "torch" in heavy_modules_after("import ramet; ramet.training")
 
 
-@pytest.mark.parametrize("module", ["ramet", "ramet.cli", "ramet.execution", "ramet.runs"])
+LIGHT = ["ramet", "ramet.cli", "ramet.execution", "ramet.runs", "ramet.searching.plan", "ramet.growth.plan"]
+
+
+@pytest.mark.parametrize("module", LIGHT)
 def test_importing_is_light(module: str) -> None:
     assert heavy_modules_after(f"import {module}") == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["rank", "--help"], ["reproduce", "--help"], ["--version"]], ids=str)
+JOBS = [["rank", "--help"], ["search", "--help"], ["grow", "--help"]]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *JOBS, ["reproduce", "--help"], ["--version"]], ids=str)
 def test_help_is_light_and_takes_less_than_a_second(arguments: list[str]) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert heavy_modules_after(HELP.format(arguments=arguments)) == set()

@@ -9,9 +9,13 @@ import pytest
 from grow_files import arguments
 
 from ramet.cli import main
-from ramet.cli.grow import parse_options, show_step, step_line
+from ramet.cli.jobs import _notify
 from ramet.errors import ConfigError
-from ramet.growth import load_network
+from ramet.fields import from_json
+from ramet.growth import Budget, GrowPlan, load_network
+from ramet.growth.plan import method_of
+from ramet.jobs.grow.result import StepFigures
+from ramet.jobs.grow.words import step_line
 
 FROZEN = """
 from torch import nn
@@ -61,8 +65,8 @@ def tied(num_classes):
 """
 
 STEP = {
-    "number": 2, "score": 0.9312, "sizes": {"params": 1234}, "layers": {"3": 4},
-    "widened": {"0": {"split": [1], "new": 2}, "5": {"split": [], "new": 1}, "7": {"split": [], "new": 1}},
+    "number": 2, "score": 0.9312, "sizes": {"neurons": 9, "params": 1234, "flops": 5.0}, "layers": {"3": 4},
+    "widened": {"0": {"units": 3, "split": [1], "new": 2}, "5": {"units": 3, "new": 1}, "7": {"units": 3, "new": 1}},
 }  # fmt: skip
 
 
@@ -109,21 +113,37 @@ def test_a_loss_that_is_not_finite_is_a_failure_in_one_line(tmp_path: Path, caps
 
 
 def test_a_step_is_a_line_of_the_curve(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    line = step_line("firefly", STEP)
+    line = step_line("firefly", from_json(StepFigures, STEP))
     assert line.split("  ")[0] == "firefly" and "1,234 parameters" in line and "93.1 %" in line
     assert line.count("█") == 19
     assert line.endswith("0 +3 (1 split, 2 new), 5 +1 (1 new), 7 +1 (1 new) and 1 more")
-    show_step("firefly", STEP)
+    _notify("step", {"line": line})
     assert capsys.readouterr().err == "", "standard error is no terminal here"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    show_step("firefly", STEP)
+    _notify("step", {"line": line})
     assert capsys.readouterr().err == line + "\n"
 
 
-def test_options_of_methods() -> None:
-    assert parse_options(["nash.num_tries=2", "firefly.separate=true"]) == {
-        "nash": {"num_tries": 2},
-        "firefly": {"separate": True},
-    }
-    with pytest.raises(ConfigError, match=r"METHOD\.NAME=NUMBER"):
-        parse_options(["firefly.num_new=[1]"])
+def test_every_step_is_told_as_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    monkeypatch.setattr("ramet.cli.jobs._notify", lambda event, values: told.append((event, values)))
+    main(arguments(tmp_path, "run", "net2net", "--json"))
+    steps = json.loads(capsys.readouterr().out)["methods"]["net2net"]["steps"]
+    assert [(event, values["method"], values["number"]) for event, values in told] == [
+        ("step", "net2net", step["number"]) for step in steps
+    ]
+    assert all(values["line"].startswith("net2net") for _, values in told)
+
+
+def test_a_plan_of_methods() -> None:
+    plan = GrowPlan(methods="firefly:num_new=2,layer_width=3,net2net")  # type: ignore[arg-type]
+    assert plan.methods == ("firefly:num_new=2,layer_width=3", "net2net")
+    assert plan.by_name == {"firefly": "firefly:num_new=2,layer_width=3", "net2net": "net2net"}
+    assert method_of("nash:num_neighbours=2").num_neighbours == 2  # type: ignore[attr-defined]
+    assert plan.budget_for(50) == Budget("params", 500.0)
+    assert GrowPlan(budget="neurons=9, step=2").budget_for(50) == Budget("neurons", 9.0, 2.0)
+    for methods in ((), ("firefly", "firefly:num_new=3")):
+        with pytest.raises(ConfigError, match="methods must be named once each"):
+            GrowPlan(methods=methods)

@@ -22,7 +22,7 @@ from ramet.cli import main
 from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.growth import load_network
-from ramet.growth.job import GrowJob
+from ramet.jobs.grow import GrowJob
 from ramet.runs import read_config, read_records
 from ramet.training import accuracy
 
@@ -81,8 +81,8 @@ def test_methods_start_from_the_same_network(case: Case) -> None:
 def test_the_configuration_makes_the_same_job(case: Case) -> None:
     config = read_config(case.folder / "undisturbed")["config"]
     assert GrowJob.from_json(config).to_json() == config
-    with pytest.raises(ConfigError, match=r"config\.json must describe a growth"):
-        GrowJob.from_json({"network": "mlp"})
+    with pytest.raises(ConfigError, match="must hold fields of GrowJob, but has 'speed'"):
+        GrowJob.from_json({"network": "mlp", "speed": 1})
 
 
 def start(*parts: str) -> subprocess.Popen[str]:
@@ -113,7 +113,7 @@ def killed_and_resumed(case: Case, name: str, num_kills: int, seed: int, workers
             shutil.rmtree(run, ignore_errors=True)
             process = start(*case.arguments(name), "--workers", workers)
         else:
-            process = start("resume", str(run), "--workers", workers, "--checkpoint-every", "0")
+            process = start("resume", str(run), "--trust", "--workers", workers, "--checkpoint-every", "0")
     _, stderr = process.communicate()
     assert process.returncode == 0, stderr
     return hits
@@ -142,7 +142,7 @@ def test_records_that_a_kill_prevented_are_written_on_resuming(case: Case, capsy
     shutil.copytree(case.folder / "undisturbed", copied)
     lines = (copied / "records.jsonl").read_bytes().splitlines(keepends=True)
     (copied / "records.jsonl").write_bytes(b"".join(lines[:4]))
-    main(["resume", str(copied), "--json"])
+    main(["resume", str(copied), "--trust", "--json"])
     assert case.content("torn") == case.expected
     assert json.loads(capsys.readouterr().out)["methods"].keys() == {"firefly", "net2net"}
 
@@ -152,7 +152,7 @@ def test_a_finished_growth_gives_its_result_again(case: Case, capsys: pytest.Cap
     capsys.readouterr()
     main(["report", run, "--json"])
     reported = capsys.readouterr().out
-    main(["resume", run, "--json"])
+    main(["resume", run, "--trust", "--json"])
     assert capsys.readouterr().out == reported
     assert case.content("undisturbed") == case.expected
 
@@ -161,13 +161,21 @@ def test_a_network_that_changed_meanwhile_is_refused(case: Case, capsys: pytest.
     copied = case.folder / "changed"
     shutil.copytree(case.folder / "undisturbed", copied)
     config = json.loads((copied / "config.json").read_text())
-    config["config"]["network_options"] = {"width": 4}
+    config["config"]["sizes"]["width"] = 4
     (copied / "config.json").write_text(json.dumps(config))
     capsys.readouterr()
     with pytest.raises(SystemExit) as caught:
-        main(["resume", str(copied)])
+        main(["resume", str(copied), "--trust"])
     assert caught.value.code == 2
     assert "the layers of" in (message := capsys.readouterr().err) and "changed since" in message
+
+
+def test_code_that_a_run_names_needs_trust(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main(["resume", str(case.folder / "undisturbed")])
+    message = capsys.readouterr().err
+    assert caught.value.code == 2 and "--trust" in message and "network_to_grow" in message
 
 
 LOADER = """

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from test_reports_browser import Visit, assert_readable, browser, visit  # noqa: F401 - fixtures
 
+from ramet.fields import from_json
+from ramet.jobs.grow.report import grow_page, grow_table
+from ramet.jobs.grow.result import GrowResult, StepFigures, StepSeconds
+from ramet.jobs.grow.words import words_of
 from ramet.reports.charts import Block, layer_chart
-from ramet.reports.grow import grow_page, grow_table, words_of
 from ramet.runs.encoding import Json
 
 
@@ -56,13 +59,15 @@ def result() -> Json:
     }  # fmt: skip
 
 
-SECONDS = {
-    "firefly": [{"growing": 0.0, "training": 3.0}, {"growing": 1.0, "training": 3.0}, {"growing": 2.0, "training": 4.0}]
-}
+def grown() -> GrowResult:
+    return GrowResult.from_json(result())
+
+
+SECONDS = {"firefly": [StepSeconds(growing=float(n), training=3.0 + (n == 2)) for n in range(3)]}
 
 
 def test_the_page_says_what_the_records_say() -> None:
-    html = grow_page(result(), {"config": {}}, SECONDS).html()
+    html = grow_page(grown(), {"config": {}}, SECONDS).html()
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
     assert "1.7× the parameters gave +9.9 points: from 80.0 % to 89.9 % of the validation images." in text
     assert "Step 1, with 1,300 parameters, was already within half a point of the best." in text
@@ -73,10 +78,10 @@ def test_the_page_says_what_the_records_say() -> None:
 
 
 def test_the_table_has_a_row_for_each_method() -> None:
-    rows = grow_table(result()).rows
+    rows = grow_table(grown()).rows
     assert [row[0] for row in rows] == ["firefly", "random <b>"]
     assert rows[0][1:] == [2, 1700, 0.899, pytest.approx(0.889), "the budget is reached"]
-    assert "1,000 parameters and 80.0 %" in grow_table(result()).caption
+    assert "1,000 parameters and 80.0 %" in grow_table(grown()).caption
 
 
 def test_blocks_are_as_wide_as_their_channels_and_new_ones_are_marked() -> None:
@@ -101,15 +106,15 @@ def test_nothing_grown_and_nothing_to_draw() -> None:
     values = result()
     values["methods"] = {"nash": method(step(0, 1000, 0.8), layers=values["layers"])}
     values["refusals"] = []
-    html = grow_page(values, {}, {}).html()
+    html = grow_page(GrowResult.from_json(values), {}, {}).html()
     assert "added nothing: the budget is reached" in html and "Growing did not help" in html
     assert "Everything in this network can grow" in html
     assert "nothing to draw" in str(layer_chart([]).svg(350))
 
 
 def test_what_grew_in_words() -> None:
-    grown = {"widened": {"a": {"split": [1, 2], "new": 0}}, "layers": {}}
-    assert words_of(grown) == "a +2 (2 split)"
+    values = step(1, 100, 0.5, {"a": {"units": 3, "split": [1, 2], "new": 0}})
+    assert words_of(from_json(StepFigures, values)) == "a +2 (2 split)"
 
 
 @pytest.mark.needs_program
@@ -117,12 +122,13 @@ def test_what_grew_in_words() -> None:
 def test_the_report_in_a_browser(visit: Callable[..., Visit], width: int) -> None:  # noqa: F811
     values = result()
     values["methods"]["firefly"]["layers"][0]["name"] = "a.very.long.name.of.a.module.deep.inside.the.network.conv1"
-    seen = visit(grow_page(values, {"config": {"seed": 0}}, SECONDS), width)
+    seen = visit(grow_page(GrowResult.from_json(values), {"config": {"seed": 0}}, SECONDS), width)
     assert_readable(seen, width)
     shown = "[...document.querySelectorAll('svg.chart')].filter((svg) => svg.getClientRects().length).length"
     assert seen.page.evaluate(shown) == 4  # the curves, two pictures, one map of where it grew
 
 
-def test_the_report_reads_records_only() -> None:
-    source = (Path(__file__).parents[2] / "ramet/reports/grow.py").read_text()
-    assert "import torch" not in source and "ramet.growth" not in source.replace("`ramet.growth.load_network", "")
+def test_the_report_reads_results_only() -> None:
+    for name in ("report", "result", "words"):
+        source = (Path(__file__).parents[2] / f"ramet/jobs/grow/{name}.py").read_text()
+        assert "import torch" not in source

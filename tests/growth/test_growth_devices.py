@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ramet.growth import Widening, find_coupling, find_sites, widen
 from ramet.growth.base import GrowthContext
-from ramet.growth.budget import Meter
+from ramet.growth.meter import Meter
 from ramet.growth.methods.overgrown_network import OvergrownNetwork
 from ramet.growth.methods.splitting import hessian_product, random_blocks
 

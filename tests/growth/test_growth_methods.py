@@ -10,7 +10,8 @@ from torch import nn
 
 from ramet.errors import ConfigError, RunError
 from ramet.growth.base import Edit, Growth, Proposal
-from ramet.growth.budget import Budget, Meter, select
+from ramet.growth.budget import Budget
+from ramet.growth.meter import Meter, select
 from ramet.growth.methods.autogrow import AutoGrow
 from ramet.growth.methods.firefly import Firefly, integrated_gradients, integrated_separately, train_candidates
 from ramet.growth.methods.gradmax import GradMax

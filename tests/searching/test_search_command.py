@@ -7,15 +7,19 @@ import json
 from dataclasses import replace
 
 import pytest
+from cyclopts import App
 
 from ramet.cli.main import main
+from ramet.cli.options import command_of
 from ramet.execution import Inline
-from ramet.reports.search import cell_graphs
+from ramet.jobs.data_options import TextOptions
+from ramet.jobs.search import SearchJob
+from ramet.jobs.search.cell_graphs import cell_graphs
 from ramet.runs import read_config
-from ramet.searching import SearchJob, SearchPlan
+from ramet.searching import SearchPlan
 from ramet.spaces import Cells64, EnasMicro
 from ramet.spaces.darts.genotypes import DARTS_V2
-from ramet.training import Settings
+from ramet.training import Recipe
 from ramet_papers import TARGETS, Workspace, read_claims
 from ramet_papers.multi_model_forgetting import search_presets
 from ramet_papers.searches import GuardedSearches, late_reward, mean_difference, reduction
@@ -39,12 +43,27 @@ def run(capsys, *arguments):
 
 def test_a_search_from_the_command_line(capsys, tmp_path):
     out = tmp_path / "run"
-    options = [*SMALL, "--guard", "plasticity", "--strategy", "evolution", "--strategy-option", "population_size=3"]
+    options = [*SMALL, "--guard", "plasticity", "--strategy", "evolution:population_size=3"]
     code, printed, _ = run(capsys, *options, "--out", str(out), "--json")
     result = json.loads(printed)
     assert code == 0 and result["best"] in [entry["name"] for entry in result["trained"]]
     assert (out / "report.html").exists() and read_config(out)["kind"] == "search"
-    assert result["plan"]["strategy_options"] == {"population_size": 3}
+    assert result["plan"]["strategy"] == "evolution:population_size=3" and result["plan"]["final_epochs"] == 1
+
+
+def test_options_of_the_same_name_are_apart():
+    """The search's epochs and channels are not those of the final network, nor its seed that of the data."""
+    kept = []
+    command = command_of(SearchJob, lambda job, common: kept.append(job))
+    options = ["--epochs", "4", "--final-epochs", "7", "--channels", "3", "--final-channels", "5", "--seed", "9"]
+    app = App()
+    app.command(command, name="search")
+    app(["search", *options, "--final", "2", "--candidates", "6"], result_action="return_value")
+    (job,) = kept
+    assert (job.plan.epochs, job.plan.final_epochs, job.recipe.epochs) == (4, 7, Recipe().epochs)
+    assert (job.sizes.channels, job.plan.final_network.channels) == (3, 5)
+    assert (job.seed, job.data_options.seed, job.seeded_plan.seed) == (9, None, 9)
+    assert (job.plan.num_final, job.plan.num_candidates) == (2, 6)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +71,9 @@ def test_a_search_from_the_command_line(capsys, tmp_path):
     [
         (["--strategy", "luck"], "luck"),
         (["--budget", "params=1"], "a budget must leave at least one architecture"),
-        (["--strategy-option", "size=big"], "reads NAME=NUMBER"),
+        (["--strategy", "evolution:size=big"], "must get the options it knows"),
+        (["--strategy", "evolution:3"], "read NAME=VALUE"),
+        (["--final-seeds", "0"], "seeds at least 1"),
         (["--strategy", "darts", "--guard", "plasticity"], "it takes no guard"),
         (["--space", "recurrent", "--data-dir", "/nowhere"], "a text needs the file"),
         (["--guard", "dog"], "a guard is one of"),
@@ -65,11 +86,10 @@ def test_bad_input_is_one_line_and_writes_nothing(capsys, tmp_path, options, wor
 
 
 TINY = SearchJob(
-    space="cells64",
-    space_options={"channels": 2, "num_cells": 1},
+    space="cells64:channels=2,num_cells=1",
     data="digits",
-    data_options={"train_size": 40, "eval_size": 16},
-    settings=Settings(epochs=1, batch_size=8, learning_rate=0.05),
+    data_options=TextOptions(train_size=40, eval_size=16),
+    recipe=Recipe(batch_size=8, learning_rate=0.05),
     plan=SearchPlan(
         epochs=3,
         warmup_epochs=1,
@@ -78,6 +98,7 @@ TINY = SearchJob(
         strategy_steps=1,
         archs_per_step=2,
         num_candidates=2,
+        final_epochs=1,
     ),
 )
 STUDY = GuardedSearches(name="tiny", job=TINY, strengths=(1.0, 100.0), seeds=2, num_random=3)
@@ -87,9 +108,8 @@ NAO = replace(
     strengths=(1.0,),
     job=replace(
         TINY,
-        space="recurrent",
-        space_options={"hidden_size": 4, "num_nodes": 3},
-        plan=replace(TINY.plan, strategy="nao", strategy_options={"num_seeds": 3, "epochs": 1}, num_final=0),
+        space="recurrent:hidden_size=4,num_nodes=3",
+        plan=replace(TINY.plan, strategy="nao:num_seeds=3,epochs=1", num_final=0),
     ),
 )
 
@@ -104,7 +124,7 @@ def workspace(folder, monkeypatch):
     for name in ("train", "valid", "test"):
         (folder / "text").mkdir(exist_ok=True)
         (folder / "text" / f"{name}.txt").write_text("a cat sat on a mat\nthe dog sat on the log\n" * 20)
-    text = {"data": str(folder / "text"), "data_options": {"window": 4, "train_size": 24, "eval_size": 8}}
+    text = {"data": str(folder / "text"), "data_options": TextOptions(window=4, train_size=24, eval_size=8)}
     study = {"recurrent": STUDY, "convolutional": STUDY, "nao": replace(NAO, job=replace(NAO.job, **text))}
     monkeypatch.setattr("ramet_papers.multi_model_forgetting.searches.SEARCHES", {"small": study})
     monkeypatch.setattr("ramet_papers.multi_model_forgetting.searches.DROPOUTS", (0.0, 0.5))

@@ -7,8 +7,9 @@ from torch import nn
 from ramet.costs import count_parameters
 from ramet.data import load
 from ramet.errors import ConfigError
+from ramet.fields import from_json, to_json
 from ramet.ranking import SupernetSetup
-from ramet.searching import FinalRecipe, SearchJob, SearchPlan
+from ramet.searching import FinalNetworkOptions, SearchPlan
 from ramet.searching import final as final_module
 from ramet.searching.final import train_final, trained_child
 from ramet.seeding import torch_generator
@@ -16,7 +17,7 @@ from ramet.spaces import Cells64, Darts, EnasMicro, EnasNetwork, FinalNetwork, R
 from ramet.spaces.darts.genotypes import DARTS_V2
 from ramet.training import Settings
 
-RECIPE = {"channels": 3, "cells": 2, "auxiliary_weight": 0.4, "drop_path": 0.4, "cutout": 3}
+FINAL = {"channels": 3, "cells": 2, "auxiliary_weight": 0.4, "drop_path": 0.4, "cutout": 3}
 SPACES = {
     "darts": Darts(channels=2, num_cells=1, num_nodes=1, operations=["sep_conv_3x3", "skip_connect"]),
     "enas-micro": EnasMicro(channels=2, cells_per_stage=1, num_nodes=1),
@@ -38,7 +39,7 @@ def test_a_final_training_goes_on_and_its_network_is_plain(name, digits, tmp_pat
     space = SPACES[name]
     arch = space.sample(torch_generator(0, "arch"))
     whole = SupernetSetup(space, digits, SETTINGS, folder=tmp_path / "whole")
-    expected = train_final(whole, arch=list(arch), seed=1, recipe=RECIPE)
+    expected = train_final(whole, arch=list(arch), seed=1, final_network=FINAL)
 
     parts = SupernetSetup(space, digits, SETTINGS, folder=tmp_path / "parts", seconds_between_checkpoints=0.0)
     pulses = []
@@ -51,10 +52,10 @@ def test_a_final_training_goes_on_and_its_network_is_plain(name, digits, tmp_pat
     with monkeypatch.context() as patch:
         patch.setattr(final_module, "pulse", stop)
         with pytest.raises(StopError):
-            train_final(parts, arch=list(arch), seed=1, recipe=RECIPE)
-    assert train_final(parts, arch=list(arch), seed=1, recipe=RECIPE) == expected
+            train_final(parts, arch=list(arch), seed=1, final_network=FINAL)
+    assert train_final(parts, arch=list(arch), seed=1, final_network=FINAL) == expected
 
-    child = trained_child(parts, arch, 1, RECIPE)
+    child = trained_child(parts, arch, 1, FINAL)
     assert not any(type(part).__module__.startswith("ramet") for part in child.modules())
     assert count_parameters(child) == expected["parameters"]
     assert not any("auxiliary" in key for key in child.state_dict())
@@ -73,7 +74,7 @@ def test_each_step_has_its_drop_path_and_its_holes(digits, monkeypatch):
 
     monkeypatch.setattr(FinalNetwork, "loss", loss)
     setup = SupernetSetup(SPACES["darts"], digits, SETTINGS)
-    train_final(setup, arch=[0, 1, 1, 0], seed=1, recipe=RECIPE)
+    train_final(setup, arch=[0, 1, 1, 0], seed=1, final_network=FINAL)
     assert [drop_path for drop_path, _, _ in seen] == [0.0] * 3 + [0.2] * 3
     assert {weight for _, weight, _ in seen} == {0.4}
     images = {tuple(image.flatten().tolist()) for image in digits.train.x}
@@ -85,10 +86,10 @@ def test_each_step_has_its_drop_path_and_its_holes(digits, monkeypatch):
 def test_cutout_alone_is_for_every_space_of_images(digits, tmp_path):
     """The same network from the same weights, trained on other images."""
     weights = []
-    for recipe in ({}, {"cutout": 4}):
-        setup = SupernetSetup(Cells64(channels=2, num_cells=1), digits, SETTINGS, folder=tmp_path / str(len(recipe)))
-        train_final(setup, arch=[1, 1, 1], seed=0, recipe=recipe)
-        weights.append(dict(trained_child(setup, (1, 1, 1), 0, recipe).named_parameters()))
+    for final in ({}, {"cutout": 4}):
+        setup = SupernetSetup(Cells64(channels=2, num_cells=1), digits, SETTINGS, folder=tmp_path / str(len(final)))
+        train_final(setup, arch=[1, 1, 1], seed=0, final_network=final)
+        weights.append(dict(trained_child(setup, (1, 1, 1), 0, final).named_parameters()))
     assert weights[0].keys() == weights[1].keys()
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
@@ -113,40 +114,38 @@ def test_an_enas_network_is_its_supernets_path_and_learns_through_its_head():
 
 
 def test_the_published_network_has_its_parameters_apart_from_the_head():
-    recipe = FinalRecipe(channels=36, cells=20, auxiliary_weight=0.4, drop_path=0.2, cutout=16)
+    final = FinalNetworkOptions(channels=36, cells=20, auxiliary_weight=0.4, drop_path=0.2, cutout=16)
     space = Darts()
     arch = space.parse(DARTS_V2)
     with torch.device("meta"):
-        network = recipe.build(space, arch, 3, 10)
+        network = final.build(space, arch, 3, 10)
     head = count_parameters(network.auxiliary)
     assert count_parameters(network) - head == 3_349_342
     # 1x1 from 4 nodes of 144 channels to 128, 2x2 to 768, each with a batch norm, and the linear layer.
     assert head == 576 * 128 + 2 * 128 + 4 * 128 * 768 + 2 * 768 + 769 * 10
 
 
-def test_the_plain_recipe_leaves_a_job_as_it_was():
-    """A run's folder is named by its job: the option must not show where it is not used."""
-    job = SearchJob()
-    assert "final_recipe" not in job.to_json()["plan"] and SearchJob.from_json(job.to_json()) == job
-    other = SearchJob(plan=SearchPlan(final_recipe={"cutout": 2}))
-    assert SearchJob.from_json(other.to_json()) == other
+def test_a_plan_keeps_its_final_network():
+    plan = SearchPlan(final_network=FinalNetworkOptions(cutout=2))
+    assert from_json(SearchPlan, to_json(plan)) == plan and not plan.final_network.is_plain
+    assert FinalNetworkOptions().is_plain and not FinalNetworkOptions(cells=3).is_plain
 
 
 @pytest.mark.parametrize(
     "action, words",
     [
-        (lambda: FinalRecipe(drop_path=1.0), "drop_path must lie in"),
-        (lambda: FinalRecipe(cutout=-1), "no negative"),
-        (lambda: FinalRecipe(channels=0), "at least 1 channel"),
-        (lambda: FinalRecipe(auxiliary_weight=float("nan")), "no negative"),
-        (lambda: FinalRecipe.from_json({"dropout": 1}), "the options it knows"),
-        (lambda: SearchPlan(final_recipe={"cutout": -1}), "no negative"),
-        (lambda: FinalRecipe(cutout=9).check(Darts(), (1, 8, 8)), "at most the 8 pixels"),
-        (lambda: FinalRecipe(drop_path=0.1).check(Cells64(), (1, 8, 8)), "the space is cells64"),
-        (lambda: FinalRecipe(cutout=1).check(Recurrent(), (16,)), "data are words"),
+        (lambda: FinalNetworkOptions(drop_path=1.0), "drop_path must lie in"),
+        (lambda: FinalNetworkOptions(cutout=-1), "no negative"),
+        (lambda: FinalNetworkOptions(channels=0), "at least 1 channel"),
+        (lambda: FinalNetworkOptions(auxiliary_weight=float("nan")), "no negative"),
+        (lambda: from_json(FinalNetworkOptions, {"dropout": 1}), "fields of FinalNetworkOptions"),
+        (lambda: from_json(SearchPlan, {"final_network": {"cutout": -1}}), "no negative"),
+        (lambda: FinalNetworkOptions(cutout=9).check(Darts(), (1, 8, 8)), "at most the 8 pixels"),
+        (lambda: FinalNetworkOptions(drop_path=0.1).check(Cells64(), (1, 8, 8)), "the space is cells64"),
+        (lambda: FinalNetworkOptions(cutout=1).check(Recurrent(), (16,)), "data are words"),
     ],
 )
-def test_bad_recipes_are_one_line(action, words):
+def test_bad_final_networks_are_one_line(action, words):
     with pytest.raises(ConfigError, match=words) as raised:
         action()
     assert "\n" not in str(raised.value)

@@ -20,9 +20,12 @@ from torch.nn.functional import cross_entropy
 from ramet.data import load, load_text
 from ramet.errors import ConfigError, DataError
 from ramet.execution import make_executor
+from ramet.jobs.data_options import TextOptions
+from ramet.jobs.runner import resume, start
+from ramet.jobs.search import SearchJob
 from ramet.ranking import SupernetSetup, Synflow
 from ramet.runs import Checkpoints, read_records
-from ramet.searching import RelaxedSearch, Search, SearchJob, SearchPlan, resume, search
+from ramet.searching import RelaxedSearch, Search, SearchPlan
 from ramet.searching.measures import batch_statistics, measure, score_of_loss
 from ramet.spaces import Cells64, Darts, EnasMicro, NasBench201, Recurrent
 from ramet.training import Settings
@@ -46,9 +49,9 @@ TINY = {
     "enas-micro": EnasMicro(channels=2, cells_per_stage=1, num_nodes=1),
     "recurrent": Recurrent(hidden_size=4, num_nodes=3),
 }
-OPTIONS = {
-    "nao": {"num_seeds": 2, "epochs": 1, "hidden_size": 8, "embedding_size": 4},
-    "evolution": {"population_size": 2},
+SPECS = {
+    "nao": "nao:num_seeds=2,epochs=1,hidden_size=8,embedding_size=4",
+    "evolution": "evolution:population_size=2",
 }
 
 
@@ -114,10 +117,9 @@ def run_briefly(space, strategy, guard, sharing, digits, words):
     setup = SupernetSetup(TINY[space], words if space == "recurrent" else digits, SETTINGS)
     plan = replace(
         PLAN,
-        strategy=strategy,
+        strategy=SPECS.get(strategy, strategy),
         guard=guard,
         sharing=sharing,
-        strategy_options=OPTIONS.get(strategy, {}),
         models_per_epoch=1,
         batches_per_model=1,
         strategy_steps=1,
@@ -180,7 +182,7 @@ def test_a_search_killed_at_any_moment_ends_the_same(strategy, guard, space, dig
     setup = SupernetSetup(
         TINY[space], words if space == "recurrent" else digits, SETTINGS, seconds_between_checkpoints=0.0
     )
-    plan = replace(PLAN, strategy=strategy, guard=guard, strategy_options=OPTIONS.get(strategy, {}), warmup_epochs=0)
+    plan = replace(PLAN, strategy=SPECS.get(strategy, strategy), guard=guard, warmup_epochs=0)
     whole, expected = collect(setup, plan)
     whole.run()
     records: dict = {}
@@ -216,7 +218,7 @@ def test_a_diverging_child_is_recorded_and_skipped(digits):
     """One architecture gives NaN: it is named, leaves no trace in the weights, and the search goes on."""
     space = TINY["cells64"]
     setup = SupernetSetup(space, digits, SETTINGS)
-    plan = replace(PLAN, models_per_epoch=12, strategy="evolution", strategy_options={"population_size": 4}, seed=3)
+    plan = replace(PLAN, models_per_epoch=12, strategy="evolution:population_size=4", seed=3)
     loop, records = collect(setup, plan)
     forward = loop.network.forward
     loop.network.forward = lambda x, arch: forward(x, arch) * (float("nan") if arch[0] == 2 else 1.0)
@@ -284,7 +286,7 @@ def test_the_second_order_is_the_derivative_through_a_step(digits):
     """The finite difference of DARTS against differentiating through the virtual step itself."""
     space = Cells64(channels=2, num_cells=1, operations=["sep_conv_3x3", "skip_connect"])
     setup = SupernetSetup(space, digits, SETTINGS)
-    loop = RelaxedSearch(setup, replace(PLAN, strategy="darts", strategy_options={"order": 2}))
+    loop = RelaxedSearch(setup, replace(PLAN, strategy="darts:order=2"))
     loop.network.double()
     loop.epsilon = 1e-6  # short, so that no ReLU turns on the way: the twin does not see that
     for alpha in loop.alphas:
@@ -357,19 +359,19 @@ def test_darts_goes_on(digits, tmp_path):
 
 
 JOB = SearchJob(
-    space="cells64",
-    space_options={"channels": 2, "num_cells": 1},
+    space="cells64:channels=2,num_cells=1",
     data="digits",
-    data_options={"train_size": 40, "eval_size": 16},
-    settings=SETTINGS,
-    plan=replace(PLAN, guard="plasticity", num_candidates=4, num_final=2),
+    data_options=TextOptions(train_size=40, eval_size=16),
+    recipe=SETTINGS,
+    plan=replace(PLAN, guard="plasticity", num_candidates=4, num_final=2, final_epochs=1),
 )
 
 
 def test_a_job_from_end_to_end(tmp_path):
     """A run directory, a report, a network that needs no ramet; a finished run gives its result again."""
-    result = search(JOB, tmp_path / "run", make_executor(1))
-    assert resume(tmp_path / "run", make_executor(1)) == result
+    found = start(JOB, tmp_path / "run", make_executor(1))
+    assert resume(tmp_path / "run", make_executor(1)) == found
+    result = found.to_json()
     records = [record["key"] for record in read_records(tmp_path / "run")]
     assert records == ["setting", "epoch/0", "epoch/1", "candidates", "final/0/0", "final/1/0", "result"]
     chosen = min(result["trained"], key=lambda entry: entry["validation"])
@@ -377,7 +379,7 @@ def test_a_job_from_end_to_end(tmp_path):
     page = (tmp_path / "run" / "report.html").read_text()
     assert result["best"] in page and "mean reward" in page and "nothing lost" in page
     assert "scores that need no training" in page and "The cell" in page
-    network = JOB.build().new_supernet(JOB.plan.seed, "training-free")
+    network = JOB.build().new_supernet(JOB.seed, "training-free")
     for entry in result["candidates"]:
         assert entry["synflow"] == pytest.approx(Synflow(network, (1, 8, 8))(tuple(entry["arch"])))
     assert result["exported"] == "network.pt2"
@@ -391,8 +393,8 @@ def test_a_job_from_end_to_end(tmp_path):
 def test_a_search_killed_by_the_system_ends_the_same(tmp_path):
     """SIGKILL in the middle of another process's search; gone on with here, its records are those of one whole run."""
     program = (
-        "import sys; from pathlib import Path; from test_search_loop import JOB, make_executor, search\n"
-        "search(JOB, Path(sys.argv[1]), make_executor(1), seconds_between_checkpoints=0.0)"
+        "import sys; from pathlib import Path; from test_search_loop import JOB, make_executor, start\n"
+        "start(JOB, Path(sys.argv[1]), make_executor(1), seconds_between_checkpoints=0.0)"
     )
     root = Path(__file__).parents[2]
     paths = os.pathsep.join([str(root), str(root / "tests")])
@@ -404,7 +406,7 @@ def test_a_search_killed_by_the_system_ends_the_same(tmp_path):
     assert process.returncode == -signal.SIGKILL, "the search was over before it could be killed"
     assert "result" not in [record["key"] for record in read_records(tmp_path / "killed")]
     resume(tmp_path / "killed", make_executor(1))
-    search(JOB, tmp_path / "whole", make_executor(1))
+    start(JOB, tmp_path / "whole", make_executor(1))
     assert read_records(tmp_path / "killed") == read_records(tmp_path / "whole")
 
 
@@ -414,17 +416,17 @@ def test_a_search_killed_by_the_system_ends_the_same(tmp_path):
         (replace(JOB, plan=replace(JOB.plan, strategy="luck")), "a strategy is one of random, evolution, enas, nao"),
         (replace(JOB, plan=replace(JOB.plan, budget="params=3")), "a budget must leave at least one architecture"),
         (
-            replace(JOB, space="recurrent", space_options={}, data="ptb", data_options={"data_dir": "/nowhere"}),
+            replace(JOB, space="recurrent", data="ptb", data_options=TextOptions(data_dir="/nowhere")),
             "a text needs",
         ),
-        (replace(JOB, space_options={"operations": ["sep_conv_3x3"]}), "at least 2 architectures, but got 1"),
-        (replace(JOB, space_options={"wings": 2}), "must get the arguments it knows"),
+        (replace(JOB, space='cells64:operations=["sep_conv_3x3"]'), "at least 2 architectures, but got 1"),
+        (replace(JOB, space="cells64:wings=2"), "must get the arguments it knows"),
         (replace(JOB, plan=replace(JOB.plan, sharing="groups:65")), "num_groups must be between 1 and the 64"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(job, words, tmp_path):
     with pytest.raises(ConfigError, match=words) as raised:
-        search(job, tmp_path / "run", make_executor(1))
+        start(job, tmp_path / "run", make_executor(1))
     assert "\n" not in str(raised.value) and not (tmp_path / "run").exists()
 
 
@@ -438,6 +440,7 @@ def test_bad_input_is_one_line_and_writes_nothing(job, words, tmp_path):
         ({"budget": "params=x"}, "a budget reads"),
         ({"models_per_epoch": 0}, "models_per_epoch must be at least 1"),
         ({"num_final": 9}, "num_final must be at most num_candidates"),
+        ({"final_epochs": 0}, "final_epochs must be at least 1"),
     ],
 )
 def test_a_bad_plan_is_one_line(changes, words):

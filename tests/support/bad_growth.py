@@ -22,7 +22,7 @@ def grow(phrase: str, *arguments: str) -> None:
 grow("a network is mlp, vgg, mobilenet or FILE.py:function, but got 'resnet'", "--network", "resnet")
 grow("there is no", "--network", "nowhere.py:network")
 grow("a growth method is one of firefly, splitting", "--method", "glowworm")
-grow("a growth method is one of firefly, splitting", "--method", "firefly,")
+grow("a list names at least one part", "--method", ",")
 grow("methods must be named once each", "--method", "firefly,firefly")
 for text in ("200k", "params", "params=", "params=many", "weights=9", "params=9,neurons=9"):
     grow("a budget", "--budget", text)
@@ -30,23 +30,25 @@ grow("a budget and its step must be positive", "--budget", "params=0")
 grow("patience must be at least 1, but got 0", "--patience", "0")
 grow("max_steps must not be negative, but got -1", "--max-steps", "-1")
 grow("min_gain must not be negative, but got -0.1", "--patience", "2", "--min-gain=-0.1")
-for text in ("0", "1.1", "nan"):
+for text in ("0", "1.1"):
     grow("target must be a share of the images", "--target", text)
+grow("target must be a number, but got nan", "--target", "nan")
 grow("epochs must be at least 1, but got 0", "--epochs", "0")
 grow("width must be a whole number of at least 1", "--width", "0")
 grow("depth must be a whole number of at least 1", "--depth", "0")
 grow("seconds_between_checkpoints must not be negative", "--checkpoint-every", "-1")
 grow("device must be one that torch can use here", "--device", "toaster")
-for text in ("num_new=3", "firefly.num_new", "firefly.num_new=many", "firefly.=3", 'firefly.only="0"'):
-    grow("an option reads METHOD.NAME=NUMBER", "--set", text)
-grow("options of firefly are", "--set", "firefly.speed=3")
-grow("firefly's counts must not be negative", "--set", "firefly.num_new=-1")
+for text in ("firefly:3", "firefly:num_new", "firefly:=3"):
+    grow("options of a method read NAME=VALUE", "--method", text)
+grow("options of firefly must be numbers of their kind", "--method", "firefly:num_new=many")
+grow("options of firefly are", "--method", "firefly:speed=3")
+grow("firefly's counts must not be negative", "--method", "firefly:num_new=-1")
+grow("options of a network read NAME=VALUE", "--network", "vgg:3")
 
 # Options that contradict each other or the network
 
-grow("options are for the methods firefly, but got net2net", "--set", "net2net.noise=0")
 grow("min_gain says what patience waits for", "--min-gain", "0.1")
-grow("is set twice", "--set", "firefly.num_new=3", "--set", "firefly.num_new=4")
+grow("num_new is there twice", "--method", "firefly:num_new=3,num_new=4")
 grow("a budget must be above the network's 330 params, but got 300", "--network", "mlp", "--budget", "params=300")
 
 # Networks of the user's own
@@ -115,9 +117,14 @@ code_row(
 )
 
 
-def _resumed(folder: Path) -> list[str]:
-    Run.create(folder / "run", "grow", {"network": "mlp"}).close()
-    return ["resume", str(folder / "run")]
+def resumed(config: dict[str, object], phrase: str) -> None:
+    def make(folder: Path) -> list[str]:
+        Run.create(folder / "run", "grow", config).close()
+        return ["resume", str(folder / "run")]
+
+    ROWS.append(BadInput(f"resume: a growth of {config}", make, phrase))
 
 
-ROWS.append(BadInput("resume: a growth without its settings", _resumed, "config.json must describe a growth"))
+resumed({"speed": 1}, "must hold fields of GrowJob, but has 'speed'")
+resumed({"network": 7}, "a network is a text or an nn.Module, but got 7")
+resumed({"network": "mine.py:network"}, "code that data name runs only with --trust")

@@ -23,9 +23,9 @@ def arguments(folder: Path, name: str, method: str, *more: str) -> list[str]:
     code = folder / f"network_to_grow_{zlib.crc32(str(folder).encode())}.py"
     if not code.exists():
         code.write_text(CODE)
-    options = ["--set", "firefly.num_new=2", "--set", "firefly.layer_width=3"] if "firefly" in method else []
+    method = method.replace("firefly", "firefly:num_new=2,layer_width=3")
     return [
         "grow", "--network", f"{code}:network", "--train-size", "100", "--eval-size", "40", "--batch-size", "20",
         "--epochs", "2", "--budget", "params=400,step=40%,layers=1", "--max-steps", "2", "--checkpoint-every", "0",
-        "--method", method, *options, "--out", str(folder / name), *more,
+        "--method", method, "--out", str(folder / name), *more,
     ]  # fmt: skip

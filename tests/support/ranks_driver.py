@@ -56,10 +56,10 @@ MORE_CASES = CASES | {
     "all inputs": {"guard": "projection"},
     "few directions": {"guard": "projection"},
     "kronecker": {"guard": "projection"},
-    "running": {"batch_norm": "running", "strategy": "evolution", "strategy_options": {"population_size": 2}},
+    "running": {"batch_norm": "running", "strategy": "evolution:population_size=2"},
     "reestimated": {"batch_norm": "reestimated", "sharing": "groups:2:random"},
     "darts": {"strategy": "darts"},
-    "darts 2": {"strategy": "darts", "strategy_options": {"order": 2}},
+    "darts 2": {"strategy": "darts:order=2"},
 }
 
 
@@ -94,7 +94,7 @@ def search_case(case: str, folder: Path, ranks: Ranks, dtype: str, settings: Set
     """All that a search ends with, as bytes: weights, statistics, momenta, guard, strategy, records, scores."""
     records: dict = {}
     plan = replace(PLAN, **MORE_CASES[case])
-    kind = RelaxedSearch if plan.strategy == "darts" else Search
+    kind = RelaxedSearch if plan.is_relaxed else Search
     record = lambda key, **fields: records.__setitem__(key, fields)  # noqa: E731
     loop = kind(make_bench(case, folder, settings), plan, record=record, ranks=ranks)
     if dtype == "float64":

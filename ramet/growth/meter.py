@@ -1,0 +1,147 @@
+"""The size of a network at any width, without building it, and what of the candidates fits a budget.
+
+Sizes come from the layouts that the trace found: so the choice among thousands of candidates is exact arithmetic,
+interactions between neighbouring layers included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from ramet.growth.surgery.layers import Site
+from ramet.growth.surgery.writing import wider
+from ramet.growth.tracing.axes import Axis
+from ramet.growth.tracing.coupling import Coupling
+
+
+class Meter:
+    """The size of a network, and what further units would add to it.
+
+    Args:
+        network: the network now.
+        coupling: of it.
+        sites: where layers could be added.
+        unit: what is counted; latency is taken to be proportional to multiplications, starting from ``measured``.
+        measured: the latency of the network now.
+    """
+
+    def __init__(
+        self, network: nn.Module, coupling: Coupling, sites: Sequence[Site], unit: str, measured: float = 0.0
+    ) -> None:
+        self.unit, self.measured = unit, measured
+        self.groups = coupling.groups
+        self.sites = list(sites)
+        self._numbers = {site.name: number for number, site in enumerate(sites)}
+        self.sizes: dict[Axis, int] = {}
+        self.layers: dict[str, int] = {}
+        trainable = {name for name, p in network.named_parameters() if p.requires_grad}
+        products = [(1.0, layouts) for name, layouts in coupling.layouts.items() if name in trainable]
+        if unit in ("flops", "latency"):
+            products = [(work.constant / coupling.batch_size, work.dims) for work in coupling.works]
+        self.products = products
+        self.users: dict[Axis, list[int]] = {}
+        for number, (_, layouts) in enumerate(products):
+            self._register(number, [axis for layout in layouts for term in layout for axis in term])
+        for number, site in enumerate(sites, len(products)):
+            self._register(number, [axis for term in site.layout for axis in term])
+        self.values = [self._value(number) for number in range(len(products) + len(sites))]
+        self._units = sum(group.size for group in self.groups.values())
+        self.first = sum(self.values)
+        self._total = self.first
+
+    def _register(self, number: int, axes: Sequence[Axis]) -> None:
+        for axis in dict.fromkeys(axes):
+            self.users.setdefault(axis, []).append(number)
+
+    def _value(self, number: int) -> float:
+        if number < len(self.products):
+            constant, layouts = self.products[number]
+            return constant * math.prod(wider(layout, self.sizes) for layout in layouts)
+        site = self.sites[number - len(self.products)]
+        per_unit = site.work_per_unit if self.unit in ("flops", "latency") else site.weights_per_unit
+        return self.layers.get(site.name, 0) * per_unit(self.sizes)
+
+    def _update(self, number: int) -> None:
+        if self.unit == "neurons":
+            return  # units are counted as they are; nothing is weighed
+        self._total -= self.values[number]
+        self.values[number] = self._value(number)
+        self._total += self.values[number]
+
+    @property
+    def size(self) -> float:
+        """The size with everything that was added so far."""
+        if self.unit == "neurons":
+            return self._units
+        return self._total * (self.measured / self.first if self.unit == "latency" else 1.0)
+
+    def add(self, kind: str, where: str, count: int = 1) -> float:
+        """Count ``count`` more units (or, negative, fewer) of a group or of a new layer; returns the change of size."""
+        before = self.size
+        self._units += count
+        if kind == "layer":
+            self.layers[where] = self.layers.get(where, 0) + count
+            if not self.layers[where]:
+                del self.layers[where]
+            self._update(len(self.products) + self._numbers[where])
+        else:
+            axis = self.groups[where].axis
+            self.sizes[axis] = self.sizes.get(axis, axis.size) + count
+            for number in self.users.get(axis, []):
+                self._update(number)
+        return self.size - before
+
+
+def select(
+    meter: Meter,
+    places: Sequence[tuple[str, str]],
+    scores: Tensor,
+    allowance: float,
+    max_layers: int,
+    min_units: int = 2,
+) -> list[int]:
+    """The candidates with the highest scores that fit the allowance, greedily (sections 2.2 and 2.3).
+
+    Candidates that do not fit are passed over, so that a cheaper one further down may still be taken; the paper
+    stops at the first. A new layer is only made for at least ``min_units`` of its neurons (B.2); the room of those that
+    stay below is given to the next best candidates.
+
+    Args:
+        meter: of the network; it counts what is chosen.
+        places: for each candidate its kind and its group or site.
+        scores: shape [candidates]; higher is better, minus infinity is never chosen.
+        allowance: what may be added in all.
+        max_layers: how many sites may get a layer.
+        min_units: the fewest neurons that make a layer.
+
+    Returns:
+        The numbers of the chosen candidates, best first.
+    """
+    order = scores.argsort(descending=True, stable=True).tolist()
+    forbidden: set[str] = set()
+    while True:
+        chosen: list[int] = []
+        room = allowance
+        for number in order:
+            kind, where = places[number]
+            if room <= 0:
+                break  # every candidate has a cost
+            if scores[number] == -math.inf or (kind == "layer" and where in forbidden):
+                continue
+            if kind == "layer" and where not in meter.layers and len(meter.layers) >= max_layers:
+                continue
+            cost = meter.add(kind, where)
+            if cost > room + 1e-9:
+                meter.add(kind, where, -1)
+                continue
+            room -= cost
+            chosen.append(number)
+        thin = {where for where, count in meter.layers.items() if count < min_units}
+        if not thin:
+            return chosen
+        for number in chosen:
+            meter.add(*places[number], -1)
+        forbidden |= thin

@@ -1,0 +1,81 @@
+"""What a comparison of growths does: by which methods, how far, and when they end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from ramet.errors import ConfigError
+from ramet.fields import option
+from ramet.growth.budget import Budget
+from ramet.growth.ends import Ends
+from ramet.registry import Spec, parse_spec, split_list
+
+if TYPE_CHECKING:
+    from ramet.growth.base import Growth
+
+DEFAULT_GROWTH = 10
+"""Without a budget a network may get so many times its size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowPlan:
+    """What a comparison of growths does; the methods start from the same weights.
+
+    Args:
+        methods: how it grows: firefly, splitting, net2net, nash, autogrow, gradmax, random or scratch, with options
+            after a colon, such as firefly:num_new=50,num_epochs=1; several are joined by commas.
+        budget: how large it may get, and how fast: params=200k, neurons=64, flops=2m or latency=2ms, with step=30% (or
+            an amount) and layers=1 (new layers a step) after commas. By default ten times its parameters by steps of
+            30 %.
+        ends: when growth ends, besides the end of the budget.
+
+    Raises:
+        ConfigError: there is no method, or one is there twice.
+    """
+
+    methods: tuple[str, ...] = option("firefly", name="method", kind=str)
+    budget: str | Budget | None = option(None, kind=str | None)
+    ends: Ends = field(default_factory=Ends)
+
+    def __post_init__(self) -> None:
+        given = cast("str | tuple[str, ...]", self.methods)  # on the command line they are one text
+        object.__setattr__(self, "methods", tuple(split_list(given) if isinstance(given, str) else given))
+        names = [_name(parse_spec(text)) for text in self.methods]
+        if not names or len(set(names)) < len(names):
+            raise ConfigError(f"methods must be named once each, at least one, but got {', '.join(self.methods)!r}.")
+
+    @property
+    def by_name(self) -> dict[str, str]:
+        """The methods by the names that records and folders have; one of a file has the name that it has there."""
+        return {_name(parse_spec(text)): text for text in self.methods}
+
+    def budget_for(self, num_parameters: int) -> Budget:
+        """The budget of a network with so many parameters."""
+        if self.budget is None:
+            return Budget("params", DEFAULT_GROWTH * float(max(num_parameters, 1)))
+        return Budget.parse(self.budget) if isinstance(self.budget, str) else self.budget
+
+
+def method_of(text: str) -> Growth:
+    """The method that a spec such as ``firefly:num_new=50`` names.
+
+    Raises:
+        ConfigError: there is no such method, or it does not take the options.
+
+    >>> method_of("net2net:noise=0").noise
+    0
+    """
+    from ramet.growth.methods.by_name import make_method
+
+    spec = parse_spec(text)
+    if spec.values:
+        raise ConfigError(f"options of a method read NAME=VALUE, but got {text!r}.")
+    try:
+        return make_method(spec.name, **spec.options)
+    except TypeError as error:
+        raise ConfigError(f"options of {spec.name} must be numbers of their kind, but: {error}.") from None
+
+
+def _name(spec: Spec) -> str:
+    return spec.name.rpartition(":")[2]

@@ -1,0 +1,170 @@
+"""`ramet grow`: what a growth is asked, and how it is built and done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ramet.errors import ConfigError
+from ramet.fields import option
+from ramet.growth.plan import GrowPlan, method_of
+from ramet.jobs.data_options import DataOptions
+from ramet.jobs.job import Job, Session
+from ramet.jobs.supernet import anchored_source, build_data
+from ramet.registry import parse_spec, resolve_reference
+from ramet.runs.encoding import Json
+from ramet.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+    from ramet.data import DataSet
+    from ramet.growth.tasks import GrowthSetup
+    from ramet.jobs.grow.result import GrowResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowRecipe(Recipe):
+    """How the network is trained between two growths; the defaults suit a laptop.
+
+    Args:
+        epochs: passes over the training images between two growths.
+        learning_rate: the first step's learning rate; it starts anew after each growth.
+    """
+
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 0.05
+    weight_decay: float = 0.0005
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """How large a network by name is before it grows.
+
+    Args:
+        width: the width that the network starts with; by default 4.
+        depth: the number of its layers; by default the network's own.
+    """
+
+    width: int | None = None
+    depth: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that have a value."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowJob(Job["GrowthSetup"]):
+    """Grow a network where it helps most, until it is large or good enough.
+
+    Trains the network, adds to it, trains it again, and so on. Writes a run directory with report.html and the grown
+    network, which loads without ramet. With several methods, they are compared from the same start.
+
+    Examples: `ramet grow` on the embedded digits; `ramet grow --method firefly,net2net,scratch --workers 3`;
+    `ramet grow --network mine.py:network --data my.npz --budget params=200k,step=20%,layers=1`.
+
+    Args:
+        network: mlp, vgg or mobilenet, with options after a colon, or FILE.py:function for your own (a function that
+            takes any of in_channels, image_size and num_classes and gives a module).
+        sizes: how large it is before it grows.
+        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
+            folders.
+        data_options: which part of it.
+        recipe: how it is trained between two growths.
+        plan: by which methods, how far, and when they end.
+    """
+
+    kind = "grow"
+
+    network: str | Module = option("vgg", kind=str)
+    sizes: NetworkOptions = field(default_factory=NetworkOptions)
+    data: str | DataSet = option("digits", kind=str)
+    data_options: DataOptions = field(default_factory=DataOptions)
+    recipe: Recipe = option(factory=GrowRecipe, kind=GrowRecipe)
+    plan: GrowPlan = field(default_factory=GrowPlan)
+
+    @classmethod
+    def result_class(cls) -> type[GrowResult]:
+        """What each method made of the network."""
+        from ramet.jobs.grow.result import GrowResult
+
+        return GrowResult
+
+    def anchored(self) -> GrowJob:
+        """Files named from the root."""
+        return replace(
+            self,
+            network=anchored_source(self.network, "network"),
+            data=anchored_source(self.data, "data"),
+            data_options=self.data_options.anchored(),
+        )
+
+    def to_json(self) -> Json:
+        """The job as JSON values; a module is described by its layers."""
+        values = super().to_json()
+        if not isinstance(self.network, str):
+            values["network"]["is"] = str(self.network)
+        return values
+
+    def build(self, *, trusted: bool = True) -> GrowthSetup:
+        """The network, the data, the methods and the budget; a growth's start is tried."""
+        from ramet.costs import count_parameters
+        from ramet.growth.tasks import GrowthSetup, rehearse
+
+        ends = self.plan.ends
+        if ends.target is not None and not 0 < ends.target <= 1:
+            raise ConfigError(f"target must be a share of the images, above 0 and at most 1, but got {ends.target}.")
+        if ends.min_gain and ends.patience is None:
+            raise ConfigError(f"min_gain says what patience waits for, but got {ends.min_gain} without patience.")
+        methods = self.plan.by_name
+        for text in methods.values():
+            method_of(text)
+        source, options = self._network(trusted)
+        setup = GrowthSetup(
+            network=source,
+            network_options=options,
+            data=build_data(self.data, self.data_options.given(seed=self.seed), self.device),
+            budget=self.plan.budget_for(1),
+            settings=self.recipe,
+            ends=ends,
+            methods=methods,
+            seed=self.seed,
+        )
+        network = setup.new_network()
+        start = {name: value.detach() for name, value in network.state_dict().items()}
+        budget = self.plan.budget_for(count_parameters(network))
+        return rehearse(replace(setup, budget=budget, start=start))
+
+    def setting(self, setup: GrowthSetup) -> Json:
+        """The data, the network's layers and what of them cannot grow, and the budget."""
+        return setup.described
+
+    def work(self, setup: GrowthSetup, session: Session) -> Json:
+        """All steps of all methods, and then the test set, once."""
+        from ramet.jobs.grow.stages import GrowthStages
+
+        setup = replace(setup, seconds_between_checkpoints=session.seconds_between_checkpoints)
+        data_name = self.data if isinstance(self.data, str) else self.data.name
+        return GrowthStages(setup, session, data_name)()
+
+    def _network(self, trusted: bool) -> tuple[str | Module, dict[str, Any]]:
+        """The name of the network and its arguments, or the module itself."""
+        from torch import nn
+
+        from ramet.growth.networks import NETWORKS
+
+        sizes = self.sizes.given()
+        if not isinstance(self.network, str):
+            if not isinstance(self.network, nn.Module):
+                raise ConfigError(f"a network is a text or an nn.Module, but got {self.network!r}.")
+            if sizes:
+                raise ConfigError(f"sizes are for networks by name, but got {sizes} with an object.")
+            return self.network, {}
+        spec = parse_spec(self.network, NETWORKS)
+        if spec.values:
+            raise ConfigError(f"options of a network read NAME=VALUE, but got {self.network!r}.")
+        if spec.name not in NETWORKS and ":" in spec.name:
+            resolve_reference(spec.name, trusted=trusted)
+        return spec.name, sizes | dict(spec.options)

@@ -1,0 +1,253 @@
+"""The report of `ramet grow`: the curves, the network before and after, every step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ramet.jobs.grow.result import GrowResult, MethodFigures, StepFigures, StepSeconds
+from ramet.jobs.grow.words import behind, words_of
+from ramet.reports.charts import Block, Line, heat_map, layer_chart, line_chart
+from ramet.reports.formats import count, decimals, duration, percent, times
+from ramet.reports.page import KeyNumber, Page
+from ramet.reports.tables import Cell, Column, Table
+from ramet.runs.encoding import Json
+
+
+def grow_table(result: GrowResult) -> Table:
+    """Every method in a row: what it started from, what it ended with, and why it ended."""
+    rows: list[list[Cell]] = [
+        [name, len(method.steps) - 1, method.params, method.validation, method.test, method.stopped]
+        for name, method in result.methods.items()
+    ]
+    columns: list[Column | str] = [
+        "method",
+        "steps",
+        Column("parameters", count),
+        Column("validation", percent, best="highest"),
+        Column("test", percent, best="highest"),
+        "ended because",
+    ]
+    first = next(iter(result.methods.values())).steps[0]
+    caption = (
+        f"All start from {count(first.sizes.params)} parameters and {percent(first.score)} of the validation "
+        "images. The test images were looked at once, with the last network of each method."
+    )
+    return Table(columns, rows, title="What each method made of the same network", caption=caption)
+
+
+def grow_page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSeconds]]) -> Page:
+    """The whole report as a page."""
+    page = Page("Where did this network get larger?", f"{result.network} on {result.data_name}")
+    best = result.best
+    page.verdict(_verdict(result.methods[best]), _because(result, best), tone="neutral")
+    page.numbers(*_key_numbers(result, best, seconds))
+    page.section("Accuracy against size")
+    _add_curves(page, result)
+    page.table(grow_table(result))
+    page.section("Before and after")
+    for name in result.methods:
+        _add_picture(page, result, name)
+    page.section("What grew where, when and why")
+    for name in result.methods:
+        _add_history(page, result, name, seconds.get(name, []))
+    page.section("What could not grow")
+    _add_refusals(page, result)
+    page.section("Using the network")
+    page.prose(_usage(result.methods[best]))
+    page.details("Configuration", config)
+    return page
+
+
+def _verdict(method: MethodFigures) -> str:
+    first = method.steps[0]
+    gain = 100 * (method.validation - first.score)
+    larger = times(method.params / first.sizes.params)
+    if gain <= 0:
+        return f"Growing did not help: {larger} the parameters gave {gain:+z.1f} points of validation accuracy."
+    return (
+        f"{larger} the parameters gave {gain:+z.1f} points: from {percent(first.score)} to "
+        f"{percent(method.validation)} of the validation images."
+    )
+
+
+def _because(result: GrowResult, best: str) -> str:
+    method = result.methods[best]
+    words = f"Grown by **{best}**, in {_plural(len(method.steps) - 1, 'step')}; it ended because {method.stopped}."
+    if len(result.methods) > 1:
+        words += " It is the best of the methods by validation accuracy."
+    enough = _large_enough(method)
+    if enough is not None:
+        words += (
+            f" Step {enough.number}, with {count(enough.sizes.params)} parameters, was already within half a "
+            "point of the best."
+        )
+    return words
+
+
+def _large_enough(method: MethodFigures) -> StepFigures | None:
+    """The first step that is within half a point of the best, unless it is the last one."""
+    top = max(step.score for step in method.steps)
+    found = next(step for step in method.steps if step.score >= top - 0.005)
+    return None if found.number == method.steps[-1].number else found
+
+
+def _key_numbers(result: GrowResult, best: str, seconds: Mapping[str, Sequence[StepSeconds]]) -> list[KeyNumber]:
+    method = result.methods[best]
+    first = method.steps[0]
+    growing = sum(entry.growing for entry in seconds.get(best, []))
+    training = sum(entry.training for entry in seconds.get(best, []))
+    numbers = [
+        KeyNumber("parameters", method.params, f"from {count(first.sizes.params)}", count),
+        KeyNumber("validation accuracy", method.validation, f"from {percent(first.score)}", percent),
+        KeyNumber("test accuracy", method.test, "looked at once, at the end", percent),
+    ]
+    if training:
+        numbers.append(KeyNumber("time for growing", growing, f"beside {duration(training)} of training", duration))
+    return numbers
+
+
+def _add_curves(page: Page, result: GrowResult) -> None:
+    lines = [
+        Line(name, [step.sizes.params for step in method.steps], [100 * step.score for step in method.steps])
+        for name, method in result.methods.items()
+    ]
+    page.chart(
+        line_chart(lines, x_label="parameters", y_label="validation accuracy, %", x_log=True),
+        "Each mark is the network after a growth and the training that followed. Higher and further left is better.",
+    )
+
+
+def _add_picture(page: Page, result: GrowResult, name: str) -> None:
+    method = result.methods[name]
+    known = {layer.name: layer.units for layer in result.layers}
+    reasons = {refusal.name: refusal.reason for refusal in result.refusals}
+    blocks = [
+        Block(
+            layer.name,
+            layer.kind,
+            known.get(layer.name) if not layer.new else None,
+            layer.units,
+            f"not grown: {reasons[layer.name]}" if layer.name in reasons else "",
+        )
+        for layer in method.layers
+    ]
+    first = method.steps[0].sizes.params
+    page.chart(
+        layer_chart(
+            blocks,
+            before=f"before: {count(first)} parameters",
+            after=f"after: {count(method.params)} parameters",
+        ),
+        f"The network from its input at the top to its output, as **{name}** left it. A block is as wide as the layer "
+        "has channels; the figure is their number.",
+        title=name if len(result.methods) > 1 else "",
+    )
+
+
+def _add_history(page: Page, result: GrowResult, name: str, seconds: Sequence[StepSeconds]) -> None:
+    method = result.methods[name]
+    steps = method.steps[1:]
+    if not steps:
+        page.prose(f"**{name}** added nothing: {method.stopped}.")
+        return
+    order = [layer.name for layer in result.layers]
+    found = dict.fromkeys(place for step in steps for place in [*step.widened, *map(behind, step.layers)])
+    places = sorted(found, key=lambda place: order.index(place) if place in order else len(order))
+    added = [[_added(step, place) for step in steps] for place in places]
+    if len(places) > 1 and len(steps) > 1:
+        page.chart(
+            heat_map(
+                places,
+                [str(step.number) for step in steps],
+                added,
+                row_label="channels of",
+                column_label="growth step",
+                value_label="channels added",
+                centre=None,
+            ),
+            f"Where **{name}** put its channels in each step.",
+        )
+    _add_words(page, name, method.steps)
+    rows: list[list[Cell]] = [
+        [
+            str(step.number),
+            step.num_candidates or None,
+            step.best_score,
+            step.loss_before,
+            step.loss_after,
+            step.loss,
+            seconds[number].growing if number < len(seconds) and number else None,
+        ]
+        for number, step in enumerate(method.steps)
+    ]
+    columns: list[Column | str] = [
+        "step",
+        Column("candidates", count),
+        Column("best score", _score),
+        Column("loss before", decimals(3)),
+        Column("just after", decimals(3)),
+        Column("trained", decimals(3)),
+        Column("growing took", duration),
+    ]
+    page.details(f"The steps of {name} in figures", Table(columns, rows))
+
+
+def _add_words(page: Page, name: str, steps: Sequence[StepFigures]) -> None:
+    rows: list[list[Cell]] = [
+        [
+            str(step.number),
+            words_of(step) if step.number else "the network as it was",
+            step.sizes.params,
+            step.score,
+        ]
+        for step in steps
+    ]
+    columns: list[Column | str] = [
+        "step",
+        "what grew",
+        Column("parameters", count),
+        Column("validation", percent, best="highest"),
+    ]
+    caption = (
+        "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. Why these: they "
+        "had the best scores of all candidates that fitted the step. The scores, in the method's own measure, and the "
+        "training losses before the growth, just after it and once trained are below."
+    )
+    page.table(Table(columns, rows, title=f"The steps of {name}", caption=caption))
+
+
+def _score(value: float) -> str:
+    return f"{value:.2g}"
+
+
+def _added(step: StepFigures, place: str) -> int:
+    if place in step.widened:
+        return len(step.widened[place].split) + step.widened[place].new
+    return next((width for site, width in step.layers.items() if behind(site) == place), 0)
+
+
+def _add_refusals(page: Page, result: GrowResult) -> None:
+    if not result.refusals:
+        page.prose("Everything in this network can grow.")
+        return
+    rows = [[refusal.name, refusal.reason] for refusal in result.refusals]
+    caption = "In the network as it was at first. Everything else could grow."
+    page.table(Table(["layer or weight", "why it is left alone"], rows, caption=caption))
+
+
+def _usage(method: MethodFigures) -> str:
+    folder = method.network
+    lines = []
+    if method.not_exported:
+        lines.append(f"`torch.export` could not write this network ({method.not_exported}); its weights are there.")
+    else:
+        lines.append(
+            f'- Without ramet: `torch.export.load("{folder}/network.pt2").module()` gives the network, to run.'
+        )
+    lines.append(f'- As a module, to go on with: `ramet.growth.load_network("{folder}")`.')
+    lines.append(f"- The weights alone: `{folder}/weights.safetensors`, by the names of `state_dict()`.")
+    return "\n".join(lines)
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")

@@ -1,0 +1,213 @@
+"""What a growth gives: each method's curve, what grew where, what could not, and where the networks are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ramet.fields import from_json
+from ramet.growth.budget import Budget
+from ramet.jobs.result import Result
+from ramet.reports.tables import Table
+from ramet.runs import read_records
+from ramet.runs.encoding import Json
+
+if TYPE_CHECKING:
+    from ramet.reports.page import Page
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerFigures:
+    """A layer of a network.
+
+    Attributes:
+        name: that it had before other layers were put behind it.
+        kind: in words.
+        units: its outputs.
+        inputs: what it takes.
+        params: its weights.
+        new: whether a growth added it.
+    """
+
+    name: str
+    kind: str
+    units: int
+    inputs: int
+    params: int
+    new: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftAlone:
+    """A layer or weight that cannot grow, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFigures:
+    """What a group of channels gained in a step.
+
+    Attributes:
+        units: how many it had before.
+        split: those that were split.
+        new: how many brand-new ones it got.
+        best_score: of the chosen candidates; none where a whole network was chosen.
+    """
+
+    units: int
+    split: list[int] = field(default_factory=list)
+    new: int = 0
+    best_score: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeFigures:
+    """How large a network is: units of groups that can grow, weights, multiplications for one example."""
+
+    neurons: float
+    params: int
+    flops: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFigures:
+    """A step of a growth, once the network has been trained again.
+
+    Attributes:
+        number: 0 is the first training, before anything grew.
+        widened: what grew, by group.
+        layers: the widths of new layers, by the place that they stand behind.
+        num_candidates: how many there were to choose from.
+        sizes: of the network afterwards.
+        budget_size: in the budget's unit.
+        score: the accuracy on validation data.
+        loss: the mean training loss after training.
+        loss_before: the training loss just before the growth.
+        loss_after: just after it.
+    """
+
+    number: int
+    widened: dict[str, GroupFigures] = field(default_factory=dict)
+    layers: dict[str, int] = field(default_factory=dict)
+    num_candidates: int = 0
+    sizes: SizeFigures
+    budget_size: float = 0.0
+    score: float
+    loss: float | None = None
+    loss_before: float | None = None
+    loss_after: float | None = None
+
+    @property
+    def best_score(self) -> float | None:
+        """The highest score of anything that the step chose."""
+        scores = [group.best_score for group in self.widened.values() if group.best_score is not None]
+        return max(scores, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSeconds:
+    """How long a step took."""
+
+    growing: float
+    training: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodFigures:
+    """What a method made of the network.
+
+    Attributes:
+        stopped: why it ended.
+        steps: its curve, from the network as it was.
+        params: weights in the end.
+        flops: multiplications for one example in the end.
+        neurons: units of groups that can grow in the end.
+        validation: the accuracy on validation data in the end.
+        test: that on test data, looked at once.
+        layers: of the network in the end.
+        network: its folder inside the run directory.
+        not_exported: why there is no ``network.pt2`` in it, or nothing.
+    """
+
+    stopped: str
+    steps: list[StepFigures]
+    params: int
+    flops: float
+    neurons: float
+    validation: float
+    test: float
+    layers: list[LayerFigures]
+    network: str
+    not_exported: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowResult(Result):
+    """What each method made of the same network.
+
+    Attributes:
+        network: what the network is called.
+        data_name: what the data are called.
+        data: their fingerprint.
+        seed: of everything random.
+        budget: how large it might get.
+        layers: of the network before it grew.
+        refusals: what of it cannot grow.
+        methods: by name, in the order in which they were asked for.
+    """
+
+    network: str
+    data_name: str
+    data: str
+    seed: int
+    budget: Budget
+    layers: list[LayerFigures]
+    refusals: list[LeftAlone]
+    methods: dict[str, MethodFigures]
+
+    @property
+    def best(self) -> str:
+        """The method of the highest validation accuracy; of equal ones that of fewer parameters."""
+        return max(self.methods, key=lambda name: (self.methods[name].validation, -self.methods[name].params))
+
+    @property
+    def networks(self) -> dict[str, Path]:
+        """The folder of each method's network, for ``ramet.growth.load_network``; nothing without a run."""
+        return {} if self.folder is None else {name: self.folder / each.network for name, each in self.methods.items()}
+
+    def seconds(self) -> dict[str, list[StepSeconds]]:
+        """What the steps of each method took, from the run's records; nothing without a run."""
+        return {} if self.folder is None else read_seconds(read_records(self.folder))
+
+    def table(self) -> Table:
+        """Every method in a row."""
+        from ramet.jobs.grow.report import grow_table
+
+        return grow_table(self)
+
+    def words(self) -> list[str]:
+        """What could not grow, where the networks are, and the report."""
+        lines = [f"- left alone: {refusal.name}: {refusal.reason}" for refusal in self.refusals]
+        for name, folder in self.networks.items():
+            problem = self.methods[name].not_exported
+            lines.append(f"- network: {folder}" + (f" (weights only; torch.export: {problem})" if problem else ""))
+        return lines if self.report is None else [*lines, "", f"Report: {self.report}"]
+
+    def page(self, config: Json) -> Page:
+        """The report."""
+        from ramet.jobs.grow.report import grow_page
+
+        return grow_page(self, config, self.seconds())
+
+
+def read_seconds(records: list[Json]) -> dict[str, list[StepSeconds]]:
+    """What the steps of each method took."""
+    found: dict[str, list[StepSeconds]] = {}
+    timed = [record for record in records if record["key"].endswith("/seconds")]
+    for record in sorted(timed, key=lambda record: str(record["key"])):
+        values = {name: value for name, value in record.items() if name != "key"}
+        found.setdefault(record["key"].split("/")[0], []).append(from_json(StepSeconds, values, record["key"]))
+    return found

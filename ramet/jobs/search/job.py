@@ -1,0 +1,136 @@
+"""`ramet search`: what a search is asked, and how it is built and done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ramet.errors import ConfigError
+from ramet.fields import HIDDEN, option
+from ramet.jobs.data_options import TextOptions
+from ramet.jobs.job import Job, Session
+from ramet.jobs.supernet import SpaceSizes, anchored_source, build_data, build_space, build_text, takes_text
+from ramet.runs.encoding import Json
+from ramet.searching.plan import SearchPlan
+from ramet.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from ramet.data import DataSet
+    from ramet.jobs.search.result import SearchResult
+    from ramet.ranking.setup import SupernetSetup
+    from ramet.spaces import Space
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRecipe(Recipe):
+    """How shared weights, and the architectures found, are trained; the defaults suit a laptop.
+
+    Args:
+        epochs: not used: those of the search and of the final trainings are the plan's.
+    """
+
+    epochs: int = option(Recipe.epochs, name=HIDDEN)
+    batch_size: int = 64
+    learning_rate: float = 0.05
+    weight_decay: float = 0.0003
+    clip_norm: float | None = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchDataOptions(TextOptions):
+    """The part of the data that a search takes.
+
+    Args:
+        validation_fraction: the share of the training images that rewards are taken on.
+    """
+
+    validation_fraction: float = 0.4
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchJob(Job["SupernetSetup"]):
+    """Find the best architecture of a space on one set of shared weights, and train it alone.
+
+    An epoch trains sampled children on the shared weights, with a guard that keeps them from disturbing each other, and
+    then the strategy on their validation rewards. In the end the best candidates are trained from scratch and tested
+    once. Writes a run directory with report.html and the network as network.pt2.
+
+    Examples: `ramet search` on the embedded digits; `ramet search --space darts --data cifar10 --guard projection`;
+    `ramet search --space recurrent --strategy nao --guard plasticity:60`; `ramet search --budget params=20k`. One large
+    supernet on several processes: `torchrun --nproc-per-node 2 -m ramet search`, with all of these options.
+
+    Args:
+        space: cells64, nasbench201, darts, enas-micro or recurrent, with options after a colon, or FILE.py:function for
+            your own.
+        sizes: how large its networks are.
+        data: digits, mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders; for recurrent
+            ptb, or a folder with train.txt, valid.txt and test.txt.
+        data_options: which part of it.
+        recipe: how shared weights and the architectures found are trained.
+        plan: what is done.
+    """
+
+    kind = "search"
+    can_share_ranks = True
+
+    space: str | Space = option("cells64", kind=str)
+    sizes: SpaceSizes = field(default_factory=SpaceSizes)
+    data: str | DataSet = option("digits", kind=str)
+    data_options: TextOptions = option(factory=SearchDataOptions, kind=SearchDataOptions)
+    recipe: Recipe = option(factory=SearchRecipe, kind=SearchRecipe)
+    plan: SearchPlan = field(default_factory=SearchPlan)
+
+    @classmethod
+    def result_class(cls) -> type[SearchResult]:
+        """What was found."""
+        from ramet.jobs.search.result import SearchResult
+
+        return SearchResult
+
+    def anchored(self) -> SearchJob:
+        """Files named from the root."""
+        return replace(
+            self,
+            space=anchored_source(self.space, "space"),
+            data=anchored_source(self.data, "data"),
+            data_options=self.data_options.anchored(),
+        )
+
+    def build(self, *, trusted: bool = True) -> SupernetSetup:
+        """The space, the data and the recipe; sharing, guard and budget are tried on them."""
+        from ramet.data import Text
+        from ramet.jobs.search.stages import make_loop
+        from ramet.ranking.setup import SupernetSetup
+        from ramet.spaces import Recurrent
+
+        data: DataSet
+        if takes_text(self.space, self.data):
+            data = build_text(self.data, self.data_options.words(), self.device)
+        else:
+            data = build_data(self.data, self.data_options.images(seed=self.seed), self.device)
+        space = build_space(self.space, self.sizes, data, trusted=trusted)
+        if isinstance(space, Recurrent) != isinstance(data, Text):
+            raise ConfigError(
+                f"text is for the space recurrent and images for the others, got {self.space}, {self.data}."
+            )
+        setup = SupernetSetup(space, data, self.recipe)
+        self.seeded_plan.check(space)
+        self.plan.final_network.check(space, tuple(data.train.x.shape[1:]))
+        make_loop(setup, self.seeded_plan)
+        return setup
+
+    def setting(self, setup: SupernetSetup) -> Json:
+        """The space, the data and the recipe."""
+        return setup.describe()
+
+    def work(self, setup: SupernetSetup, session: Session) -> Json | None:
+        """The search, by all ranks; then the final trainings, which the leader has done by the executor."""
+        from ramet.jobs.search.stages import Stages
+
+        setup = replace(setup, seconds_between_checkpoints=session.seconds_between_checkpoints)
+        return Stages(setup, self.seeded_plan, session)()
+
+    @property
+    def seeded_plan(self) -> SearchPlan:
+        """The plan with the run's seed."""
+        return replace(self.plan, seed=self.seed)

@@ -1,0 +1,144 @@
+"""The report of `ramet search`: rewards, error differences, the cell as a graph, the Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ramet.jobs.search.cell_graphs import cell_graphs
+from ramet.jobs.search.result import SearchEpoch, SearchResult
+from ramet.reports.charts import Line, Points, Reference, graph_chart, line_chart, scatter_chart
+from ramet.reports.formats import Format, number, percent
+from ramet.reports.page import KeyNumber, Page
+from ramet.reports.tables import Cell, Column, Table
+from ramet.runs.encoding import Json
+
+
+def search_table(result: SearchResult) -> Table:
+    """What was found: the architectures trained alone, or the candidates if none was."""
+    name, form = result.metric, _form(result)
+    if result.trained:
+        columns: list[Column | str] = [
+            "architecture",
+            Column(f"validation {name}", form, best="lowest"),
+            Column(f"test {name}", form),
+            "seeds",
+        ]
+        rows: list[list[Cell]] = [
+            [entry.name, entry.validation, entry.test, len(entry.tests)] for entry in result.trained
+        ]
+        return Table(columns, rows, title="Trained alone from scratch", caption="The test split was used once a seed.")
+    columns = ["architecture", Column(f"{name} on shared weights", form, best="lowest"), "parameters"]
+    rows = [[entry.name, entry.error, entry.parameters] for entry in result.candidates[:10]]
+    return Table(columns, rows, title="Best on the shared weights")
+
+
+def _form(result: SearchResult) -> Format:
+    """How an error is written: a share of wrong labels in per cent, a perplexity as it is."""
+    return percent if result.metric == "error" else number
+
+
+def search_page(
+    result: SearchResult, course: Sequence[SearchEpoch], config: Json, other: Sequence[SearchEpoch] = ()
+) -> Page:
+    """The whole report as a page.
+
+    Args:
+        result: what was found.
+        course: the epochs.
+        config: what the run's ``config.json`` holds.
+        other: the epochs of a search whose curves are drawn beside.
+    """
+    job = config.get("config", {})
+    page = Page("Which architecture is best?", f"{job.get('space')} on {job.get('data')}, {result.strategy}")
+    because = f"Guard: {result.guard}; sharing: {result.sharing}; {result.epochs} epochs."
+    page.verdict(result.best, because, heading="The architecture found")
+    if result.chosen is not None:
+        best, form = result.chosen, _form(result)
+        page.numbers(
+            KeyNumber(f"test {result.metric}", best.test, "trained alone from scratch", form),
+            KeyNumber(f"validation {result.metric}", best.validation, "on which it was chosen", form),
+            KeyNumber("children that diverged", result.diverged, "and were skipped"),
+        )
+    page.section("What was found")
+    page.table(search_table(result))
+    for title, nodes, edges in cell_graphs(result.best, result.operations):
+        page.chart(
+            graph_chart(nodes, edges),
+            "Each arrow is an operation; the cell's output is made of its nodes.",
+            title=title,
+        )
+    _add_free_scores(page, result)
+    _add_curves(page, result, course, other)
+    _add_fronts(page, result)
+    page.details("Configuration", config)
+    return page
+
+
+def _add_free_scores(page: Page, result: SearchResult) -> None:
+    """What untrained networks say of the candidates, beside what the shared weights say."""
+    entries = result.candidates[:10]
+    if not any(entry.synflow is not None for entry in entries):
+        return
+    columns: list[Column | str] = [
+        "architecture",
+        Column(f"{result.metric} on shared weights", _form(result), best="lowest"),
+        "parameters",
+        Column("synflow", best="highest"),
+        Column("Jacobian covariance", best="highest"),
+    ]
+    rows = [[entry.name, entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries]
+    caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
+    page.table(Table(columns, rows, title="The candidates, and scores that need no training", caption=caption))
+
+
+def _add_curves(page: Page, result: SearchResult, course: Sequence[SearchEpoch], other: Sequence[SearchEpoch]) -> None:
+    page.section("The course of the search")
+    lines = []
+    for name, epochs in ((f"guard {result.guard}", course), ("beside it", other)):
+        line = _line(name, epochs, "reward")
+        lines += [line] if line.x else []
+    if lines:
+        page.chart(
+            line_chart(lines, x_label="epoch", y_label="mean reward"), "The mean reward of what the strategy proposes."
+        )
+    kinds = {"difference_mean": "mean", "difference_best5": "best five", "difference_max": "largest"}
+    lines = [_line(words, course, figure) for figure, words in kinds.items()]
+    if lines[0].x:
+        again = _line("mean, beside it", other, "difference_mean")
+        page.chart(
+            line_chart(
+                [*lines, again] if again.x else lines,
+                x_label="epoch",
+                y_label=f"difference of {result.metric}",
+                references=[Reference(0.0, "nothing lost")],
+            ),
+            "A child's error at the end of an epoch, less its error right after it was trained. Above the line, others "
+            "have made it forget.",
+        )
+    shares = [(epoch.number + 1, epoch.guard["open_share"]) for epoch in course if "open_share" in epoch.guard]
+    if shares:
+        line = Line("open", [place for place, _ in shares], [share for _, share in shares])
+        page.chart(line_chart([line], x_label="epoch", y_label="share of open directions"), "What can still be learnt.")
+
+
+def _line(name: str, epochs: Sequence[SearchEpoch], figure: str) -> Line:
+    """A figure of the epochs that have it."""
+    known = [(epoch.number + 1, value) for epoch in epochs if (value := getattr(epoch, figure)) is not None]
+    return Line(name, [place for place, _ in known], [value for _, value in known])
+
+
+def _add_fronts(page: Page, result: SearchResult) -> None:
+    if len(result.candidates) < 2:
+        return
+    page.section("Error against cost")
+    for cost, front in result.pareto.items():
+        groups = []
+        for name, chosen in (("not beaten", True), ("beaten", False)):
+            entries = [entry for entry in result.candidates if (entry.name in front) == chosen]
+            sizes = [float(getattr(entry, cost)) for entry in entries]
+            names = [entry.name for entry in entries]
+            groups.append(Points(name, sizes, [entry.error for entry in entries], names=names))
+        chart = scatter_chart(
+            [group for group in groups if group.x], x_label=cost, y_label=f"{result.metric}, shared weights"
+        )
+        page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")

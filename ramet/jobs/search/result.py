@@ -1,0 +1,189 @@
+"""What a search gives: the architecture found, those it was chosen among, and how they fared trained alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ramet.fields import from_json
+from ramet.jobs.result import Result
+from ramet.reports.tables import Table
+from ramet.runs import read_records
+from ramet.runs.encoding import Json
+
+if TYPE_CHECKING:
+    from ramet.reports.page import Page
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundArchitecture:
+    """One that the search ended with.
+
+    Attributes:
+        arch: its choices.
+        name: in its space's own notation.
+        error: on the whole validation split, with shared weights; a perplexity for words.
+        parameters: of its network.
+        flops: multiply-adds for one input.
+        synflow: a score of the untrained network, none where there is none.
+        jacobian: another.
+    """
+
+    arch: list[int]
+    name: str
+    error: float
+    parameters: int
+    flops: int
+    synflow: float | None = None
+    jacobian: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedArchitecture:
+    """One that was trained alone from scratch.
+
+    Attributes:
+        name: in its space's own notation.
+        arch: its choices.
+        validation: the error on which the best is chosen, the mean over seeds.
+        test: the same of the test split.
+        tests: the test error of each seed.
+    """
+
+    name: str
+    arch: list[int]
+    validation: float
+    test: float
+    tests: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchEpoch:
+    """An epoch of a search; what its kind of search does not measure is none.
+
+    Attributes:
+        number: from 0 on.
+        archs: the children that were trained, by name.
+        err1: the error of each right after its training; none if it diverged.
+        err2: the same at the end of the epoch.
+        difference_mean: the mean of err2 - err1.
+        difference_best5: of the five lowest err1.
+        difference_max: the largest.
+        disturbance: how far outputs moved, the mean over children.
+        loss: the mean training loss.
+        validation_loss: of the relaxed network.
+        diverged: the children that were put back, by name.
+        reward: the mean reward of what the strategy proposed.
+        strategy: its own figures.
+        guard: the guard's own figures.
+        best: what has been the best so far.
+    """
+
+    number: int
+    archs: list[str] = field(default_factory=list)
+    err1: list[float | None] = field(default_factory=list)
+    err2: list[float | None] = field(default_factory=list)
+    difference_mean: float | None = None
+    difference_best5: float | None = None
+    difference_max: float | None = None
+    disturbance: float | None = None
+    loss: float | None = None
+    validation_loss: float | None = None
+    diverged: list[str] = field(default_factory=list)
+    reward: float | None = None
+    strategy: dict[str, float] = field(default_factory=dict)
+    guard: dict[str, float] = field(default_factory=dict)
+    best: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult(Result):
+    """The architecture found.
+
+    Attributes:
+        metric: what an error is: ``error``, the share of wrong labels, or ``perplexity``.
+        best: the name of the architecture found.
+        candidates: what the search ended with, the best on shared weights first.
+        trained: the first of them trained alone, in the same order.
+        pareto: by cost, the names of the candidates that no other beats in both cost and error.
+        epochs: how many the search had.
+        diverged: how many children were put back because they diverged.
+        exported: the file of the network found, none where there is none.
+        operations: of the space, for notations that give operations by number.
+        plan: what was done, as JSON values.
+    """
+
+    metric: str
+    best: str
+    candidates: list[FoundArchitecture]
+    trained: list[TrainedArchitecture]
+    pareto: dict[str, list[str]]
+    epochs: int
+    diverged: int
+    exported: str | None
+    operations: list[str]
+    plan: Json
+
+    @property
+    def chosen(self) -> TrainedArchitecture | None:
+        """The one of the trained architectures that is best on validation data."""
+        return min(self.trained, key=lambda entry: entry.validation, default=None)
+
+    @property
+    def network(self) -> Path | None:
+        """The file of the network found, a ``torch.export`` program."""
+        return None if self.folder is None or self.exported is None else self.folder / self.exported
+
+    @property
+    def strategy(self) -> str:
+        """What proposed architectures."""
+        return str(self.plan["strategy"])
+
+    @property
+    def guard(self) -> str:
+        """What kept children from disturbing each other."""
+        return str(self.plan["guard"])
+
+    @property
+    def sharing(self) -> str:
+        """Which children shared weights."""
+        return str(self.plan["sharing"])
+
+    def course(self) -> list[SearchEpoch]:
+        """The epochs, from the run's records; nothing without a run."""
+        return [] if self.folder is None else read_course(read_records(self.folder))
+
+    def table(self) -> Table:
+        """The architectures trained alone, or the candidates if none was."""
+        from ramet.jobs.search.report import search_table
+
+        return search_table(self)
+
+    def words(self) -> list[str]:
+        """The architecture, and where its network and the report are."""
+        lines = [f"Found: {self.best}"]
+        lines += [] if self.network is None else [f"Network: {self.network}"]
+        return lines if self.report is None else [*lines, f"Report: {self.report}"]
+
+    def page(self, config: Json, beside: SearchResult | None = None) -> Page:
+        """The report.
+
+        Args:
+            config: what the run's ``config.json`` holds.
+            beside: another search, without the guard for example, whose curves are drawn beside this one's.
+        """
+        from ramet.jobs.search.report import search_page
+
+        return search_page(self, self.course(), config, [] if beside is None else beside.course())
+
+
+def read_course(records: list[Json]) -> list[SearchEpoch]:
+    """The epochs of a run's records."""
+    found = []
+    for record in records:
+        kind, _, number = record["key"].partition("/")
+        if kind == "epoch":
+            figures = {name: value for name, value in record.items() if name != "key"}
+            found.append(from_json(SearchEpoch, {"number": int(number), **figures}, record["key"]))
+    return found

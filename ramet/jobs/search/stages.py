@@ -1,0 +1,168 @@
+"""The stages of a search: candidates on shared weights, final trainings, what is left of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from ramet.errors import RunError
+from ramet.execution import WorkItem
+from ramet.fields import to_json
+from ramet.jobs.job import Session
+from ramet.progress import progress
+from ramet.ranking.setup import SupernetSetup
+from ramet.ranking.training_free import JacobianCovariance, Synflow
+from ramet.runs import Run
+from ramet.runs.encoding import Json, plain
+from ramet.searching.costs import ArchCosts, pareto_front
+from ramet.searching.final import export, train_final, trained_child
+from ramet.searching.loop import Search
+from ramet.searching.plan import SearchPlan
+from ramet.searching.relaxed import RelaxedSearch
+from ramet.seeding import derive_seed
+from ramet.spaces import Arch
+
+FREE_INPUTS = 32
+"""Training images at which the candidates' Jacobians are taken."""
+
+
+def make_loop(setup: SupernetSetup, plan: SearchPlan, **options: Any) -> Search | RelaxedSearch:
+    """The search that a plan asks for; it refuses what does not fit the space."""
+    return RelaxedSearch(setup, plan, **options) if plan.is_relaxed else Search(setup, plan, **options)
+
+
+class Stages:
+    """All of a search that a run's records do not hold yet.
+
+    Args:
+        setup: the space, the data and the recipe.
+        plan: what is done, with its seed.
+        session: where; on a rank that is not the leader it has no run, and only the first stage is done.
+    """
+
+    def __init__(self, setup: SupernetSetup, plan: SearchPlan, session: Session) -> None:
+        self.setup, self.plan, self.session = setup, plan, session
+
+    def __call__(self) -> Json | None:
+        """The result as JSON values; none on a rank that is not the leader."""
+        ranks = self.session.ranks
+        run: Run | None = self.session.run
+        if ranks.size > 1:
+            number = int(self.setup.fingerprint(), 16) >> 2
+            ranks.check_same(number, "all ranks must have the same space, data and settings")
+        is_due = ranks.tell(b"due" if run is not None and "candidates" not in run.records else b"") == b"due"
+        if run is None:
+            if is_due:
+                loop = make_loop(self.setup, self.plan, ranks=ranks)
+                loop.score(loop.run().derive(self.plan.num_candidates))
+            return None
+        self.setup = replace(self.setup, folder=run.path / "checkpoints")
+        if is_due:
+            run.records.append("candidates", entries=plain(self._candidates(run)))
+        ranks.leave()  # what follows are independent trainings, which the executor has
+        if "result" in run.records:
+            return run.records["result"]
+        candidates = list(run.records["candidates"]["entries"])
+        if not candidates:
+            raise RunError(
+                "at least one candidate must have a finite error, but all diverged: lower the learning rate."
+            )
+        return self._result(run, candidates, self._finals(run, candidates))
+
+    def _candidates(self, run: Run) -> list[Json]:
+        """What the search ends with, scored on the whole validation split, the best first."""
+        setup = self.setup
+        with progress("searching", total=1.0) as bar:
+
+            def show(share: float, text: str) -> None:
+                bar.label = text
+                bar.set(share)
+
+            places: Json = {"record": run.records.append, "checkpoints": run.checkpoints("search"), "progress": show}
+            loop = make_loop(setup, self.plan, ranks=self.session.ranks, **places)
+            archs = loop.run().derive(self.plan.num_candidates)
+            scores = loop.score(archs)
+        costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_classes)
+        entries: list[Json] = [
+            {"arch": list(arch), "name": setup.space.name(arch), "error": score.error}
+            for arch, score in zip(archs, scores, strict=True)
+            if score.error == score.error
+        ]
+        for entry in entries:
+            arch = tuple(entry["arch"])
+            entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
+        free = self._free_scores([tuple(entry["arch"]) for entry in entries])
+        entries = [entry | scored for entry, scored in zip(entries, free, strict=True)]
+        return sorted(entries, key=lambda entry: float(entry["error"]))
+
+    def _free_scores(self, archs: list[Arch]) -> list[Json]:
+        """Training-free scores of each candidate, for the report alone; none where a network cannot be scored so."""
+        nothing: Json = {"synflow": None, "jacobian": None}
+        x = self.setup.data.train.x[:FREE_INPUTS]
+        if not x.is_floating_point():
+            return [nothing for _ in archs]
+        try:
+            network = self.setup.new_supernet(self.plan.seed, "training-free")
+            flow, jacobian = Synflow(network, x.shape[1:]), JacobianCovariance(network, x)
+            scored = [{"synflow": flow(arch), "jacobian": jacobian(arch)} for arch in archs]
+        except Exception:  # a user's own network may do anything, and a search is not lost for want of these
+            return [nothing for _ in archs]
+        return [{name: value if math.isfinite(value) else None for name, value in scores.items()} for scores in scored]
+
+    def _finals(self, run: Run, candidates: list[Json]) -> list[Json]:
+        """The best candidates trained alone; each is tested once for each seed."""
+        plan = self.plan
+        tasks = [
+            WorkItem(
+                f"final/{place}/{number}",
+                train_final,
+                {
+                    "arch": entry["arch"],
+                    "seed": derive_seed(plan.seed, "final", number),
+                    "epochs": plan.final_epochs,
+                    "final_network": to_json(plan.final_network),
+                },
+            )
+            for place, entry in enumerate(candidates[: plan.num_final])
+            for number in range(plan.final_seeds)
+        ]
+        missing = [task for task in tasks if task.key not in run.records]
+        for task, result in self.session.executor.run(missing, self.setup, on_failure=run.record_failure):
+            run.records.append(task.key, **result)
+        return [run.records[task.key] | {"place": int(task.key.split("/")[1])} for task in tasks]
+
+    def _result(self, run: Run, candidates: list[Json], finals: list[Json]) -> Json:
+        """Everything that ``SearchResult`` has."""
+        setup, plan = self.setup, self.plan
+        best, exported = 0, False
+        trained: list[Json] = []
+        for place, entry in enumerate(candidates[: plan.num_final]):
+            runs = [final for final in finals if final["place"] == place]
+            errors = {split: sum(final[split] for final in runs) / len(runs) for split in ("validation", "test")}
+            trained.append({"name": entry["name"], "arch": entry["arch"], **errors, "tests": [f["test"] for f in runs]})
+        if trained:
+            best = min(range(len(trained)), key=lambda place: float(trained[place]["validation"]))
+        if trained and plan.exports:
+            arch: Arch = tuple(candidates[best]["arch"])
+            seed = derive_seed(plan.seed, "final", 0)
+            child = trained_child(setup, arch, seed, to_json(plan.final_network))
+            exported = export(child, setup.data.validation.x[:2], run.path / "network.pt2")
+        rewards = [-entry["error"] for entry in candidates]
+        front = {
+            cost: [candidates[place]["name"] for place in pareto_front([entry[cost] for entry in candidates], rewards)]
+            for cost in ("parameters", "flops")
+        }
+        epochs = [record for record in run.records if record["key"].startswith("epoch/")]
+        return {
+            "metric": "perplexity" if setup.data.train.y.ndim > 1 else "error",
+            "best": candidates[best]["name"],
+            "candidates": candidates,
+            "trained": trained,
+            "pareto": front,
+            "epochs": len(epochs),
+            "diverged": sum(len(record.get("diverged", [])) for record in epochs),
+            "exported": "network.pt2" if exported else None,
+            "operations": list(getattr(setup.space, "operations", ())),
+            "plan": plan.describe(),
+        }

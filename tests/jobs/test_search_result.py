@@ -1,0 +1,113 @@
+"""`ramet.search` from Python: its result is typed, is kept, shows itself, and a second call goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ramet
+from ramet.data import load
+from ramet.errors import ConfigError
+from ramet.jobs.runner import resume
+from ramet.jobs.search import SearchRecipe
+from ramet.jobs.search.result import FoundArchitecture, SearchResult, TrainedArchitecture
+from ramet.runs import read_records
+from ramet.searching import SearchPlan
+from ramet.spaces import Cells64
+
+PLAN = SearchPlan(
+    epochs=2,
+    warmup_epochs=1,
+    models_per_epoch=2,
+    batches_per_model=1,
+    strategy_steps=1,
+    archs_per_step=2,
+    num_candidates=3,
+    final_epochs=1,
+)
+RECIPE = SearchRecipe(batch_size=8)
+
+
+def found(out: Path, **changes: object) -> SearchResult:
+    options: dict = {"plan": PLAN, "recipe": RECIPE, "out": out, "train_size": 40, "eval_size": 16} | changes
+    return ramet.search("cells64:channels=2,num_cells=1", "digits", **options)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
+    return found(tmp_path_factory.mktemp("search") / "run")
+
+
+def test_figures_are_attributes(result: SearchResult) -> None:
+    assert isinstance(result.candidates[0], FoundArchitecture) and isinstance(result.chosen, TrainedArchitecture)
+    assert result.best == result.chosen.name and len(result.chosen.tests) == 1
+    assert [entry.error for entry in result.candidates] == sorted(entry.error for entry in result.candidates)
+    assert result.network is not None and result.network.is_file()
+    assert result.plan["seed"] == 0 and result.strategy == "enas" and result.guard == "none"
+
+
+def test_the_course_is_read_from_the_records(result: SearchResult) -> None:
+    course = result.course()
+    assert [epoch.number for epoch in course] == [0, 1] and result.epochs == 2
+    assert course[0].reward is None and course[1].reward is not None and len(course[1].archs) == 2
+    assert replace(result, folder=None).course() == []
+
+
+def test_it_is_saved_and_loaded(result: SearchResult, tmp_path: Path) -> None:
+    result.save(tmp_path / "result.json")
+    assert SearchResult.load(tmp_path / "result.json") == result
+    assert result.folder is not None and SearchResult.load(result.folder) == result
+    assert SearchResult.from_json(result.to_json()) == result
+    record = next(record for record in read_records(result.folder) if record["key"] == "result")
+    assert record.keys() - {"key"} == result.to_json().keys()
+
+
+def test_it_shows_itself(result: SearchResult) -> None:
+    text = result.summary()
+    assert "Trained alone from scratch" in text and f"Found: {result.best}" in text
+    assert str(result.network) in text and str(result.report) in text
+    frame = result.to_frame()
+    assert list(frame["architecture"]) == [entry.name for entry in result.trained]
+    assert result.best in result._repr_html_()
+
+
+def test_curves_of_another_search_are_drawn_beside(result: SearchResult) -> None:
+    assert "mean, beside it" not in result.page({}).html()
+    assert "mean, beside it" in result.page({}, beside=result).html()
+
+
+def test_a_second_call_goes_on(result: SearchResult) -> None:
+    assert result.folder is not None
+    before = read_records(result.folder)
+    assert found(result.folder) == result and read_records(result.folder) == before
+    with pytest.raises(ConfigError, match="its seed is another"):
+        found(result.folder, seed=1)
+    with pytest.raises(ConfigError, match=r"its plan\.final_epochs is another"):
+        found(result.folder, plan=replace(PLAN, final_epochs=2))
+
+
+def test_objects_are_taken_and_resumed_from_python_only(result: SearchResult, tmp_path: Path) -> None:
+    """A space and a data set as objects give what their names give."""
+    space = Cells64(channels=2, num_cells=1)
+    data = load("digits", train_size=40, eval_size=16, validation_fraction=0.4)
+    options: dict = {"plan": PLAN, "recipe": RECIPE, "out": tmp_path / "objects"}
+    objects = ramet.search(space, data, **options)
+    assert objects == result and ramet.search(space, data, **options) == objects
+    with pytest.raises(ConfigError, match="goes on from Python"):
+        resume(tmp_path / "objects", None)  # type: ignore[arg-type]
+
+
+def test_final_epochs_are_the_final_trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def train(setup, *, arch, seed, epochs, final_network):
+        seen.append((epochs, final_network["cutout"]))
+        return {"validation": 0.5, "test": 0.5, "parameters": 1}
+
+    monkeypatch.setattr("ramet.jobs.search.stages.train_final", train)
+    train.__module__, train.__qualname__ = "ramet.jobs.search.stages", "train_final"
+    plan = replace(PLAN, final_epochs=3, final_network=replace(PLAN.final_network, cutout=2), exports=False)
+    assert found(tmp_path / "run", plan=plan, recipe=replace(RECIPE, epochs=99)).trained[0].test == 0.5
+    assert seen == [(3, 2)]
