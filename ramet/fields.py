@@ -94,7 +94,9 @@ def from_json(kind: type[T], values: Any, where: str = "") -> T:
     made: dict[str, Any] = {}
     for name, field in known.items():
         if name in values:
-            made[name] = _read(hints[name], values[name], f"{where}.{name}".lstrip("."))
+            held = field.metadata.get("kind")  # a recipe of a job has the defaults of that job
+            hint = held if is_dataclass(held) else hints[name]
+            made[name] = _read(hint, values[name], f"{where}.{name}".lstrip("."))
         elif field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"{where or 'the configuration'} must hold {name}, but does not.")
     return kind(**made)

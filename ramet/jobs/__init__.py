@@ -13,6 +13,7 @@ from ramet.jobs.job import Job
 
 JOBS = {
     "rank": "ramet.jobs.rank.job:RankJob",
+    "learn": "ramet.jobs.learn.job:LearnJob",
 }
 """The jobs by the kind that ``config.json`` names: a new job is a line here and a folder."""
 
