@@ -1,12 +1,20 @@
 """ramet trains many networks on one set of weights without letting them forget each other.
 
-Sub-packages are imported when they are first used, so that ``import ramet`` and ``ramet --help`` do not wait for torch.
+Five verbs, ``rank``, ``search``, ``grow``, ``learn`` and ``study``, and the parts that they are made of. Both are
+imported when they are first used, so that ``import ramet`` and ``ramet --help`` do not wait for torch.
 """
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ramet.jobs.grow import grow
+    from ramet.jobs.learn import learn
+    from ramet.jobs.rank import rank
+    from ramet.jobs.search import search
+    from ramet.jobs.study import study
 
 __version__ = "0.1.0"
 __all__ = [
@@ -14,20 +22,30 @@ __all__ = [
     "continual",
     "data",
     "execution",
+    "grow",
     "growth",
     "guards",
+    "jobs",
+    "learn",
+    "rank",
     "ranking",
+    "registry",
     "reports",
     "runs",
+    "search",
     "searching",
     "sharing",
     "spaces",
+    "study",
     "testing",
     "training",
 ]
+_VERBS = ("rank", "search", "grow", "learn", "study")
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name in _VERBS:
+        return getattr(importlib.import_module(f"ramet.jobs.{name}"), name)
     if name in __all__:
         return importlib.import_module(f"ramet.{name}")
     raise AttributeError(f"module 'ramet' has no attribute {name!r}")

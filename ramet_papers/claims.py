@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from ramet.errors import ConfigError, RunError
 from ramet.runs import describe_environment
@@ -45,16 +45,12 @@ def write_claims(results: Path, claims: list[Claim]) -> None:
     """Keep the claims, each in place of the older entry of the same id; the environment stands beside them."""
     with writing(results):
         results.mkdir(parents=True, exist_ok=True)
-        folder = os.open(results, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)  # two reproductions may end at the same moment
+    with FileLock(results / "claims.lock"):  # two reproductions may end at the same moment
         known = {entry["id"]: entry for entry in read_claims(results)}
         known |= {claim.id: asdict(claim) for claim in claims}
         entries = [known[key] for key in sorted(known, key=_order)]
         text = json.dumps({"environment": describe_environment(), "claims": entries}, indent=1) + "\n"
         write_atomically(results / "claims.json", text.encode())
-    finally:
-        os.close(folder)
 
 
 def read_claims(results: Path) -> list[dict[str, Any]]:

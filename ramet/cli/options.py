@@ -90,7 +90,7 @@ def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None
     """
     options = list(_options(job_class))
 
-    def command(common: Common, **values: Any) -> None:
+    def command(common: Common = Common(), **values: Any) -> None:  # noqa: B008 - an immutable default
         run(_assembled(job_class, values), common)
 
     common = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, default=Common(), annotation=Common)

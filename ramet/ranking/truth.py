@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from ramet.errors import ConfigError, DataError, RunError
 from ramet.ranking.metrics import Floats
@@ -71,8 +71,7 @@ class TruthCache:
         entry = {"arch": self._name(index), "seed": seed, "result": result}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self._path, "a+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+            with FileLock(self._path.with_suffix(".lock")), open(self._path, "a+b") as file:
                 header = b"" if file.tell() else _line({"setting": self._bench.describe()})
                 file.write(_end_of_torn_line(file) + header + _line(entry))
                 file.flush()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ramet.cli import main
-from ramet.cli.options import anchored
+from ramet.registry import anchored
 
 
 def test_a_path_is_anchored_and_a_name_is_kept(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-import ramet.ranking.job  # noqa: F401 - torch is imported before the clock starts
+import ramet.ranking.diagnosis  # noqa: F401 - torch is imported before the clock starts
 from ramet.cli import main
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.execution import Inline, Processes, Ray, make_executor

@@ -16,10 +16,13 @@ from exactness import bits
 from ramet.cli import main
 from ramet.data import load
 from ramet.execution import Inline
+from ramet.jobs.data_options import DataOptions
+from ramet.jobs.rank import RankJob
+from ramet.jobs.runner import start
 from ramet.ranking import analysis, diagnosis
 from ramet.ranking.alone import train_alone
-from ramet.ranking.job import RankJob, rank
 from ramet.ranking.plan import Plan
+from ramet.registry import Spec
 from ramet.runs import read_records
 from ramet.seeding import torch_generator
 from ramet.sharing import random_groups
@@ -45,11 +48,16 @@ def one_thread() -> Any:
 def diagnose(folder: Path, name: str = "run", **plan: Any) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The result, and the records by key."""
     job = RankJob(
-        space_options=SPACE, data_options=DATA, settings=SETTINGS, plan=Plan(**{**PLAN, **plan}),
+        space=str(Spec("cells64", options=SPACE)),
+        data_options=DataOptions(**DATA, seed=0),  # the data of the twin
+        recipe=SETTINGS,
+        seed=plan.pop("seed", 0),
+        plan=Plan(**{**PLAN, **plan}),
         truth_cache=str(folder / "truth"),
-    )  # fmt: skip
-    result = rank(job, folder / name, Inline())
-    return result, {record.pop("key"): record for record in read_records(folder / name)}
+    )
+    result = start(job, folder / name, Inline())
+    assert result is not None
+    return result.to_json(), {record.pop("key"): record for record in read_records(folder / name)}
 
 
 def twin(children: Any = range(8), **arguments: Any) -> dict[str, Any]:

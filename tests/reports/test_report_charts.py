@@ -335,6 +335,22 @@ WIRES = [
 @pytest.mark.needs_program
 def test_a_graph_is_drawn(find_program: Callable[[str], str]) -> None:
     find_program("dot")
+    check_drawing()
+
+
+@pytest.mark.parametrize("program", [None, "#!/bin/sh\nexit 3\n", "#!/bin/sh\necho graph 1 2 2\n", "not a program"])
+def test_without_a_working_dot_a_small_graph_is_drawn(
+    program: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if program is not None:
+        (tmp_path / "dot").write_text(program)
+        (tmp_path / "dot").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check_drawing()
+
+
+def check_drawing() -> None:
+    """Boxes lie apart, and arrows begin and end at theirs."""
     for width in (WIDE, NARROW):
         root = parse(graph_chart(CELL, WIRES, groups=["task 1", "task 2"]), width)
         assert len(with_class(root, "node")) == 4 and len(with_class(root, "edge")) == 6
@@ -353,14 +369,9 @@ def test_a_graph_is_drawn(find_program: Callable[[str], str]) -> None:
                 assert box["y"] - 2 <= y <= box["y"] + box["height"] + 2
 
 
-@pytest.mark.parametrize("program", [None, "#!/bin/sh\nexit 3\n", "#!/bin/sh\necho graph 1 2 2\n", "not a program"])
-def test_without_a_working_dot_a_graph_is_written_out(
-    program: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if program is not None:
-        (tmp_path / "dot").write_text(program)
-        (tmp_path / "dot").chmod(0o755)
+def test_without_dot_a_large_graph_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    root = parse(graph_chart(CELL, WIRES, groups=["task 1", "task 2"]))
+    nodes = [*CELL, *(GraphNode(f"n{number}") for number in range(40))]
+    root = parse(graph_chart(nodes, WIRES, groups=["task 1", "task 2"]))
     texts = [element.text or "" for element in root.iter(f"{SVG}text")]
     assert "Graphviz" in texts[0] and "input → conv 3×3 (task 1)" in texts and "conv 3×3 → sum" in texts

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import bad_data
 import numpy as np
 
-from ramet.ranking.job import RankJob
+from ramet.jobs.rank import RankJob
 from ramet.ranking.plan import Plan
 from ramet.runs import Run
 from ramet.training import Settings
@@ -312,8 +312,8 @@ code_row(
 def make_run(folder: Path, kind: str = "rank", **changes: Any) -> Path:
     """A run that was interrupted at once; ``changes`` are made to its config.json."""
     job = RankJob(
-        space_options={"channels": 2, "num_cells": 1},
-        settings=Settings(epochs=1),
+        space="cells64:channels=2,num_cells=1",
+        recipe=Settings(epochs=1),
         plan=Plan(instances=1),
         truth_cache=str(folder / "truth"),
     )

@@ -1,15 +1,13 @@
 """A graph as a picture: a cell, a network before and after it grew, the paths of tasks.
 
-Graphviz' ``dot`` decides where things go, nothing else: nodes and edges are drawn here, so that they have the page's
-colours and fonts, and so that no text of the user passes through another program. Where ``dot`` is missing the graph
-is written out in words.
+Another program or library decides where things go, nothing else: nodes and edges are drawn here, so that they have the
+page's colours and fonts. ``layouts.py`` asks Graphviz' ``dot``, or networkx where that is missing and the graph small.
+A large graph without ``dot`` is written out in words.
 """
 
 from __future__ import annotations
 
 import math
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,12 +15,12 @@ from markupsafe import Markup
 
 from ramet.errors import ConfigError
 from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.layouts import Arrow, Route, place_graph
 from ramet.reports.charts.marks import LegendEntry, dash, legend, series_class
-from ramet.reports.charts.svg import Point, coordinate, fit, group, join, tag, text_width, wrap
+from ramet.reports.charts.svg import coordinate, fit, group, join, tag, text_width, wrap
 
 _MAX_LABEL = 180.0
 _MARGIN = 6.0
-_SECONDS = 20.0
 _GROWN = 2  # green, for a marked node that belongs to no group
 
 
@@ -44,24 +42,6 @@ class Edge:
     target: str
     label: str = ""
     group: int | None = None
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Where everything is, in pixels: a box (centre, width, height) for each node, a route for each edge."""
-
-    width: float
-    height: float
-    places: list[tuple[float, float, float, float]]
-    routes: list[_Route]
-
-
-@dataclass(frozen=True)
-class _Route:
-    """Where an edge runs: the control points of its curve and the place of its label."""
-
-    points: list[Point]
-    label: Point | None
 
 
 def graph_chart(
@@ -92,77 +72,24 @@ def graph_chart(
         if not nodes:
             return message("There is nothing to draw here: the graph has no nodes.", width)
         size = font_size(width)
-        placed = _layout(nodes, edges, size, "LR") if width >= 600 else None
+        boxes = [text_width(fit(node.label or node.key, _MAX_LABEL, size), size) + 22 for node in nodes]
+        numbers = {node.key: number for number, node in enumerate(nodes)}
+        arrows = [Arrow(numbers[e.source], numbers[e.target], len(_edge_label(e, size))) for e in edges]
+        placed = place_graph(boxes, arrows, size, "LR") if width >= 600 else None
         if placed is None or placed.width + 2 * _MARGIN > width:  # too long for a line: downwards, then
-            placed = _layout(nodes, edges, size, "TB")
+            placed = place_graph(boxes, arrows, size, "TB")
         if placed is None:
             return _written_out(in_words, width)
         entries = [LegendEntry(index, name, "line") for index, name in enumerate(groups)]
         key, key_height = legend(entries, 0.0, width, size)
         room = max(placed.width + 2 * _MARGIN, width)
         moved = f"translate({coordinate((room - placed.width) / 2)} {coordinate(key_height + _MARGIN)})"
-        arrows = [_draw_edge(edge, route, size) for edge, route in zip(edges, placed.routes, strict=True)]
-        boxes = [_draw_node(node, place, size) for node, place in zip(nodes, placed.places, strict=True)]
-        body = join([key, group(*arrows, *boxes, transform=moved)])
+        lines = [_draw_edge(edge, route, size) for edge, route in zip(edges, placed.routes, strict=True)]
+        drawn = [_draw_node(node, place, size) for node, place in zip(nodes, placed.places, strict=True)]
+        body = join([key, group(*lines, *drawn, transform=moved)])
         return Drawing(room, placed.height + key_height + 2 * _MARGIN, body)
 
     return Chart(spoken, draw)
-
-
-def _layout(nodes: Sequence[GraphNode], edges: Sequence[Edge], size: float, direction: str) -> _Layout | None:
-    """Where ``dot`` puts everything; None without a working ``dot``."""
-    program = shutil.which("dot")
-    if program is None:
-        return None
-    source = _dot_source(nodes, edges, size, direction)
-    try:
-        done = subprocess.run(
-            [program, "-Tplain"], input=source, capture_output=True, text=True, timeout=_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return _read_plain(done.stdout, nodes, edges)
-
-
-def _dot_source(nodes: Sequence[GraphNode], edges: Sequence[Edge], size: float, direction: str) -> str:
-    number_of = {node.key: index for index, node in enumerate(nodes)}
-    lines = [f'digraph {{ rankdir={direction}; nodesep=0.22; ranksep=0.42; node [shape=box, fixedsize=true, label=""];']
-    lines.append(f"edge [arrowhead=none, fontsize={size}, fontname=Helvetica];")
-    for index, node in enumerate(nodes):
-        width = text_width(fit(node.label or node.key, _MAX_LABEL, size), size) + 22
-        lines.append(f"n{index} [width={width / 72:.4f}, height={size * 2.3 / 72:.4f}];")
-    for edge in edges:
-        # As many letters as the label has reserve its room; the label itself stays here.
-        room = f' [label="{"x" * len(_edge_label(edge, size))}"]' if edge.label else ""
-        lines.append(f"n{number_of[edge.source]} -> n{number_of[edge.target]}{room};")
-    return "\n".join([*lines, "}"])
-
-
-def _read_plain(text: str, nodes: Sequence[GraphNode], edges: Sequence[Edge]) -> _Layout | None:
-    """Graphviz' plain format: inches from the lower left corner, one statement a line, edges in an order of its own."""
-    width = height = 0.0
-    places = [(0.0, 0.0, 0.0, 0.0)] * len(nodes)
-    routes: dict[tuple[str, str, bool], list[_Route]] = {}
-    for line in text.splitlines():
-        word, *rest = line.split()
-        if word == "graph":
-            width, height = 72 * float(rest[1]), 72 * float(rest[2])
-        elif word == "node":
-            x, y, wide, high = (72 * float(value) for value in rest[1:5])
-            places[int(rest[0][1:])] = (x, height - y, wide, high)
-        elif word == "edge":
-            end = 3 + 2 * int(rest[2])
-            numbers = [72 * float(value) for value in rest[3:end]]
-            points = [(x, height - y) for x, y in zip(numbers[::2], numbers[1::2], strict=True)]
-            labelled = len(rest) - end == 5  # label, its x and y, style, colour; without a label only the last two
-            label = (72 * float(rest[end + 1]), height - 72 * float(rest[end + 2])) if labelled else None
-            routes.setdefault((rest[0], rest[1], labelled), []).append(_Route(points, label))
-    number_of = {node.key: f"n{index}" for index, node in enumerate(nodes)}
-    try:
-        ordered = [routes[number_of[e.source], number_of[e.target], bool(e.label)].pop(0) for e in edges]
-    except (KeyError, IndexError):  # a version of Graphviz that writes something else
-        return None
-    return _Layout(width, height, places, ordered) if width else None
 
 
 def _draw_node(node: GraphNode, place: tuple[float, float, float, float], size: float) -> Markup:
@@ -175,7 +102,7 @@ def _draw_node(node: GraphNode, place: tuple[float, float, float, float], size: 
     return group(tag("title", name), box, words, class_=kind)
 
 
-def _draw_edge(edge: Edge, route: _Route, size: float) -> Markup:
+def _draw_edge(edge: Edge, route: Route, size: float) -> Markup:
     (start_x, start_y), *bends = route.points
     curve = " ".join(f"{coordinate(x)} {coordinate(y)}" for x, y in bends)
     (tip_x, tip_y) = route.points[-1]
@@ -221,7 +148,7 @@ def _in_words(nodes: Sequence[GraphNode], edges: Sequence[Edge], groups: Sequenc
 
 def _written_out(in_words: Sequence[str], width: float) -> Drawing:
     size = font_size(width)
-    note = "Graphviz is not installed here, so the graph is written out."
+    note = "Graphviz is not installed here, so a graph of this size is written out."
     lines = wrap(note, width, size, max_lines=3)
     parts = [tag("text", line, x=0, y=size * (1.2 + 1.5 * index), class_="muted") for index, line in enumerate(lines)]
     y = size * (1.2 + 1.5 * len(lines))
