@@ -41,7 +41,7 @@ learn("a stream must have at least one task", "--stream", "permuted-digits:0")
 learn("a task must have at least 2 classes, but 10 classes were to be split into 6", "--stream", "split-digits:6")
 learn("a split by superclass must have a task for each superclass", "--stream", "split-digits:5:superclass")
 learn("a method must be one of individual, naive", "--method", "magic")
-learn("at least one method must be named", "--method", ",")
+learn("a list names at least one part", "--method", ",")
 learn("methods must differ", "--method", "naive,naive")
 learn("the method naive must have the options it is given", "--method", "naive:wisdom=3")
 learn("an option of a method must be NAME=VALUE", "--method", "elastic:strong")
@@ -197,11 +197,11 @@ made(
 
 
 def no_stream(folder: Path) -> list[str]:
-    with Run.create(folder / "run", "learn", {"stream": "split-digits:5"}) as run:
+    with Run.create(folder / "run", "learn", {"colour": "green"}) as run:
         return ["resume", str(run.path)]
 
 
-made("a config.json of nothing", "config.json must describe a stream and its methods", no_stream)
+made("a config.json of something else", "must hold fields of LearnJob, but has 'colour'", no_stream)
 
 
 # Studies
