@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from ramet.continual.streams.makers import DOMAINS, make_stream
     from ramet.continual.streams.scenario import Scenario
     from ramet.continual.streams.stream import GoneDataError, Stream, Task, TaskData, TaskInfo, fit_together
+    from ramet.continual.study.plan import StudyPlan
     from ramet.continual.study.result import SearchResult
     from ramet.continual.study.search import SequenceSearch
-    from ramet.continual.study.sequences import GrowSequence, SequenceSpace
+    from ramet.continual.study.space import GrowSequence, SequenceSpace
     from ramet.continual.training import Held, Saves, train
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "SequenceSpace",
     "Skeleton",
     "Stream",
+    "StudyPlan",
     "Task",
     "TaskData",
     "TaskInfo",

@@ -14,6 +14,7 @@ from ramet.jobs.job import Job
 JOBS = {
     "rank": "ramet.jobs.rank.job:RankJob",
     "learn": "ramet.jobs.learn.job:LearnJob",
+    "study": "ramet.jobs.study.job:StudyJob",
 }
 """The jobs by the kind that ``config.json`` names: a new job is a line here and a folder."""
 

@@ -13,7 +13,7 @@ from ramet.errors import ConfigError
 from ramet.jobs.learn.learning import spec_of
 from ramet.jobs.learn.result import LearnResult
 from ramet.jobs.runner import resume
-from ramet.runs import read_records
+from ramet.runs import read_config, read_records
 
 RECIPE = LearnRecipe(epochs=1)
 SMALL = {"train_size": 60, "eval_size": 60}
@@ -73,6 +73,14 @@ def test_the_same_call_goes_on_and_another_is_refused(tmp_path) -> None:
         ramet.learn(small_stream(1), **calls)
     with pytest.raises(ConfigError, match="goes on from Python"):
         resume(tmp_path / "run", ramet.execution.make_executor(1))
+
+
+def test_a_method_that_is_an_object_is_known_by_its_class_and_its_options(learned: LearnResult) -> None:
+    assert learned.folder is not None
+    with pytest.raises(ConfigError, match=r"was given ramet\.continual\.methods\.packnet:PackNet"):
+        resume(learned.folder, ramet.execution.make_executor(1))
+    kept = read_config(learned.folder)["config"]["plan"]["methods"]
+    assert kept[0] == "naive" and kept[1]["is"]["options"]["prune"] == 0.5
 
 
 def test_objects_learn_as_their_names_do(tmp_path) -> None:
