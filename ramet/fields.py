@@ -48,7 +48,7 @@ def to_json(value: Any) -> Any:
     >>> to_json(Sizes())
     {'widths': [3, 4]}
     """
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, type) and _is_configuration(value):
         return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
@@ -57,6 +57,11 @@ def to_json(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     return described(value)
+
+
+def _is_configuration(value: Any) -> bool:
+    """Whether the fields of a dataclass say all that it is: not for one that changes, as a method that learns does."""
+    return type(value).__dataclass_params__.frozen and not hasattr(value, "fingerprint")
 
 
 def described(value: Any) -> Any:
@@ -94,7 +99,9 @@ def from_json(kind: type[T], values: Any, where: str = "") -> T:
     made: dict[str, Any] = {}
     for name, field in known.items():
         if name in values:
-            made[name] = _read(hints[name], values[name], f"{where}.{name}".lstrip("."))
+            held = field.metadata.get("kind")  # a recipe of a job has the defaults of that job
+            hint = held if is_dataclass(held) else hints[name]
+            made[name] = _read(hint, values[name], f"{where}.{name}".lstrip("."))
         elif field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"{where or 'the configuration'} must hold {name}, but does not.")
     return kind(**made)

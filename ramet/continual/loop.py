@@ -15,7 +15,9 @@ from ramet.continual.measures import summary
 from ramet.continual.method import Method
 from ramet.continual.methods.by_name import make_method
 from ramet.continual.networks.skeletons import Skeleton, make_skeleton
-from ramet.continual.streams.stream import Stream, TaskData, TaskInfo, check_scenario
+from ramet.continual.recipe import LearnRecipe
+from ramet.continual.streams.scenario import check_scenario
+from ramet.continual.streams.stream import Stream, TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.costs import count_flops
 from ramet.errors import ConfigError
@@ -24,10 +26,6 @@ from ramet.runs import Checkpoints, Run, pack_state, unpack_state
 from ramet.training import Settings, accuracy
 
 NAN = float("nan")
-DEFAULT_SETTINGS = Settings(
-    epochs=10, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, momentum=0.9, weight_decay=0.0
-)
-"""What fits tasks of a few hundred small images."""
 
 
 @dataclass
@@ -86,7 +84,7 @@ def learn(
             are then its own.
         network: The name of a skeleton (``make_skeleton``), or one.
         head: ``own``, a head for each task, or ``shared``, where the network is named.
-        settings: The numbers of each training; ``DEFAULT_SETTINGS`` if none.
+        settings: The numbers of each training; ``LearnRecipe()`` if none.
         seed: What all randomness follows from.
         scenario: ``streaming``, in which a finished task's data are gone, or ``all``.
         run: A run to append a record to after each task, and to keep checkpoints in.
@@ -109,7 +107,7 @@ def learn(
     """
     check_scenario(scenario)
     if onto is None:
-        joint = _fresh(stream, method, network, head, settings or DEFAULT_SETTINGS, seed, device)
+        joint = _fresh(stream, method, network, head, settings or LearnRecipe(), seed, device)
     else:
         joint, seed = onto, onto.method.seed
     made = joint.method
@@ -209,8 +207,9 @@ def _resumed(fresh: JointNetwork, folder: str | Path | None) -> Learned:
     restored = JointNetwork.from_snapshot(
         checkpoint.tensors, checkpoint.state["network"], {method.name: type(method)}
     ).method
-    own = (method.name, method.options, method.skeleton, method.settings, method.seed)
-    if own != (restored.name, restored.options, restored.skeleton, restored.settings, restored.seed):
+    # The recipe by its values: what is read back is of its base class.
+    own = (method.name, method.options, method.skeleton, vars(method.settings), method.seed)
+    if own != (restored.name, restored.options, restored.skeleton, vars(restored.settings), restored.seed):
         raise ConfigError(f"a stream goes on with the arguments it began with, but {folder} began with others.")
     method.tasks = restored.tasks
     method.load_state(stored["state"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 from torch import Tensor, nn
 
@@ -102,6 +102,25 @@ class Method(ABC):
     def options(self) -> dict[str, Any]:
         """The options that the method was made with."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+
+    @final
+    def describe(self) -> dict[str, Any]:
+        """What identifies the method among others: its name and its options."""
+        return {"name": self.name, "options": self.options}
+
+    @final
+    def fresh(self) -> Self:
+        """A method of the same options that has learned nothing.
+
+        Raises:
+            ConfigError: Its class takes other arguments than its options.
+        """
+        try:
+            return type(self)(**self.options)
+        except TypeError as error:
+            raise ConfigError(
+                f"a method must be made anew from its options, but {self.name} is not: {error}."
+            ) from None
 
     def place(self, name: str) -> int:
         """Which task a name is, counted from 0.

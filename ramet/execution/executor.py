@@ -46,7 +46,12 @@ class Executor(ABC):
     - Closing the iterator ends all work at once and leaves no process behind.
 
     A new executor provides :meth:`_stream`.
+
+    Attributes:
+        num_workers: how many tasks run at the same time.
     """
+
+    num_workers: int = 1
 
     @final
     def run(

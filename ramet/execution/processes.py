@@ -45,7 +45,7 @@ class Processes(Executor):
         for name, value in (("workers", workers), ("attempts", attempts)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError(f"the number of {name} must be at least 1, but got {value!r}.")
-        self._num_workers = workers
+        self.num_workers = workers
         self._num_attempts = attempts
         self._threads = check_threads(threads)
 
@@ -64,7 +64,7 @@ class Processes(Executor):
         try:
             while waiting or any(worker.tasks for worker in workers):
                 num_busy = sum(bool(worker.tasks) for worker in workers)
-                while len(workers) < min(self._num_workers, len(waiting) + num_busy):
+                while len(workers) < min(self.num_workers, len(waiting) + num_busy):
                     workers.append(_Worker(shared, numerics, self._threads))
                 self._hand_out(waiting, workers)
                 for worker in _with_news(workers):
@@ -115,7 +115,7 @@ class Processes(Executor):
             if waiting and worker.is_ready and not worker.tasks:
                 worker.give(waiting.popleft())
         for worker in workers:
-            if len(waiting) > self._num_workers and worker.is_ready and len(worker.tasks) == 1:
+            if len(waiting) > self.num_workers and worker.is_ready and len(worker.tasks) == 1:
                 worker.give(waiting.popleft())
 
     def _check_starts(self, num_lost: int, reason: str) -> None:

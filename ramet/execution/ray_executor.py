@@ -68,7 +68,7 @@ class Ray(Executor):
                 raise ConfigError(
                     f"the {name} of a training must be a share of one or a whole number, but got {share}."
                 )
-        self._num_workers = workers
+        self.num_workers = workers
         self._address = None if address is None else check_address(address)
         self._cpus, self._gpus = float(cpus), float(gpus)
         self._num_attempts = attempts
@@ -122,7 +122,7 @@ class Ray(Executor):
                     ray.kill(board)
 
     def _connect(self) -> ModuleType:
-        return connect(self._address, cpus=self._num_workers * self._cpus, gpus=self._num_workers * self._gpus)
+        return connect(self._address, cpus=self.num_workers * self._cpus, gpus=self.num_workers * self._gpus)
 
     def _check_request(self, ray: ModuleType) -> None:
         """Refuse what no node can give, because Ray would wait for such a node for ever."""
@@ -142,7 +142,7 @@ class Ray(Executor):
         running: dict[Any, WorkItem],
     ) -> None:
         """Let as many tasks be under way as there are workers; the others wait here, not in the cluster."""
-        while waiting and len(running) < self._num_workers:
+        while waiting and len(running) < self.num_workers:
             task = waiting.popleft()
             running[submit(task, attempts.of(task) > 0)] = task
 

@@ -15,6 +15,8 @@ JOBS = {
     "rank": "ramet.jobs.rank.job:RankJob",
     "search": "ramet.jobs.search.job:SearchJob",
     "grow": "ramet.jobs.grow.job:GrowJob",
+    "learn": "ramet.jobs.learn.job:LearnJob",
+    "study": "ramet.jobs.study.job:StudyJob",
 }
 """The jobs by the kind that ``config.json`` names: a new job is a line here and a folder."""
 

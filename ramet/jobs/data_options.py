@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
+
+if TYPE_CHECKING:
+    from ramet.continual.streams.stream import Stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +69,39 @@ class TextOptions(DataOptions):
         """Those that text has."""
         names = ("data_dir", "train_size", "eval_size", "window", "vocabulary")
         return {name: value for name, value in self.given().items() if name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions(DataOptions):
+    """Arguments of ``make_stream``, for every data set of a stream.
+
+    Args:
+        train_size: use only that many training images of each data set.
+        eval_size: use only that many validation and test images of each data set.
+    """
+
+    def streams(self, source: Any, seeds: range) -> list[Stream]:
+        """The stream of a name, drawn by each of several seeds; or what was given as objects.
+
+        Raises:
+            ConfigError: there is no such stream, or the objects do not fit the seeds.
+        """
+        from ramet.continual.streams.makers import make_stream
+        from ramet.continual.streams.stream import Stream
+
+        if isinstance(source, str):
+            try:
+                return [make_stream(source, **self.given(seed=seed)) for seed in seeds]
+            except TypeError as error:
+                raise ConfigError(f"data_options must be options of a stream, but: {error}.") from None
+        if self != type(self)():
+            raise ConfigError(f"options are for streams by name, but got {self.given()} with an object.")
+        streams = [source] * len(seeds) if isinstance(source, Stream) else list(source)
+        if len(streams) != len(seeds) or not all(isinstance(stream, Stream) for stream in streams):
+            raise ConfigError(
+                f"a stream is a name, a Stream, or one for each of {len(seeds)} seeds, but got {source!r}."
+            )
+        for stream in streams:
+            if stream.names != streams[0].names:
+                raise ConfigError(f"streams of all seeds have the same tasks, but {stream.names} are others.")
+        return streams

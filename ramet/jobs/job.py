@@ -53,6 +53,8 @@ class Job(ABC, Generic[Setup]):
 
     kind: ClassVar[str]
     can_share_ranks: ClassVar[bool] = False
+    is_checked_when_finished: ClassVar[bool] = True
+    """Whether a finished run that is resumed must still fit what its options name before it gives its result again."""
 
     seed: int = 0
     device: str = "cpu"

@@ -41,6 +41,6 @@ def run_verb(
             raise ConfigError(f"options must be options of a data set, but: {error}.") from None
     place = new_folder(job.kind) if out is None else Path(out)
     engine = make_executor(executor or 1) if executor is None or isinstance(executor, int) else executor
-    result = start(job, place, engine, go_on=True)
+    result = start(job.anchored(), place, engine, go_on=True)
     assert result is not None  # there are no ranks here
     return result

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ramet.continual.study.plan import Sampler
 from ramet.continual.study.result import SearchResult, dominates
-from ramet.continual.study.search import Sampler, SequenceSearch
-from ramet.continual.study.sequences import STARTS, SequenceSpace
+from ramet.continual.study.search import SequenceSearch
+from ramet.continual.study.space import STARTS, SequenceSpace
 from ramet.execution import WorkItem
 from ramet.reports import Column, Table
 from ramet.runs import Run
@@ -132,7 +133,9 @@ def _search(
     path = run.path / f"search-{kind}-{number}"
     config: Json = {"trials": preset.trials, "number": number, "rule": kind.options, "sampler": kind.sampler}
     own = Run.open(path) if (path / "config.json").exists() else Run.create(path, "grow-sequences", config)
-    search = SequenceSearch(space=SequenceSpace(delta="per-task"), num_trials=preset.trials, sampler=kind.sampler)
+    search = SequenceSearch(
+        space=SequenceSpace(delta="per-task"), num_trials=preset.trials, sampler=kind.sampler, batch=2
+    )
     with own:
         return search.run(
             setup.streams[number],

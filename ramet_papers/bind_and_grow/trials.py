@@ -11,7 +11,8 @@ from typing import Any
 
 from ramet.continual import BindAndGrow, Skeleton, Stream, average_gain, learn, make_method
 from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, draw_of_total, layer_sizes
-from ramet.continual.study.sequences import GrowSequence, SequenceBench, run_sequence, train_alone
+from ramet.continual.study.sequences import SequenceBench, run_sequence, train_alone
+from ramet.continual.study.space import GrowSequence
 from ramet.execution import WorkItem
 from ramet.runs import Run
 from ramet.runs.encoding import Json

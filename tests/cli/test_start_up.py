@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ramet.jobs import JOBS
+
 ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "numpy", "scipy", "sklearn", "ray", "optuna", "sqlalchemy")
 HELP = """
 import sys
 from ramet.cli import main
@@ -23,9 +26,7 @@ except SystemExit as end:
 
 def heavy_modules_after(code: str) -> set[str]:
     """Which heavy libraries a fresh interpreter has loaded at the end of a piece of code."""
-    code += (
-        "\nimport sys; print(*(name for name in ('torch', 'numpy', 'scipy', 'sklearn', 'ray') if name in sys.modules))"
-    )
+    code += f"\nimport sys; print(*(name for name in {HEAVY} if name in sys.modules))"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -44,10 +45,9 @@ def test_importing_is_light(module: str) -> None:
     assert heavy_modules_after(f"import {module}") == set()
 
 
-JOBS = [["rank", "--help"], ["search", "--help"], ["grow", "--help"]]
-
-
-@pytest.mark.parametrize("arguments", [["--help"], *JOBS, ["reproduce", "--help"], ["--version"]], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [["--help"], *([kind, "--help"] for kind in JOBS), ["reproduce", "--help"], ["--version"]], ids=str
+)
 def test_help_is_light_and_takes_less_than_a_second(arguments: list[str]) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert heavy_modules_after(HELP.format(arguments=arguments)) == set()

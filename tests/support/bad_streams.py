@@ -14,8 +14,8 @@ from bad_input import BadInput, Maker
 from ramet.continual import JointNetwork, make_method, make_skeleton
 from ramet.continual.methods.naive import Naive
 from ramet.continual.streams.stream import TaskInfo
-from ramet.continual.study.job import StudyJob
-from ramet.continual.study.search import SequenceSearch
+from ramet.continual.study.plan import StudyPlan
+from ramet.jobs.study.job import StudyJob
 from ramet.runs import Run
 from ramet.training import Settings
 
@@ -41,7 +41,7 @@ learn("a stream must have at least one task", "--stream", "permuted-digits:0")
 learn("a task must have at least 2 classes, but 10 classes were to be split into 6", "--stream", "split-digits:6")
 learn("a split by superclass must have a task for each superclass", "--stream", "split-digits:5:superclass")
 learn("a method must be one of individual, naive", "--method", "magic")
-learn("at least one method must be named", "--method", ",")
+learn("a list names at least one part", "--method", ",")
 learn("methods must differ", "--method", "naive,naive")
 learn("the method naive must have the options it is given", "--method", "naive:wisdom=3")
 learn("an option of a method must be NAME=VALUE", "--method", "elastic:strong")
@@ -197,11 +197,11 @@ made(
 
 
 def no_stream(folder: Path) -> list[str]:
-    with Run.create(folder / "run", "learn", {"stream": "split-digits:5"}) as run:
+    with Run.create(folder / "run", "learn", {"colour": "green"}) as run:
         return ["resume", str(run.path)]
 
 
-made("a config.json of nothing", "config.json must describe a stream and its methods", no_stream)
+made("a config.json of something else", "must hold fields of LearnJob, but has 'colour'", no_stream)
 
 
 # Studies
@@ -216,7 +216,7 @@ def study(phrase: str, *arguments: str) -> None:
 study("trials must be at least 1, but got -3", "--trials", "-3")
 study("trials must be at least 1, but got 0", "--trials", "0")
 study("--trials", "--trials", "many")
-study("num_trials and batch must be at least 1", "--batch", "0")
+study("batch must be at least 1", "--batch", "0")
 study("--sampler", "--sampler", "magic")
 study("--delta", "--delta", "some")
 study("--order", "--order", "odd")
@@ -241,16 +241,18 @@ def no_database(folder: Path) -> list[str]:
 
 
 def no_study(folder: Path) -> list[str]:
-    with Run.create(folder / "run", "study", {"stream": "split-digits:5"}) as run:
+    with Run.create(folder / "run", "study", {"colour": "green"}) as run:
         return ["resume", str(run.path)]
 
 
 def no_password(folder: Path) -> list[str]:
-    job = StudyJob(search=SequenceSearch(storage="postgresql://ann:s3cret@127.0.0.1:1/lab"))
+    job = StudyJob(plan=StudyPlan(storage="postgresql://ann:s3cret@127.0.0.1:1/lab"))
     with Run.create(folder / "run", "study", job.to_json()) as run:
         return ["resume", str(run.path)]
 
 
 ROWS.append(BadInput("study: a file that is no database", no_database, "file is not a database"))
-ROWS.append(BadInput("study: a config.json of nothing", no_study, "config.json must describe a study"))
+ROWS.append(
+    BadInput("study: a config.json of something else", no_study, "must hold fields of StudyJob, but has 'colour'")
+)
 ROWS.append(BadInput("study: a password that is not kept", no_password, "in the environment variable RAMET_STORAGE"))

@@ -77,23 +77,6 @@ def make_method(spec: str, methods: Mapping[str, type[Method]] | None = None, **
         raise ConfigError(f"the method {name} must have the options it is given, but: {error}.") from None
 
 
-def split_specs(text: str) -> list[str]:
-    """The methods of a list such as ``naive,elastic:strength=10,form=implicit,packnet``: a name begins a new one.
-
-    >>> split_specs("naive,elastic:strength=10,form=implicit,packnet")
-    ['naive', 'elastic:strength=10,form=implicit', 'packnet']
-    """
-    specs: list[str] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        if specs and "=" in part and ":" not in part:
-            specs[-1] += f",{part}"
-        else:
-            specs.append(part)
-    if not specs:
-        raise ConfigError(f"at least one method must be named, but got {text!r}.")
-    return specs
-
-
 def _value(text: str) -> Any:
     try:
         return json.loads(text)

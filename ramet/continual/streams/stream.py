@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, DataError, RunError
-
-Scenario = Literal["streaming", "all"]
-"""``streaming``: a task's data are gone when the next one arrives. ``all``: they stay."""
 
 
 class GoneDataError(RunError):
@@ -247,18 +244,6 @@ def _repeated(data: DataSet, channels: int) -> DataSet:
 
 def _copied(split: Split, device: str) -> Split:
     return Split(split.x.to(device, copy=True), split.y.to(device, copy=True))
-
-
-def check_scenario(scenario: str) -> Scenario:
-    """The scenario of a name.
-
-    Raises:
-        ConfigError: There is none of that name.
-    """
-    for known in get_args(Scenario):
-        if scenario == known:
-            return known  # type: ignore[no-any-return]
-    raise ConfigError(f"scenario must be one of {', '.join(get_args(Scenario))}, but got {scenario!r}.")
 
 
 def merged(splits: Sequence[Split]) -> Split:

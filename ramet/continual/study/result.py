@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramet.continual.joint import JointNetwork
-from ramet.continual.study.sequences import GrowSequence
+from ramet.continual.study.space import GrowSequence
 from ramet.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -6,15 +6,16 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import Stream
 from ramet.continual.study.leases import END, ERROR, SUPERFLUOUS, Turns, finished_elsewhere
+from ramet.continual.study.plan import SequencePlan, population_for
 from ramet.continual.study.result import SearchResult, network_file
-from ramet.continual.study.sequences import SequenceBench, SequenceSpace, measure_on_test, run_sequence, train_alone
+from ramet.continual.study.sequences import SequenceBench, measure_on_test, run_sequence, train_alone
 from ramet.continual.study.storage import StudyStorage, digest, import_optuna
 from ramet.continual.study.suggestions import Replayed, make_nsga2
 from ramet.continual.study.thompson.proposals import Seen, propose
@@ -28,69 +29,16 @@ from ramet.training import Settings
 if TYPE_CHECKING:
     import optuna
 
-Sampler = Literal["nsga2", "gp", "thompson", "random"]
-Networks = Literal["front", "own", "none"]
-SILENCE_SECONDS = 120.0
 _MAX_FAILURES = 3
 
 
-def population_for(num_trials: int) -> int:
-    """The population of NSGA-II that leaves about five generations; Optuna's own 50 would make 20 trials random.
-
-    >>> [population_for(trials) for trials in (10, 20, 40, 1000)]
-    [4, 4, 8, 50]
-    """
-    return max(4, min(50, 2 * (num_trials // 10)))
-
-
 @dataclass(frozen=True, kw_only=True)
-class SequenceSearch:
-    """How grow sequences are searched.
+class SequenceSearch(SequencePlan):
+    """The search that a plan describes.
 
     Trials are judged on validation data. The points of the front are measured on test data, once, at the end. With a
     coefficient for each task, the first trials are those of one coefficient for all, unless the sampler is ``random``.
-
-    Attributes:
-        space: the sequences there are.
-        num_trials: finished trials to have in the end, those of an earlier call included (20 in the paper).
-        sampler: ``nsga2``, as in the paper, with a population that fits the number of trials; ``gp``, a Gaussian
-            process for each objective; ``thompson``, which learns what each task gains by its new layers, for a
-            coefficient of each task; or ``random``.
-        batch: trials that are asked for together and told together, in their order: results then do not depend on how
-            many workers there are, nor on which was faster.
-        storage: the address of an Optuna storage, such as ``postgresql://...``; a SQLite file in the run if empty. Runs
-            that name one storage and study work on it together.
-        study: the name of the study in the storage.
-        networks: which networks are kept in the run: of the whole ``front``, those that other runs trained being
-            trained again here; of the points of it that this run trained (``own``); or ``none``, so that nothing is
-            tested either.
-        silence: seconds without a sign of life after which other runs of the study take over this run's trials.
     """
-
-    space: SequenceSpace = field(default_factory=SequenceSpace)
-    num_trials: int = 20
-    sampler: Sampler = "nsga2"
-    batch: int = 2
-    storage: str = ""
-    study: str = "grow-sequences"
-    networks: Networks = "front"
-    silence: float = SILENCE_SECONDS
-
-    def __post_init__(self) -> None:
-        if self.num_trials < 1 or self.batch < 1:
-            raise ConfigError(f"num_trials and batch must be at least 1, but got {self.num_trials} and {self.batch}.")
-        for name, value, known in (
-            ("sampler", self.sampler, get_args(Sampler)),
-            ("networks", self.networks, get_args(Networks)),
-        ):
-            if value not in known:
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
-        if self.sampler == "thompson" and self.space.delta == "shared":
-            raise ConfigError("thompson draws a coefficient for each task, but delta is shared; another sampler can.")
-        if not self.silence > 0:
-            raise ConfigError(f"silence must be positive, but got {self.silence}.")
-        if not self.study.strip():
-            raise ConfigError(f"a study must have a name, but got {self.study!r}.")
 
     def check(self, setup: SequenceBench) -> None:
         """Refuse, before a run is made, a storage that does not work or a study of another setting.
@@ -124,6 +72,7 @@ class SequenceSearch:
             RunError: the storage cannot be used, or most trials fail.
         """
         optuna = import_optuna()
+        batch = self._drawn_together(run, executor)
         folder = run.path / "networks"
         setup = SequenceBench(
             stream,
@@ -143,7 +92,7 @@ class SequenceSearch:
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
             while not self._is_over(optuna, study, bar):
                 with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
-                    trials = self._next(optuna, turns, setup)
+                    trials = self._next(optuna, turns, setup, batch)
                     if trials:
                         self._evaluate(turns, trials, setup, run, executor)
                     else:  # other runs have the last ones: wait, in case that they die
@@ -163,6 +112,15 @@ class SequenceSearch:
             "seed": digest(setup.seed),
             "space": digest(asdict(self.space)),
         }
+
+    def _drawn_together(self, run: Run, executor: Executor) -> int:
+        """The trials of a batch; a run that was begun with more or fewer workers keeps what it began with."""
+        if self.batch is not None:
+            return self.batch
+        if "batch" not in run.records:
+            by_workers = self.storage or self.sampler in ("gp", "thompson")
+            run.records.append("batch", trials=executor.num_workers if by_workers else population_for(self.num_trials))
+        return int(run.records["batch"]["trials"])
 
     def _member(self, run: Run, study: optuna.Study) -> str:
         """The name of the run among those that share the study; a study that was made anew is refused."""
@@ -207,7 +165,7 @@ class SequenceSearch:
         bar.set(len(done))
         return len(done) >= self.num_trials
 
-    def _next(self, optuna: Any, turns: Turns, setup: SequenceBench) -> list[optuna.Trial]:
+    def _next(self, optuna: Any, turns: Turns, setup: SequenceBench, batch: int) -> list[optuna.Trial]:
         """The trials to evaluate next: those that this run left when it was killed, or a batch of others."""
         states = optuna.trial.TrialState
         turns.requeue_dead()
@@ -215,7 +173,7 @@ class SequenceSearch:
         left = turns.left(known)
         held = sum(trial.state in (states.COMPLETE, states.RUNNING) for trial in known)
         # What was left is the rest of a batch, which is asked for, and told, as if it had never been interrupted.
-        end = max((int(trial.user_attrs[END]) for trial in left), default=len(known) + self.batch)
+        end = max((int(trial.user_attrs[END]) for trial in left), default=len(known) + batch)
         wanted = min(end - len(known), self.num_trials - held)
         trials = [turns.take_up(trial) for trial in left]
         given = partial(self._given, setup)

@@ -8,9 +8,10 @@ from tiny_tasks import make_task
 
 import ramet.continual.study.search as sequence_search
 from ramet.continual import JointNetwork, Stream, make_skeleton
+from ramet.continual.study.plan import population_for
 from ramet.continual.study.result import dominates, pareto_front
-from ramet.continual.study.search import SequenceSearch, population_for
-from ramet.continual.study.sequences import COMPUTED, GrowSequence, SequenceSpace
+from ramet.continual.study.search import SequenceSearch
+from ramet.continual.study.space import COMPUTED, GrowSequence, SequenceSpace
 from ramet.continual.study.storage import import_optuna
 from ramet.errors import ConfigError, MissingExtraError, RunError
 from ramet.execution import Inline
@@ -44,6 +45,7 @@ class Fixed:
 
 def search(folder, trials=4, run=None, **options):
     run = run or Run.create(folder, "sequences", {})
+    options = {"space": SequenceSpace(delta="shared"), "batch": 2} | options
     with run:
         return SequenceSearch(num_trials=trials, **options).run(
             STREAM, SKELETON, SETTINGS, run, Inline(), options={"num_samples": 12}
@@ -53,7 +55,7 @@ def search(folder, trials=4, run=None, **options):
 def test_spaces_say_what_is_free():
     tasks = ["a", "b", "c"]
     trial = Fixed({"delta": 0.3})
-    sequence = SequenceSpace().suggest(trial, tasks)
+    sequence = SequenceSpace(delta="shared").suggest(trial, tasks)
     assert sequence.order == ("a", "b", "c") and sequence.deltas == {"b": 0.3, "c": 0.3} and not sequence.bindings
     assert trial.asked == {"delta": (0.0, 1.0, 0.05)}
 
@@ -69,7 +71,7 @@ def test_a_free_order_binds_backwards_only():
     tasks = ["a", "b", "c"]
     answers = {f"order/{task}": key for task, key in zip(tasks, (0.9, 0.1, 0.5), strict=True)} | {"delta": 0.5}
     answers |= {"bind/a": "b", "bind/b": "c", "bind/c": "b"}
-    sequence = SequenceSpace(binding="free", order="free").suggest(Fixed(answers), tasks)
+    sequence = SequenceSpace(delta="shared", binding="free", order="free").suggest(Fixed(answers), tasks)
     assert sequence.order == ("b", "c", "a")
     assert sequence.bindings == {"a": "b", "c": "b"}  # b comes first, and cannot be bound to c
 
@@ -82,6 +84,19 @@ def test_the_front_is_that_of_all_pairs():
 
 def test_the_population_leaves_generations():
     assert all(trials // population_for(trials) >= 2 for trials in range(8, 400))
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [({}, 8), ({"batch": 5}, 5), ({"sampler": "gp"}, 3), ({"sampler": "thompson"}, 3), ({"storage": "sqlite:///x"}, 3)],
+)
+def test_a_run_keeps_the_batch_that_it_began_with(tmp_path, options, size):
+    search, executor = SequenceSearch(num_trials=40, **options), Inline()
+    with Run.create(tmp_path / "run", "sequences", {}) as run:
+        executor.num_workers = 3
+        assert search._drawn_together(run, executor) == size
+        executor.num_workers = 2  # as when it is resumed on a smaller machine
+        assert search._drawn_together(run, executor) == size
 
 
 @pytest.mark.parametrize("sampler", ["nsga2", "thompson", pytest.param("gp", marks=pytest.mark.slow)])
@@ -192,7 +207,7 @@ def test_bad_values_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="delta must be one of"):
         SequenceSpace(delta="x")
     with pytest.raises(ConfigError, match="but delta is shared"):
-        SequenceSearch(sampler="thompson")
+        SequenceSearch(sampler="thompson", space=SequenceSpace(delta="shared"))
     with pytest.raises(ConfigError, match="sampler must be one of"):
         SequenceSearch(sampler="x")
     with pytest.raises(ConfigError, match="address"):
@@ -220,4 +235,4 @@ def test_starts_lie_on_the_grid_and_none_is_there_twice(step):
     values = [start["delta/b"] for start in SequenceSpace(delta="per-task", step=step).starts(["a", "b"])]
     assert values == sorted(set(values)) and values
     assert all(value / step == pytest.approx(round(value / step)) and 0 <= value <= 1 for value in values)
-    assert not SequenceSpace(step=step).starts(["a", "b"])
+    assert not SequenceSpace(delta="shared", step=step).starts(["a", "b"])

@@ -196,7 +196,7 @@ def _assert_kept_nowhere(address: str, folder: Path) -> None:
     for path in (path for path in folder.rglob("*") if path.is_file()):
         assert password not in path.read_bytes(), path
     config = json.loads((folder / "second" / "config.json").read_text())
-    assert ":***@" in config["config"]["search"]["storage"]
+    assert ":***@" in config["config"]["plan"]["storage"]
 
 
 @pytest.mark.needs_program

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ramet.continual.study.sequences import SequenceSpace
+from ramet.continual.study.space import SequenceSpace
 from ramet.continual.study.thompson.knapsack import Knapsack
 from ramet.continual.study.thompson.task_effects import Belief, Finished, Layers, TaskEffects
 

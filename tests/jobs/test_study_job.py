@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,8 +16,9 @@ import ramet.continual.study.sequences as sequences
 from ramet.cli import main
 from ramet.continual import JointNetwork, make_stream
 from ramet.continual.study.address import is_masked, masked, scrubbed
-from ramet.continual.study.job import StudyJob
-from ramet.reports.study import recommended
+from ramet.continual.study.space import GrowSequence
+from ramet.jobs.study.job import StudyJob
+from ramet.jobs.study.result import FrontPoint, StudyResult
 from ramet.runs import read_config, read_records
 
 STUDY = ["study", *OPTIONS, "--trials", "5"]
@@ -105,12 +107,21 @@ def test_the_report_shows_the_front_and_is_written_again(whole, capsys):
     main(["report", str(folder)])
     printed = capsys.readouterr().out
     assert (folder / "report.html").read_text() == first
-    chosen = recommended(records["result"])
-    assert f"Begin with trial {chosen['trial']}" in printed and f"Begin with trial {chosen['trial']}:" in first
+    begin = f"Begin with trial {StudyResult.load(folder).recommended.trial}:"
+    assert begin in printed and begin in first
     for row in records["result"]["front"]:
         assert f"trial-{row['trial']}.safetensors" in printed
     main(["report", str(folder), "--json"])
     assert json.loads(capsys.readouterr().out)["front"] == records["result"]["front"]
+
+
+def test_the_smallest_network_that_is_level_is_recommended(whole):
+    def point(gain, parameters):
+        sequence = GrowSequence(("a", "b"), {"b": 0.5})
+        return FrontPoint(trial=0, gain=gain, parameters=parameters, sequence=sequence, bound_to=None, generation=0)
+
+    front = [point(0.01, 5), point(0.029, 7), point(0.03, 9)]
+    assert replace(StudyResult.load(whole[0]), front=front).recommended == front[1]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +147,10 @@ def test_words_of_a_driver_are_scrubbed():
 
 def test_a_job_is_its_json_but_for_the_password(monkeypatch):
     address = "postgresql+psycopg://ann:s3cret@db/lab"
-    from ramet.continual import SequenceSearch, SequenceSpace
+    from ramet.continual import SequenceSpace, StudyPlan
     from ramet.errors import ConfigError
 
-    job = StudyJob(search=SequenceSearch(storage=address, space=SequenceSpace(order="free")))
+    job = StudyJob(plan=StudyPlan(storage=address, space=SequenceSpace(order="free")))
     text = json.dumps(job.to_json())
     assert "s3cret" not in text
     monkeypatch.delenv("RAMET_STORAGE", raising=False)
@@ -157,7 +168,7 @@ def test_a_relative_file_is_found_from_elsewhere(whole, tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     main([*STUDY[:-1], "1", "--storage", "sqlite:///own.db", "--out", "run", "--networks", "none"])
     assert (tmp_path / "own.db").exists() and not (tmp_path / "run" / "study.db").exists()
-    assert read_config(tmp_path / "run")["config"]["search"]["storage"] == f"sqlite:///{tmp_path / 'own.db'}"
+    assert read_config(tmp_path / "run")["config"]["plan"]["storage"] == f"sqlite:///{tmp_path / 'own.db'}"
 
 
 def test_a_server_that_does_not_answer_is_given_up(monkeypatch, capsys, tmp_path):

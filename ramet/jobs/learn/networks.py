@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ramet.jobs.learn.result import LayerMap, LearnResult, UnitUses
 from ramet.reports.charts import Route, Stop, heat_map, path_chart
 from ramet.reports.charts.chart import Chart
 from ramet.reports.formats import count, percent
 from ramet.reports.page import Page
 from ramet.reports.tables import Cell, Column, Table
-from ramet.runs.encoding import Json
 
 
 def task_signs(tasks: Sequence[str], known: Sequence[str] = ()) -> dict[str, str]:
@@ -23,41 +23,41 @@ def task_signs(tasks: Sequence[str], known: Sequence[str] = ()) -> dict[str, str
     return {task: f"E{place}" for place, task in enumerate(earlier, start=1)} | signs
 
 
-def add_networks(page: Page, result: Json) -> None:
+def add_networks(page: Page, result: LearnResult) -> None:
     """The section with a drawing or a table for each method whose tasks have parts of their own."""
-    drawn = {name: entry for name, entry in result["methods"].items() if entry.get("graph") or entry.get("units")}
+    drawn = {name: outcome for name, outcome in result.methods.items() if outcome.graph or outcome.units}
     if not drawn:
         return
     page.section("The joint network")
     has_earlier = False
-    for name, entry in drawn.items():
-        graph, units = entry.get("graph"), entry.get("units")
-        known = list(graph["paths"] if graph else units["uses"])
-        signs = task_signs(result["tasks"], known)
+    for name, outcome in drawn.items():
+        graph, units = outcome.graph, outcome.units
+        known = list(graph.paths if graph else units.uses if units else ())
+        signs = task_signs(result.tasks, known)
         has_earlier = has_earlier or any(sign.startswith("E") for sign in signs.values())
         if graph:
             page.chart(network_map(graph, signs), _map_caption(graph, signs), title=name)
-        else:
+        elif units:
             page.chart(units_map(units, signs), _units_caption(units), title=name)
             page.table(units_table(units, signs))
     if has_earlier:
         page.prose("E1, E2 and so on are tasks that the network had learned before this stream.")
 
 
-def network_map(graph: Json, signs: Mapping[str, str]) -> Chart:
+def network_map(graph: LayerMap, signs: Mapping[str, str]) -> Chart:
     """The graph of a method as a map: a box for each copy of a layer, a line for each task."""
-    tasks = list(graph["paths"])
-    patches = {node["id"]: node["patches"] for node in graph["nodes"] if "patches" in node}
+    tasks = list(graph.paths)
+    patches = {node.id: node.patches for node in graph.nodes if node.patches is not None}
     stops = [
         Stop(
-            node["id"],
-            node["layer"],
-            tasks.index(node["task"]),
-            count(node["parameters"]),
-            f"{count(node['parameters'])} parameters",
+            node.id,
+            node.layer,
+            tasks.index(node.task),
+            count(node.parameters),
+            f"{count(node.parameters)} parameters",
         )
-        for node in graph["nodes"]
-        if node["id"] not in patches
+        for node in graph.nodes
+        if node.id not in patches
     ]
     routes = [
         Route(
@@ -66,65 +66,65 @@ def network_map(graph: Json, signs: Mapping[str, str]) -> Chart:
             [key for key in keys if key not in patches],
             [patches[key] for key in keys if key in patches],
         )
-        for task, keys in graph["paths"].items()
+        for task, keys in graph.paths.items()
     ]
     return path_chart(stops, routes)
 
 
-def _map_caption(graph: Json, signs: Mapping[str, str]) -> str:
-    nodes = graph["nodes"]
-    users = {node["id"]: [task for task, keys in graph["paths"].items() if node["id"] in keys] for node in nodes}
+def _map_caption(graph: LayerMap, signs: Mapping[str, str]) -> str:
+    nodes = graph.nodes
+    users = {node.id: [task for task, keys in graph.paths.items() if node.id in keys] for node in nodes}
     num_shared = sum(len(tasks) > 1 for tasks in users.values())
-    last = list(graph["paths"])[-1]
-    own = sum(node["task"] == last for node in nodes)
+    last = list(graph.paths)[-1]
+    own = sum(node.task == last for node in nodes)
     words = (
         "Each task is a line from the image to its head. A box is a copy of a layer: the task that it was made for, "
         f"and its parameters. Copies that serve several tasks: {num_shared} of {len(nodes)}; made for the last task, "
         f"{signs[last]}: {own}."
     )
-    if any("patches" in node for node in nodes):
+    if any(node.patches is not None for node in nodes):
         words += " A plus sign: the task changes the shared layer for itself, by a patch beside it."
     return words
 
 
-def units_map(units: Json, signs: Mapping[str, str]) -> Chart:
+def units_map(units: UnitUses, signs: Mapping[str, str]) -> Chart:
     """Whose neurons or weights each task uses, all layers together."""
-    tasks = list(units["uses"])
-    totals = [[sum(layer[place] for layer in units["uses"][task]) for place in range(len(own[0]))]
-              for task, own in units["uses"].items()]  # fmt: skip
+    tasks = list(units.uses)
+    totals = [[sum(layer[place] for layer in units.uses[task]) for place in range(len(own[0]))]
+              for task, own in units.uses.items()]  # fmt: skip
     return heat_map(
         [f"{signs[task]} {task}" for task in tasks],
         [signs[task] for task in tasks],
         [[*row, *[None] * (len(tasks) - len(row))] for row in totals],
         row_label="task",
-        column_label=f"the task whose {units['unit']} it uses",
-        value_label=units["unit"],
+        column_label=f"the task whose {units.unit} it uses",
+        value_label=units.unit,
         span=(0.0, float(max(max(row) for row in totals))),
         form=count,
     )
 
 
-def _units_caption(units: Json) -> str:
+def _units_caption(units: UnitUses) -> str:
     return (
-        f"How many {units['unit']} each task uses of those that were made for it (on the diagonal) and for earlier "
+        f"How many {units.unit} each task uses of those that were made for it (on the diagonal) and for earlier "
         "tasks (left of it), over all layers below the heads."
     )
 
 
-def units_table(units: Json, signs: Mapping[str, str]) -> Table:
+def units_table(units: UnitUses, signs: Mapping[str, str]) -> Table:
     """The units of each layer that a task uses, and how many of them are its own."""
     columns: list[Column | str] = ["task"]
-    columns += [Column(layer, count) for layer in units["layers"]]
+    columns += [Column(layer, count) for layer in units.layers]
     columns += [
         Column("all layers", count),
         Column("its own", count),
         Column("of all", lambda share: percent(share, 0)),
     ]
     rows: list[list[Cell]] = []
-    for task, layers in units["uses"].items():
+    for task, layers in units.uses.items():
         used = [sum(layer) for layer in layers]
         own = sum(layer[-1] for layer in layers)
         share = own / sum(used) if sum(used) else None
         rows.append([f"{signs[task]} {task}", *used, sum(used), own, share])
-    caption = f"The {units['unit']} of each layer that a task's network consists of, and those that were made for it."
+    caption = f"The {units.unit} of each layer that a task's network consists of, and those that were made for it."
     return Table(columns, rows, caption=caption)

@@ -15,12 +15,14 @@ from sample_report import HOSTILE, LONG
 from test_reports_browser import Visit, assert_readable, browser, visit  # noqa: F401 - fixtures
 
 from ramet.errors import ConfigError
+from ramet.fields import from_json
+from ramet.jobs.learn.conflicts import layer_names
+from ramet.jobs.learn.networks import network_map, task_signs, units_table
+from ramet.jobs.learn.report import by_task
+from ramet.jobs.learn.result import LayerMap, LearnResult, MethodOutcome, UnitUses
 from ramet.reports.charts import Chart, Route, Stop, heat_map, path_chart
 from ramet.reports.charts.chart import NARROW, WIDE
 from ramet.reports.charts.paths import depths, num_crossings, order_rows
-from ramet.reports.learn import by_task, learn_page
-from ramet.reports.learn_conflicts import layer_names
-from ramet.reports.learn_network import network_map, task_signs, units_table
 from ramet.runs.encoding import Json
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -89,6 +91,14 @@ def result(tasks: list[str]) -> Json:
     return {"stream": "permuted-digits", "tasks": tasks, "seeds": [0], "methods": methods}
 
 
+def learned(made: Json) -> LearnResult:
+    return LearnResult.from_json(made)
+
+
+def drawn(graph: Json) -> LayerMap:
+    return from_json(LayerMap, graph)
+
+
 def names(number: int) -> list[str]:
     return [f"digits permutation {place}" for place in range(1, number + 1)]
 
@@ -147,7 +157,7 @@ def test_a_tree_of_tasks_has_no_crossings() -> None:
 @pytest.mark.parametrize("number", [1, 2, 5, 50])
 def test_shared_layers_are_drawn_once_and_no_boxes_overlap(number: int, width: float) -> None:
     made = bound(names(number), seed=3)["graph"]
-    root = parse(network_map(made, task_signs(names(number))), width)
+    root = parse(network_map(drawn(made), task_signs(names(number))), width)
     boxes = [
         [float(element.get(key, "")) for key in ("x", "y", "width", "height")] for element in with_class(root, "node")
     ]
@@ -204,24 +214,24 @@ def test_a_span_fixes_the_scale_and_marks_are_frames() -> None:
 
 def test_layers_are_named_where_all_tasks_have_the_same() -> None:
     made = bound(names(3))
-    decisions = [notes["decision"] for notes in made["notes"] if notes["decision"]]
-    assert layer_names(decisions, made["graph"]) == LAYERS
+    decisions = from_json(MethodOutcome, entry(names(3), 0.9, **made)).bound
+    assert layer_names(decisions, drawn(made["graph"])) == LAYERS
     assert layer_names(decisions, None) == ["layer 1", "layer 2"]
     made["graph"]["nodes"][0]["layer"] = "other"
     made["graph"]["paths"][names(3)[1]] = ["n1", "n2"]
-    assert layer_names(decisions, made["graph"]) == ["layer 1", "layer 2"]
+    assert layer_names(decisions, drawn(made["graph"])) == ["layer 1", "layer 2"]
 
 
 # The page
 
 
 def test_the_page_says_what_the_records_say() -> None:
-    html = learn_page(result(names(4)), {"seed": 0}).html()
+    html = learned(result(names(4))).page({"seed": 0}).html()
     for text in ("The joint network", "Conflict of layers", "with every candidate", "Stored bytes", "came first"):
         assert text in html
     assert "bind-and-grow is the most accurate" in html and "2.0 points above" in html
     assert 'aria-label="Map of 4 tasks through' in html
-    rows = units_table(owned(names(2))["units"], task_signs(names(2))).rows
+    rows = units_table(from_json(UnitUses, owned(names(2))["units"]), task_signs(names(2))).rows
     assert [list(row) for row in rows] == [
         ["1 digits permutation 1", 3, 4, 7, 7, 1.0],
         ["2 digits permutation 2", 6, 8, 14, 7, 0.5],
@@ -234,7 +244,7 @@ def test_tasks_that_were_learned_before_have_other_signs() -> None:
     for other in ("individual", "firefly"):
         made["methods"][other] = entry(made["tasks"], 0.9)
     made["methods"]["bind-and-grow"] = entry(made["tasks"], 0.92, **bound(names(4)))
-    html = learn_page(made, {}).html()
+    html = learned(made).page({}).html()
     assert "E1, E2 and so on" in html and "E2 digits permutation 2" in html
 
 
@@ -243,14 +253,40 @@ def test_old_records_make_a_page_without_what_they_lack() -> None:
     for method in made["methods"].values():
         for key in ("stored", "graph", "units"):
             method.pop(key, None)
-    html = learn_page(made, {}).html()
+    html = learned(made).page({}).html()
     assert "Stored bytes" not in html and "The joint network" not in html and "Conflict of layers" in html
+
+
+@pytest.mark.parametrize(
+    ("more", "subject"),
+    [
+        ({"unmeasured": ["a", "b"]}, "The 2 tasks that onto knew before were"),
+        ({"unmeasured": ["a"]}, "The one task that onto knew before was"),
+        ({}, "Tasks that onto knew before were"),  # in records of earlier versions
+    ],
+)
+def test_nothing_is_claimed_of_tasks_that_were_not_measured(more: Json, subject: str) -> None:
+    made = result(names(2))
+    assert "not measured" not in learned(made).page({}).html() and "not measured" not in learned(made).table().to_text()
+    made["methods"]["onto"] = entry(names(2), 0.99, **more)
+    for figure in ("forgetting", "backward_transfer"):
+        made["methods"]["onto"]["figures"][figure] = spread(0.0)
+    html, table = learned(made).page({}).html(), learned(made).table()
+    assert "onto is the most accurate" in html and "forgets nothing" not in html
+    assert html.count(f"{subject} not measured") == 2, "in the verdict and under the table"
+    assert f"{subject} not measured" in " ".join(table.to_text().split())
+    cells = dict(zip([c if isinstance(c, str) else c.name for c in table.columns], table.rows[-1], strict=True))
+    assert cells["method"] == "onto" and cells["gain"] is not None
+    assert cells["forgetting"] is None and cells["backward"] is None, "no zero stands for what is not known"
+    made["methods"]["onto"]["figures"]["average_accuracy"] = spread(0.5)
+    made["methods"]["firefly"]["figures"] |= {"average_accuracy": spread(0.95), "forgetting": spread(0.0)}
+    assert "and forgets nothing." in learned(made).page({}).html(), "what was measured may be said"
 
 
 def test_one_task_and_one_method_are_enough() -> None:
     made = result(names(1))
     made["methods"] = {"individual": made["methods"]["individual"]}
-    assert "nothing to compare" in learn_page(made, {}).html()
+    assert "nothing to compare" in learned(made).page({}).html()
 
 
 def test_what_is_said_of_one_task_stays_together() -> None:
@@ -262,7 +298,7 @@ def test_what_is_said_of_one_task_stays_together() -> None:
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("number", [5, 50])
 def test_the_page_in_a_browser(visit: Callable[..., Visit], number: int, width: int) -> None:  # noqa: F811
-    seen = visit(learn_page(result(names(number)), {"seed": 0}), width)
+    seen = visit(learned(result(names(number))).page({"seed": 0}), width)
     assert_readable(seen, width)
     seen.page.locator(f".{'wide' if width > 800 else 'narrow'} .node").first.hover(position={"x": 4, "y": 4})
     assert "made for 1 digits permutation 1" in seen.page.locator("#tip").inner_text()

@@ -1,43 +1,41 @@
-"""The report of `ramet learn`: from the records of a run to a table, a page, and words."""
+"""The report of `ramet learn`: a table, a page, and words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from ramet.errors import ConfigError
+from ramet.jobs.learn.conflicts import add_conflicts
+from ramet.jobs.learn.networks import add_networks
+from ramet.jobs.learn.result import ONTO, LearnResult, MethodOutcome, SeedSpread
 from ramet.reports.charts import Line, Points, heat_map, line_chart, scatter_chart
 from ramet.reports.formats import count, decimals, duration, percent, size
-from ramet.reports.learn_conflicts import add_conflicts
-from ramet.reports.learn_network import add_networks
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Column, Table
-from ramet.runs import read_config, read_records
 from ramet.runs.encoding import Json
 
 MAX_MAPS, MAX_LINES = 12, 8
 """How many methods are shown at most in heat maps and as lines."""
 
 
-def learn_table(result: Json) -> Table:
+def learn_table(result: LearnResult) -> Table:
     """Every method in a row: how accurate, how forgetful, how large."""
     rows = []
-    for name, entry in result["methods"].items():
-        figures = {key: value["mean"] for key, value in entry["figures"].items()}
+    for name, entry in result.methods.items():
+        figures = entry.figures
         rows.append(
             [
                 name,
-                figures["average_accuracy"],
-                entry["figures"]["average_accuracy"]["deviation"],
-                _points(figures["backward_transfer"]),
-                _points(figures["forgetting"]),
-                _points(figures["forward_transfer"]),
-                _points(figures["average_gain"]),
-                figures["paper_gain"],
-                figures["parameters"],
-                figures["stored_bytes"],
-                figures["flops"],
-                figures["seconds"],
+                figures.average_accuracy.mean,
+                figures.average_accuracy.deviation,
+                _points(_looking_back(name, figures.backward_transfer)),
+                _points(_looking_back(name, figures.forgetting)),
+                _points(figures.forward_transfer.mean),
+                _points(figures.average_gain.mean),
+                figures.paper_gain.mean,
+                figures.parameters.mean,
+                figures.stored_bytes.mean,
+                figures.flops.mean,
+                figures.seconds.mean,
             ]
         )
     signed = decimals(1)
@@ -56,27 +54,17 @@ def learn_table(result: Json) -> Table:
         Column("time", duration),
     ]
     caption = (
-        f"Test accuracy over the {len(result['tasks'])} tasks of {result['stream']} at the end, mean of "
-        f"{len(result['seeds'])} seed{'s' if len(result['seeds']) > 1 else ''} and its deviation. Backward and forward "
+        f"Test accuracy over the {len(result.tasks)} tasks of {result.stream} at the end, mean of "
+        f"{len(result.seeds)} seed{'s' if len(result.seeds) > 1 else ''} and its deviation. Backward and forward "
         "transfer, forgetting and the gain over individual networks in points of accuracy. The paper's gain is a sum "
         "of relative errors, so that less is better. Stored: weights, masks and memories."
     )
-    return Table(columns, rows, title="Task after task", caption=caption)
+    return Table(columns, rows, title="Task after task", caption=caption + _unmeasured(result))
 
 
-def write_learn_report(run: Path) -> Path:
-    """Write ``report.html`` into a finished run's directory, and give its path."""
-    records = {record["key"]: record for record in read_records(run)}
-    if "result" not in records:
-        raise ConfigError(f"a run must be finished before its report, but {run} is not; `ramet resume` goes on.")
-    path = run / "report.html"
-    learn_page(records["result"], read_config(run)).write(path)
-    return path
-
-
-def learn_page(result: Json, config: Json) -> Page:
+def learn_page(result: LearnResult, config: Json) -> Page:
     """The whole report as a page."""
-    page = Page("Task after task in one network", f"{result['stream']}, {len(result['tasks'])} tasks")
+    page = Page("Task after task in one network", f"{result.stream}, {len(result.tasks)} tasks")
     words, because, tone = _verdict(result)
     page.verdict(words, because, tone=tone)
     page.numbers(*_key_numbers(result))
@@ -95,10 +83,10 @@ def learn_page(result: Json, config: Json) -> Page:
     return page
 
 
-def _accuracy_table(result: Json) -> Table:
+def _accuracy_table(result: LearnResult) -> Table:
     """How accurate and how forgetful each method is."""
     signed = decimals(1)
-    has_seeds = len(result["seeds"]) > 1
+    has_seeds = len(result.seeds) > 1
     columns: list[Column | str] = [
         "method",
         Column("accuracy, %", signed, best="highest"),
@@ -109,21 +97,30 @@ def _accuracy_table(result: Json) -> Table:
         Column("gain", signed, best="highest"),
     ]
     rows = []
-    for name, entry in result["methods"].items():
-        accuracy = entry["figures"]["average_accuracy"]
-        row = [name, _points(accuracy["mean"]), *([_points(accuracy["deviation"])] if has_seeds else [])]
-        keys = ("backward_transfer", "forgetting", "forward_transfer", "average_gain")
-        rows.append([*row, *[_points(entry["figures"][key]["mean"]) for key in keys]])
-    seeds = f"the mean of {len(result['seeds'])} seeds and its deviation" if has_seeds else "of one seed"
+    for name, entry in result.methods.items():
+        figures = entry.figures
+        accuracy = figures.average_accuracy
+        rows.append(
+            [
+                name,
+                _points(accuracy.mean),
+                *([_points(accuracy.deviation)] if has_seeds else []),
+                _points(_looking_back(name, figures.backward_transfer)),
+                _points(_looking_back(name, figures.forgetting)),
+                _points(figures.forward_transfer.mean),
+                _points(figures.average_gain.mean),
+            ]
+        )
+    seeds = f"the mean of {len(result.seeds)} seeds and its deviation" if has_seeds else "of one seed"
     caption = (
-        f"Test accuracy over all {len(result['tasks'])} tasks at the end, {seeds}; the others are in points of "
+        f"Test accuracy over all {len(result.tasks)} tasks at the end, {seeds}; the others are in points of "
         "accuracy. Backward: how much tasks changed since they were learned. Forward: how much better a new task was "
         "learned than alone. Gain: the final accuracy over that of individual networks."
     )
-    return Table(columns, rows, title="What it knows", caption=caption)
+    return Table(columns, rows, title="What it knows", caption=caption + _unmeasured(result))
 
 
-def _cost_table(result: Json) -> Table:
+def _cost_table(result: LearnResult) -> Table:
     """What each method costs."""
     columns: list[Column | str] = [
         "method",
@@ -133,8 +130,11 @@ def _cost_table(result: Json) -> Table:
         Column("time", duration),
         Column("paper's gain", decimals(2), best="lowest"),
     ]
-    keys = ("parameters", "stored_bytes", "flops", "seconds", "paper_gain")
-    rows = [[name, *[entry["figures"][key]["mean"] for key in keys]] for name, entry in result["methods"].items()]
+    rows = []
+    for name, entry in result.methods.items():
+        figures = entry.figures
+        costs = (figures.parameters, figures.stored_bytes, figures.flops, figures.seconds, figures.paper_gain)
+        rows.append([name, *[cost.mean for cost in costs]])
     caption = (
         "Stored: weights, masks and memories. Multiply-adds of one image through one task's network. The paper's gain "
         "is a sum of relative errors, so that less is better."
@@ -142,15 +142,15 @@ def _cost_table(result: Json) -> Table:
     return Table(columns, rows, title="What it costs", caption=caption)
 
 
-def _add_tasks(page: Page, result: Json) -> None:
+def _add_tasks(page: Page, result: LearnResult) -> None:
     """The numbers that stand for tasks in this report, and what each method knows of each task at the end."""
     page.section("Every task")
-    methods = result["methods"]
+    methods = result.methods
     shown = dict.fromkeys([next(iter(methods)), _best(result)])
     columns: list[Column | str] = ["task", *[Column(name, decimals(1)) for name in shown]]
     rows = [
-        [f"{place + 1} {task}", *[_points(methods[name]["matrix"][-1][place]) for name in shown]]
-        for place, task in enumerate(result["tasks"])
+        [f"{place + 1} {task}", *[_points(methods[name].matrix[-1][place]) for name in shown]]
+        for place, task in enumerate(result.tasks)
     ]
     caption = "Test accuracy at the end, in per cent. The numbers stand for the tasks from here on."
     page.table(Table(columns, rows, caption=caption))
@@ -159,7 +159,7 @@ def _add_tasks(page: Page, result: Json) -> None:
             heat_map(
                 list(methods)[:MAX_MAPS],
                 [str(place) for place in range(1, len(rows) + 1)],
-                [[_points(value) for value in entry["matrix"][-1]] for entry in list(methods.values())[:MAX_MAPS]],
+                [[_points(value) for value in entry.matrix[-1]] for entry in list(methods.values())[:MAX_MAPS]],
                 row_label="method",
                 column_label="task",
                 value_label="accuracy, %",
@@ -170,58 +170,80 @@ def _add_tasks(page: Page, result: Json) -> None:
         )
 
 
-def _others(result: Json) -> dict[str, Json]:
+def _others(result: LearnResult) -> dict[str, MethodOutcome]:
     """The methods that share anything; individual networks are their reference."""
-    return {name: entry for name, entry in result["methods"].items() if name != "individual"}
+    return {name: entry for name, entry in result.methods.items() if name != "individual"}
 
 
-def _best(result: Json) -> str:
+def _best(result: LearnResult) -> str:
     """The most accurate of the methods that share anything, or individual networks if there is none."""
-    others = _others(result) or result["methods"]
-    return max(others, key=lambda name: _mean(others[name], "average_accuracy"))
+    others = _others(result) or result.methods
+    return max(others, key=lambda name: others[name].figures.average_accuracy.known)
 
 
-def _mean(entry: Json, figure: str) -> float:
-    return float(entry["figures"][figure]["mean"])
+def _looking_back(name: str, figure: SeedSpread) -> float | None:
+    """The mean of forgetting or backward transfer, or nothing where it would speak for tasks that were not measured."""
+    return None if name == ONTO else figure.mean
 
 
-def _verdict(result: Json) -> tuple[str, str, Tone]:
+def _earlier_tasks(result: LearnResult) -> str:
+    """What was not measured, as the subject of a sentence; nothing if all was."""
+    if ONTO not in result.methods:
+        return ""
+    names = result.methods[ONTO].unmeasured  # runs of earlier versions have none
+    return f"The {len(names)} tasks" if len(names) > 1 else "The one task" if names else "Tasks"
+
+
+def _unmeasured(result: LearnResult) -> str:
+    """A sentence for the end of a caption: a figure that is left out must not be taken for a zero."""
+    tasks = _earlier_tasks(result)
+    if not tasks:
+        return ""
+    verb = "was" if tasks == "The one task" else "were"
+    return f" {tasks} that {ONTO} knew before {verb} not measured: its forgetting and backward transfer are not known."
+
+
+def _verdict(result: LearnResult) -> tuple[str, str, Tone]:
     others = _others(result)
     if not others:
         return "Individual networks alone: there is nothing to compare them with.", "", "neutral"
     best = _best(result)
-    entry, alone = others[best], result["methods"]["individual"]
-    gain, forgotten = 100 * _mean(entry, "average_gain"), 100 * _mean(entry, "forgetting")
-    share = _mean(entry, "parameters") / _mean(alone, "parameters")
+    entry, alone = others[best], result.methods["individual"]
+    gain = 100 * entry.figures.average_gain.known
+    forgotten = _points(_looking_back(best, entry.figures.forgetting))
+    share = entry.figures.parameters.known / alone.figures.parameters.known
     level = f"{abs(gain):.1f} points {'above' if gain > 0 else 'below'}" if abs(gain) >= 0.05 else "level with"
-    forgets = f"forgets {forgotten:.1f} points" if forgotten >= 0.05 else "forgets nothing"
-    because = f"It ends {level} individual networks on average, with {share:.0%} of their parameters, and {forgets}."
+    because = f"It ends {level} individual networks on average, with {share:.0%} of their parameters"
+    if forgotten is None:
+        because += f", on these tasks.{_unmeasured(result)}"
+    else:
+        because += f", and forgets {f'{forgotten:.1f} points' if forgotten >= 0.05 else 'nothing'}."
     tone: Tone = "good" if gain > -0.5 and share < 1 else "caution" if gain > -3 else "bad"
     return f"{best} is the most accurate of the methods that share weights.", because, tone
 
 
-def _key_numbers(result: Json) -> list[KeyNumber]:
+def _key_numbers(result: LearnResult) -> list[KeyNumber]:
     best = _best(result)
-    entry = result["methods"][best]
+    figures = result.methods[best].figures
     return [
-        KeyNumber("average accuracy", _mean(entry, "average_accuracy"), best, percent),
-        KeyNumber("forgetting, points", 100 * _mean(entry, "forgetting"), best, decimals(1)),
-        KeyNumber("parameters", _mean(entry, "parameters"), best, count),
+        KeyNumber("average accuracy", figures.average_accuracy.mean, best, percent),
+        KeyNumber("forgetting, points", _points(_looking_back(best, figures.forgetting)), best, decimals(1)),
+        KeyNumber("parameters", figures.parameters.mean, best, count),
     ]
 
 
-def _add_front(page: Page, result: Json) -> None:
+def _add_front(page: Page, result: LearnResult) -> None:
     """Accuracy against size: what there is to choose from."""
-    names = list(result["methods"])
-    entries = [result["methods"][name] for name in names]
+    names = list(result.methods)
+    entries = [result.methods[name] for name in names]
     page.section("Accuracy against size")
     page.chart(
         scatter_chart(
             [
                 Points(
                     "methods",
-                    [_mean(entry, "parameters") for entry in entries],
-                    [100 * _mean(entry, "average_accuracy") for entry in entries],
+                    [entry.figures.parameters.known for entry in entries],
+                    [100 * entry.figures.average_accuracy.known for entry in entries],
                     names=names,
                     labelled=list(range(len(names))),
                 )
@@ -233,15 +255,15 @@ def _add_front(page: Page, result: Json) -> None:
     )
 
 
-def _add_growth(page: Page, result: Json) -> None:
-    places = list(range(1, len(result["tasks"]) + 1))
+def _add_growth(page: Page, result: LearnResult) -> None:
+    places = list(range(1, len(result.tasks) + 1))
     if len(places) < 2:
         return
     page.section("Growth")
-    shown = list(result["methods"].items())[:MAX_LINES]
+    shown = list(result.methods.items())[:MAX_LINES]
     page.chart(
         line_chart(
-            [Line(name, places, entry["growth"]) for name, entry in shown],
+            [Line(name, places, entry.growth) for name, entry in shown],
             x_label="tasks learned",
             y_label="parameters",
             include=[0.0],
@@ -249,10 +271,10 @@ def _add_growth(page: Page, result: Json) -> None:
         "The parameters of the whole network after each task.",
         title="Parameters",
     )
-    if all("stored" in entry for _, entry in shown):  # runs of earlier versions have none
+    if all(entry.stored for _, entry in shown):  # runs of earlier versions have none
         page.chart(
             line_chart(
-                [Line(name, places, [stored / 1000 for stored in entry["stored"]]) for name, entry in shown],
+                [Line(name, places, [stored / 1000 for stored in entry.stored]) for name, entry in shown],
                 x_label="tasks learned",
                 y_label="stored, kB",
                 include=[0.0],
@@ -262,17 +284,17 @@ def _add_growth(page: Page, result: Json) -> None:
         )
 
 
-def _add_matrices(page: Page, result: Json) -> None:
+def _add_matrices(page: Page, result: LearnResult) -> None:
     page.section("Accuracy on each task, after each task")
-    shown = list(result["methods"].items())[:MAX_MAPS]
-    known = [100 * value for _, entry in shown for row in entry["matrix"] for value in row if value is not None]
-    names = [f"{place} {task}" for place, task in enumerate(result["tasks"], start=1)]
+    shown = list(result.methods.items())[:MAX_MAPS]
+    known = [100 * value for _, entry in shown for row in entry.matrix for value in row if value is not None]
+    names = [f"{place} {task}" for place, task in enumerate(result.tasks, start=1)]
     for name, entry in shown:
         page.chart(
             heat_map(
                 names,
                 [str(place) for place in range(1, len(names) + 1)],
-                [[None if value is None else 100 * value for value in row] for row in entry["matrix"]],
+                [[None if value is None else 100 * value for value in row] for row in entry.matrix],
                 row_label="after learning",
                 column_label="accuracy on",
                 value_label="accuracy, %",
@@ -285,14 +307,14 @@ def _add_matrices(page: Page, result: Json) -> None:
         )
 
 
-def _add_explanations(page: Page, result: Json) -> None:
-    said = {name: entry["explanation"] for name, entry in result["methods"].items() if entry["explanation"]}
+def _add_explanations(page: Page, result: LearnResult) -> None:
+    said = {name: entry.explanation for name, entry in result.methods.items() if entry.explanation}
     if not said:
         return
     page.section("Why")
     for name, lines in said.items():
-        graph = result["methods"][name].get("graph")
-        tasks = list(graph["paths"]) if graph else result["tasks"]
+        graph = result.methods[name].graph
+        tasks = list(graph.paths) if graph else result.tasks
         page.prose(f"**{name}**\n\n" + "\n".join(f"- {words}" for words in by_task(lines, tasks)))
 
 

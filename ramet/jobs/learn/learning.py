@@ -1,0 +1,211 @@
+"""What `ramet learn` does: builds what its options name, and learns the stream by each method with each seed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ramet.continual.analysis import analyse
+from ramet.continual.joint import JointNetwork
+from ramet.continual.loop import learn
+from ramet.continual.method import Method, check_classes
+from ramet.continual.methods.by_name import make_method
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.streams.stream import Stream
+from ramet.data import on_device
+from ramet.errors import ConfigError
+from ramet.execution import WorkItem
+from ramet.jobs.learn.result import ONTO
+from ramet.registry import Spec
+from ramet.runs import Run
+from ramet.runs.encoding import Json
+from ramet.training import Recipe
+
+if TYPE_CHECKING:
+    from ramet.jobs.job import Session
+    from ramet.jobs.learn.job import LearnJob
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSetup:
+    """What every worker is given.
+
+    Args:
+        name: of the stream, for reports.
+        streams: one for each seed.
+        skeleton: the layers of each task's network.
+        methods: by their names and options, individual networks first, because the gain is over theirs.
+        onto: a saved joint network that learns the stream as well.
+        recipe: how each task is trained.
+        scenario: ``streaming`` or ``all``.
+        seed: the first seed.
+        device: where tensors are.
+        folder: the run directory.
+        seconds_between_checkpoints: how much work of a training a kill may cost.
+    """
+
+    name: str
+    streams: list[Stream]
+    skeleton: Skeleton
+    methods: Mapping[str, str | Method]
+    onto: str | None
+    recipe: Recipe
+    scenario: str
+    seed: int
+    device: str
+    folder: Path = Path()
+    seconds_between_checkpoints: float = 30.0
+
+    @property
+    def specs(self) -> list[str]:
+        """What learns the stream: the methods, and a network that goes on."""
+        return [*self.methods, *([] if self.onto is None else [ONTO])]
+
+    @property
+    def seeds(self) -> range:
+        """The seeds, one for each stream."""
+        return range(self.seed, self.seed + len(self.streams))
+
+    def method(self, spec: str) -> Method:
+        """A method of this setup that has learned nothing."""
+        source = self.methods[spec]
+        return make_method(source) if isinstance(source, str) else source.fresh()
+
+
+def build_setup(job: LearnJob) -> StreamSetup:
+    """The streams, the network and the methods of a job; refuses whatever cannot work."""
+    plan = job.plan
+    methods = _by_name(plan.each_method)
+    streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds))
+    on_device(streams[0][0].dataset, job.device)  # refuses a device that is not there
+    channels, height, width = streams[0].input_shape
+    skeleton = make_skeleton(
+        plan.network, in_channels=channels, image_size=(height, width), batch_norm=plan.batch_norm, head=plan.head
+    )
+    setup = StreamSetup(
+        name=job.stream if isinstance(job.stream, str) else streams[0].name,
+        streams=streams,
+        skeleton=skeleton,
+        methods=methods,
+        onto=plan.onto,
+        recipe=job.recipe,
+        scenario=plan.scenario,
+        seed=job.seed,
+        device=job.device,
+    )
+    for spec in methods:
+        method = setup.method(spec)
+        if method.needs_earlier and plan.scenario != "all":
+            raise ConfigError(f"the method {spec} needs the scenario all, but got {plan.scenario!r}.")
+        method.check_head(skeleton)
+    if skeleton.shared_head:
+        check_classes([task.info for task in streams[0]])
+    if plan.onto is not None:
+        _check_onto(plan.onto, streams[0])
+    return setup
+
+
+def learn_all(setup: StreamSetup, session: Session) -> Json:
+    """Learn the stream by every method with every seed that the records do not hold yet; gives the result."""
+    run = session.run
+    setup = replace(setup, folder=run.path, seconds_between_checkpoints=session.seconds_between_checkpoints)
+    items = [
+        WorkItem(f"{spec}/{seed}", learn_one, {"method": spec, "place": place})
+        for spec in setup.specs
+        for place, seed in enumerate(setup.seeds)
+    ]
+    left = [item for item in items if item.key not in run.records]
+    for item, value in session.executor.run(left, setup, label="learning", on_failure=run.record_failure):
+        run.records.append(item.key, method=item.arguments["method"], **value)
+    return _result(setup, run)
+
+
+def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
+    """One method with one seed: a task of the executor. Saves the joint network, gives the rows and the words."""
+    seed = setup.seeds[place]
+    name = f"{_file_name(method)}-{seed}"
+    learned = learn(
+        setup.streams[place],
+        method="naive" if method == ONTO else setup.method(method),
+        onto=JointNetwork.load(str(setup.onto)) if method == ONTO else None,
+        network=setup.skeleton,
+        settings=setup.recipe,
+        seed=seed,
+        scenario=setup.scenario,
+        folder=setup.folder / "checkpoints" / name,
+        device=setup.device,
+        seconds_between_checkpoints=setup.seconds_between_checkpoints,
+    )
+    networks = setup.folder / "networks"
+    networks.mkdir(exist_ok=True)
+    learned.network.save(networks / f"{name}.safetensors")
+    made = learned.network.method
+    return {
+        "rows": learned.rows,
+        "explanation": made.explain(),
+        "graph": made.graph(),
+        "units": made.units(),
+        "file": f"networks/{name}.safetensors",
+        "earlier": learned.network.names[: -len(setup.streams[place])],
+    }
+
+
+def _result(setup: StreamSetup, run: Run) -> Json:
+    rows = {spec: [run.records[f"{spec}/{seed}"]["rows"] for seed in setup.seeds] for spec in setup.specs}
+    methods = analyse(rows)
+    validation = analyse(rows, split="validation")
+    for spec, entry in methods.items():
+        first = run.records[f"{spec}/{setup.seed}"]
+        entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file")}
+        # Only this stream was measured, so nothing is claimed of tasks that a network knew before.
+        entry["unmeasured"] = first.get("earlier", [])
+        entry["forgets_nothing"] = None if spec == ONTO else setup.method(spec).forgets_nothing
+        entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
+    return {
+        "stream": setup.name,
+        "tasks": setup.streams[0].names,
+        "seeds": list(setup.seeds),
+        "methods": methods,
+    }
+
+
+def _by_name(given: list[str | Method]) -> dict[str, str | Method]:
+    """The methods by what they are called in records and reports, individual networks first."""
+    methods: dict[str, str | Method] = {"individual": "individual"}
+    for method in given:
+        name = method if isinstance(method, str) else spec_of(method)
+        if name != "individual" and name in methods:
+            raise ConfigError(f"methods must differ, but {name} is there twice.")
+        if name == ONTO:
+            raise ConfigError(f"a method must not be called {ONTO}, which is the network that goes on.")
+        methods[name] = method
+    return methods
+
+
+def spec_of(method: Method) -> str:
+    """A method in words: its name, and the options that are not its defaults.
+
+    >>> spec_of(make_method("packnet:prune=0.5"))
+    'packnet:prune=0.5'
+    """
+    defaults: dict[str, Any] = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(method)
+    }
+    return str(Spec(method.name, (), {key: own for key, own in method.options.items() if own != defaults[key]}))
+
+
+def _check_onto(file: str, stream: Stream) -> None:
+    known = JointNetwork.load(file).method
+    known.skeleton.check(stream[0].info)
+    for task in known.tasks:
+        if task.name in stream.names:
+            raise ConfigError(f"a task is learned once, but {task.name!r} was learned already by {file}.")
+
+
+def _file_name(spec: str) -> str:
+    """A method with its options as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9=.]+", "-", spec)

@@ -1,0 +1,209 @@
+"""What a stream leaves behind: the figures of every method over seeds, and what its network looks like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ramet.jobs.result import Result
+from ramet.reports.tables import Table
+from ramet.runs.encoding import Json
+
+if TYPE_CHECKING:
+    from ramet.reports.page import Page
+
+ONTO = "onto"
+"""The name under which results hold a network that knew other tasks before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedSpread:
+    """A figure over seeds; none where it is not defined.
+
+    Attributes:
+        mean: over the seeds that have it.
+        deviation: the standard deviation; none for one seed.
+        values: of each seed.
+    """
+
+    mean: float | None
+    deviation: float | None
+    values: list[float | None]
+
+    @property
+    def known(self) -> float:
+        """The mean of a figure that every stream has."""
+        assert self.mean is not None
+        return self.mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamFigures:
+    """The measures of ``ramet.continual.measures`` on test data, and what the network costs at the end."""
+
+    average_accuracy: SeedSpread
+    backward_transfer: SeedSpread
+    forgetting: SeedSpread
+    forward_transfer: SeedSpread
+    average_gain: SeedSpread
+    paper_gain: SeedSpread
+    parameters: SeedSpread
+    stored_bytes: SeedSpread
+    flops: SeedSpread
+    seconds: SeedSpread
+    intransigence: SeedSpread | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNode:
+    """A copy of a layer in a joint network.
+
+    Attributes:
+        id: what paths call it.
+        layer: the name of the layer.
+        task: the task that it was made for.
+        parameters: how many it has.
+        patches: the copy that it changes for one task, if it is a patch beside it.
+    """
+
+    id: str
+    layer: str
+    task: str
+    parameters: int
+    patches: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerMap:
+    """A joint network of shared and own layers: the path of each task is a list of nodes."""
+
+    nodes: list[LayerNode]
+    paths: dict[str, list[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitUses:
+    """Which neurons or weights each task uses.
+
+    Attributes:
+        unit: what they are called.
+        layers: the names of the layers.
+        uses: for each task and layer, how many of those made for the first task, the second, ... up to its own.
+    """
+
+    unit: str
+    layers: list[str]
+    uses: dict[str, list[list[int]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConflict:
+    """How differently a new task and one before it see the new task's images, by layer and over all of them."""
+
+    task: str
+    total: float
+    layers: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundTask:
+    """Where a task was bound: the task whose path it shares, the layers of its own, and the measured conflicts."""
+
+    task: str
+    bound_to: str
+    expanded: list[int]
+    conflicts: list[TaskConflict]
+
+    @property
+    def chosen(self) -> TaskConflict:
+        """The conflict with the task that it was bound to."""
+        return next(conflict for conflict in self.conflicts if conflict.task == self.bound_to)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOutcome:
+    """What one method made of the stream.
+
+    Attributes:
+        figures: over seeds.
+        matrix: the mean accuracy on each task after each task; none for tasks that were still to come.
+        growth: the mean parameters after each task.
+        notes: what the method said of each task of the first seed.
+        stored: the mean stored bytes after each task.
+        explanation: why the network of the first seed became what it is.
+        graph: the network of the first seed, if it consists of shared and own layers.
+        units: the same, if its tasks share single neurons or weights.
+        file: the network of the first seed, in the run directory.
+        unmeasured: tasks that the network knew before, on which it was not measured.
+        forgets_nothing: whether the method promises it; none where that was not looked at.
+        validation_accuracy: the average accuracy on validation data.
+    """
+
+    figures: StreamFigures
+    matrix: list[list[float | None]]
+    growth: list[float]
+    notes: list[Json] = field(default_factory=list)
+    stored: list[float] = field(default_factory=list)
+    explanation: list[str] = field(default_factory=list)
+    graph: LayerMap | None = None
+    units: UnitUses | None = None
+    file: str | None = None
+    unmeasured: list[str] = field(default_factory=list)
+    forgets_nothing: bool | None = None
+    validation_accuracy: SeedSpread | None = None
+
+    @cached_property
+    def bound(self) -> list[BoundTask]:
+        """The tasks whose conflicts with earlier ones were measured, from the notes."""
+        decisions = [notes.get("decision") for notes in self.notes]
+        return [
+            BoundTask(
+                task=decision["task"],
+                bound_to=decision["bound_to"],
+                expanded=decision["expanded"],
+                conflicts=[
+                    TaskConflict(task=each["task"], total=each["total"], layers=each["layers"])
+                    for each in decision["conflicts"]
+                ],
+            )
+            for decision in decisions
+            if decision and decision["conflicts"]
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnResult(Result):
+    """What was learned, forgotten and gained, by method.
+
+    Attributes:
+        stream: its name.
+        tasks: their names, in order.
+        seeds: with which each method ran.
+        methods: by their names and options, individual networks first; ``onto`` is the network that went on.
+    """
+
+    stream: str
+    tasks: list[str]
+    seeds: list[int]
+    methods: dict[str, MethodOutcome]
+
+    def table(self) -> Table:
+        """Every method in a row."""
+        from ramet.jobs.learn.report import learn_table
+
+        return learn_table(self)
+
+    def words(self) -> list[str]:
+        """What the methods say of themselves, and where the report is."""
+        lines: list[str] = []
+        for name, outcome in self.methods.items():
+            if outcome.explanation:
+                lines += [f"{name}:", *(f"- {line}" for line in outcome.explanation), ""]
+        return lines if self.report is None else [*lines, f"Report: {self.report}"]
+
+    def page(self, config: Json) -> Page:
+        """The report."""
+        from ramet.jobs.learn.report import learn_page
+
+        return learn_page(self, config)

@@ -1,0 +1,216 @@
+"""`ramet study`: what is asked of a search for grow sequences, and how it is built and done."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ramet.continual.recipe import LearnRecipe
+from ramet.continual.study.address import anchored_address, is_masked, masked
+from ramet.continual.study.plan import SequencePlan, StudyPlan, population_for
+from ramet.errors import ConfigError
+from ramet.fields import option
+from ramet.jobs.data_options import StreamOptions
+from ramet.jobs.job import Job, Session
+from ramet.registry import anchored
+from ramet.runs.encoding import Json
+from ramet.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from ramet.continual.streams.stream import Stream
+    from ramet.continual.study.result import SearchResult
+    from ramet.continual.study.search import SequenceSearch
+    from ramet.continual.study.sequences import SequenceBench
+    from ramet.jobs.study.result import StudyResult
+    from ramet.runs import Run
+
+VARIABLE = "RAMET_STORAGE"
+"""The environment variable that holds a storage's address: with its password, which no file of a run holds."""
+
+
+@dataclass(frozen=True)
+class StudySetup:
+    """What a job names, built.
+
+    Args:
+        name: of the stream.
+        bench: what all sequences have in common.
+        search: how they are searched.
+    """
+
+    name: str
+    bench: SequenceBench
+    search: SequenceSearch
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyJob(Job["StudySetup"]):
+    """Search how a stream of tasks is learned best: how much each task grows, where it is bound, in which order.
+
+    Every trial learns the whole stream by bind-and-grow. Two things are weighed: the average gain over individual
+    networks, on validation data, and the parameters. What no other trial beats in both is the Pareto front; its
+    networks are kept in networks/, tested once, and take further tasks by `ramet learn --onto`. Several runs, also on
+    several machines, share one study through --storage.
+
+    Examples: `ramet study` on the embedded digits; `ramet study --trials 60 --binding free --order free --workers 2`;
+    `RAMET_STORAGE=postgresql+psycopg://ann:secret@db.example/lab ramet study` on each of several machines.
+
+    Args:
+        stream: as for `ramet learn`: split-DATA:TASKS, permuted-DATA:TASKS, rotated-DATA:TASKS,
+            families-DATA:FAMILIESxTASKS, domains, or a file.
+        plan: what is searched, and how.
+        data_options: which part of the stream's data sets.
+        recipe: how each task is trained.
+    """
+
+    kind = "study"
+    is_checked_when_finished = False  # the storage may be gone, and is not needed
+
+    stream: str | Stream = option("split-digits:5", kind=str)
+    plan: StudyPlan = field(default_factory=StudyPlan)
+    data_options: StreamOptions = field(default_factory=StreamOptions)
+    recipe: Recipe = option(factory=LearnRecipe, kind=LearnRecipe)
+
+    @classmethod
+    def result_class(cls) -> type[StudyResult]:
+        """The Pareto front, and all trials."""
+        from ramet.jobs.study.result import StudyResult
+
+        return StudyResult
+
+    def to_json(self) -> Json:
+        """The job as JSON values, without the password of its storage."""
+        values = super().to_json()
+        values["plan"]["storage"] = None if self.plan.storage is None else masked(self.plan.storage)
+        return values
+
+    @classmethod
+    def from_json(cls, values: Json) -> StudyJob:
+        """The job of a run's ``config.json``; an address whose password was masked comes from ``RAMET_STORAGE``.
+
+        Raises:
+            ConfigError: the values describe no study, or the password is missing.
+        """
+        job = super().from_json(values)
+        shown = job.plan.storage or ""
+        return replace(job, plan=replace(job.plan, storage=_from_environment(shown))) if is_masked(shown) else job
+
+    def anchored(self) -> StudyJob:
+        """Files named from the root, and the storage of the environment where none is given."""
+        storage = self.plan.storage
+        address = anchored_address(os.environ.get(VARIABLE, "") if storage is None else storage)
+        return replace(
+            self,
+            stream=anchored(self.stream) if isinstance(self.stream, str) else self.stream,
+            data_options=self.data_options.anchored(),
+            plan=replace(self.plan, storage=address),
+        )
+
+    def build(self, *, trusted: bool = True) -> StudySetup:
+        """The stream, the network and the storage; all code that they name is built in."""
+        from ramet.continual.networks.skeletons import make_skeleton
+        from ramet.continual.study.search import SequenceSearch
+        from ramet.continual.study.sequences import SequenceBench
+        from ramet.data import on_device
+
+        options = self._method_options()
+        (stream,) = self.data_options.streams(self.stream, range(self.seed, self.seed + 1))
+        name = self.stream if isinstance(self.stream, str) else stream.name
+        if len(stream) < 2:
+            raise ConfigError(f"a stream must have at least 2 tasks to be studied, but {name} has 1.")
+        on_device(stream[0].dataset, self.device)  # refuses a device that is not there
+        channels, height, width = stream.input_shape
+        skeleton = make_skeleton(
+            self.plan.network, in_channels=channels, image_size=(height, width), batch_norm=self.plan.batch_norm
+        )
+        for task in stream:
+            skeleton.check(task.info)
+        bench = SequenceBench(stream, skeleton, self.recipe, self.seed, Path(), options, device=self.device)
+        search = SequenceSearch(**{each.name: getattr(self.plan, each.name) for each in fields(SequencePlan)})
+        search.check(bench)
+        return StudySetup(name, bench, search)
+
+    def setting(self, setup: StudySetup) -> Json:
+        """The stream, by content."""
+        return {"stream": setup.bench.stream.fingerprint(), "tasks": setup.bench.stream.names}
+
+    def work(self, setup: StudySetup, session: Session) -> Json:
+        """The search."""
+        bench = setup.bench
+        found = setup.search.run(
+            bench.stream,
+            bench.skeleton,
+            bench.settings,
+            session.run,
+            session.executor,
+            seed=bench.seed,
+            options=bench.options,
+            device=bench.device,
+            seconds_between_checkpoints=session.seconds_between_checkpoints,
+        )
+        return _result(setup, session.run, found)
+
+    def _method_options(self) -> dict[str, Any]:
+        """The options of bind-and-grow that every trial has."""
+        from ramet.continual.methods import BindAndGrow, make_method
+
+        given = self.plan.method
+        method = make_method(given) if isinstance(given, str) else given
+        if type(method) is not BindAndGrow:
+            raise ConfigError(f"the method of a study must be bind-and-grow, but got {given!r}.")
+        options, defaults = method.options, BindAndGrow().options
+        for name in ("delta", "bindings"):
+            if options[name] != defaults[name] or (isinstance(given, str) and f"{name}=" in given):
+                raise ConfigError(f"{name} is what a study searches, so it cannot be given; got {given!r}.")
+            del options[name]
+        return options
+
+
+def _result(setup: StudySetup, run: Run, found: SearchResult) -> Json:
+    from ramet.continual.study.result import network_file
+
+    names, search = setup.bench.stream.names, setup.search
+    alone = [run.records[f"alone/{name}"] for name in names]
+    front = []
+    for row in found.front:
+        key = f"test/{row['trial']}"
+        tested: Json = run.records[key] if key in run.records else {}  # noqa: SIM401 - records have no get
+        file = network_file(run.path, row["trial"])
+        front.append(
+            {
+                **{name: row[name] for name in ("trial", "gain", "parameters", "sequence", "bound_to", "generation")},
+                **{name: tested.get(name) for name in ("test_gain", "test_accuracy", "accuracies", "explanation")},
+                "file": f"networks/{file.name}" if file.exists() else None,
+            }
+        )
+    return {
+        "stream": setup.name,
+        "tasks": names,
+        "num_trials": len(found.rows),
+        "sampler": search.sampler,
+        "population": population_for(search.num_trials) if search.sampler == "nsga2" else None,
+        "space": asdict(search.space),
+        "front": front,
+        "trials": [
+            {name: row[name] for name in ("trial", "gain", "parameters", "on_front", "sequence")} for row in found.rows
+        ],
+        "alone": {
+            "parameters": sum(int(record["parameters"]) for record in alone),
+            "validation_accuracy": sum(float(record["validation"]) for record in alone) / len(alone),
+            "test_accuracy": sum(float(record["test"]) for record in alone) / len(alone),
+        },
+    }
+
+
+def _from_environment(shown: str) -> str:
+    given = os.environ.get(VARIABLE, "")
+    if not given:
+        raise ConfigError(
+            f"the password of a storage is not kept, so the address of {shown} must be in the environment variable "
+            f"{VARIABLE}, which is empty."
+        )
+    if masked(given) != shown:
+        raise ConfigError(f"{VARIABLE} must hold the address of the run's storage, {shown}, but holds {masked(given)}.")
+    return given

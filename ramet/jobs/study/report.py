@@ -1,0 +1,208 @@
+"""The report of `ramet study`: the Pareto front as a plot and a table, how the search went, how each is learned."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from ramet.jobs.study.result import CLOSE, FrontPoint, StudyResult
+from ramet.reports.charts import Line, Points, line_chart, scatter_chart
+from ramet.reports.formats import count, decimals, number, percent
+from ramet.reports.page import KeyNumber, Page, Tone
+from ramet.reports.tables import Cell, Column, Table
+from ramet.runs.encoding import Json
+
+_SAMPLERS = {"nsga2": "NSGA-II", "gp": "a Gaussian process", "thompson": "Thompson sampling", "random": "random search"}
+
+
+def study_table(result: StudyResult) -> Table:
+    """The Pareto front, the smallest network first."""
+    alone = result.alone.parameters
+    rows = [
+        [
+            f"trial {row.trial}",
+            row.parameters,
+            row.parameters / alone,
+            100 * row.gain,
+            None if row.test_gain is None else 100 * row.test_gain,
+            row.test_accuracy,
+            row.file or "with another run of the study",
+        ]
+        for row in result.front
+    ]
+    signed = _signed
+    columns: list[Column | str] = [
+        "network",
+        Column("parameters", count, best="lowest"),
+        Column("of individual", lambda share: percent(share, 0)),
+        Column("gain, validation", signed, best="highest"),
+        Column("gain, test", signed, best="highest"),
+        Column("accuracy, test", percent, best="highest"),
+        "file",
+    ]
+    caption = (
+        f"The {len(rows)} of {result.num_trials} trials that no other beats in both gain and size. The gain over "
+        f"individual networks, which have {count(alone)} parameters and a test accuracy of "
+        f"{percent(result.alone.test_accuracy)}, is in points of accuracy. The search saw validation data only; "
+        "the front was tested once, at the end."
+    )
+    return Table(columns, rows, title="The Pareto front", caption=caption)
+
+
+def study_page(result: StudyResult, config: Json) -> Page:
+    """The whole report as a page."""
+    tasks = result.tasks
+    page = Page("How should this stream be learned?", f"{result.stream}, {len(tasks)} tasks, {_how(result)}")
+    chosen = result.recommended
+    _add_verdict(page, result, chosen)
+    page.numbers(
+        KeyNumber("gain on validation data, points", 100 * chosen.gain, f"trial {chosen.trial}", _signed),
+        KeyNumber("gain on test data, points", _points(chosen.test_gain), "measured once, at the end", _signed),
+        KeyNumber("parameters", chosen.parameters, f"of {count(result.alone.parameters)} alone", count),
+    )
+    page.section("The Pareto front")
+    _add_front(page, result)
+    page.table(study_table(result))
+    _add_search(page, result)
+    page.section(f"How trial {chosen.trial} is learned")
+    page.table(_sequence_table(chosen))
+    for row in result.front:
+        if row.trial != chosen.trial:
+            page.details(f"How trial {row.trial} is learned", _sequence_table(row))
+        if row.explanation:
+            page.details(f"Why trial {row.trial} became what it is", "\n".join(row.explanation))
+    page.details("All trials", _all_trials(result))
+    page.details("Configuration", config)
+    return page
+
+
+def _how(result: StudyResult) -> str:
+    population = f" with a population of {result.population}" if result.population else ""
+    return f"{result.num_trials} trials of {_SAMPLERS.get(result.sampler, result.sampler)}{population}"
+
+
+def _add_verdict(page: Page, result: StudyResult, chosen: FrontPoint) -> None:
+    share = chosen.parameters / result.alone.parameters
+    gain = chosen.gain if chosen.test_gain is None else chosen.test_gain
+    where = "validation" if chosen.test_gain is None else "test"
+    points = 100 * gain
+    level = "level with" if abs(points) < 0.05 else f"{abs(points):.1f} points {'above' if points > 0 else 'below'}"
+    words = f"Begin with trial {chosen.trial}: {share:.0%} of the parameters of individual networks."
+    because = (
+        f"On {where} data it is {level} individual networks on average. It is the smallest network of the front whose "
+        f"gain on validation data is within {100 * CLOSE:g} points of the highest."
+    )
+    if chosen.file:
+        because += f" It is `{chosen.file}`, and takes further tasks by `ramet learn --onto`."
+    tone: Tone = "good" if points > -0.5 and share < 1 else "caution" if points > -3 else "bad"
+    page.verdict(words, because, tone=tone)
+
+
+def _add_front(page: Page, result: StudyResult) -> None:
+    front, alone = result.front, result.alone.parameters
+    others = [row for row in result.trials if not row.on_front]
+    names = [f"trial {row.trial}" for row in front]
+    kinds = [
+        Points(
+            "front, validation",
+            [row.parameters for row in front],
+            [100 * row.gain for row in front],
+            names=names,
+            joined=True,
+        ),
+        Points(
+            "dominated trials",
+            [row.parameters for row in others],
+            [100 * row.gain for row in others],
+            names=[f"trial {row.trial}" for row in others],
+            labelled=(),
+        ),
+        Points("individual networks", [alone], [0.0], names=["individual networks"]),
+    ]
+    tested = [(row, 100 * row.test_gain) for row in front if row.test_gain is not None]
+    if tested:
+        kinds.append(
+            Points(
+                "front, test",
+                [row.parameters for row, _ in tested],
+                [gain for _, gain in tested],
+                names=[f"trial {row.trial}, test" for row, _ in tested],
+                labelled=(),
+            )
+        )
+    page.chart(
+        scatter_chart(kinds, x_label="parameters", y_label="average gain, points"),
+        "Up and to the left is better. The line joins the trials that no other beats. Where a point of the front lies "
+        "far above its own test figure, the search was lucky on validation data.",
+    )
+
+
+def _add_search(page: Page, result: StudyResult) -> None:
+    trials = result.trials
+    if len(trials) < 3:
+        return
+    gains = [100 * gain for gain in accumulate((row.gain for row in trials), max)]
+    places = list(range(1, len(trials) + 1))
+    page.section("How the search went")
+    page.chart(
+        line_chart(
+            [
+                Line("best so far", places, gains),
+                Line("each trial", places, [100 * row.gain for row in trials]),
+            ],
+            x_label="trials",
+            y_label="average gain, points",
+        ),
+        "The gain on validation data. A best that still climbs at the end asks for more trials.",
+    )
+
+
+def _sequence_table(row: FrontPoint) -> Table:
+    """How one network is learned: the order of the tasks, what each is bound to, and how much it grows."""
+    sequence, bound = row.sequence, row.bound_to or {}
+    rows = []
+    for place, task in enumerate(sequence.order):
+        is_first = place == 0
+        to = "founds the network" if is_first else f"{bound.get(task, '')}{', given' * (task in sequence.bindings)}"
+        delta = None if is_first else sequence.deltas.get(task)
+        rows.append([task, to, delta, (row.accuracies or {}).get(task)])
+    columns: list[Column | str] = [
+        "task, in order",
+        "bound to",
+        Column("delta", decimals(2)),
+        Column("accuracy, test", percent),
+    ]
+    caption = (
+        "Delta is the share of the conflict between layers that is removed by growing: 0 shares all layers, 1 gives "
+        "the task layers of its own. A binding that is not given follows from the least conflict."
+    )
+    return Table(columns, rows, caption=caption)
+
+
+def _all_trials(result: StudyResult) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            row.trial,
+            row.parameters,
+            100 * row.gain,
+            row.on_front,
+            ", ".join(f"{task} {delta:g}" for task, delta in row.sequence.deltas.items()),
+        ]
+        for row in result.trials
+    ]
+    columns: list[Column | str] = [
+        "trial",
+        Column("parameters", count),
+        Column("gain, validation", _signed),
+        "on the front",
+        "deltas",
+    ]
+    return Table(columns, rows)
+
+
+def _signed(value: float) -> str:
+    """A difference in points; its sign says which way."""
+    return ("+" if round(value, 2) > 0 else "") + number(value)
+
+
+def _points(value: float | None) -> float | None:
+    return None if value is None else 100 * value

@@ -1,0 +1,127 @@
+"""What a study gives: the Pareto front of grow sequences, all trials, and what to begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ramet.continual.study.space import GrowSequence, SequenceSpace
+from ramet.jobs.result import Result
+from ramet.reports.tables import Table
+from ramet.runs.encoding import Json
+
+if TYPE_CHECKING:
+    from ramet.reports.page import Page
+
+CLOSE = 0.002
+"""Gains this close to the highest, a fifth of a point, count as level with it when a smaller network is recommended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPoint:
+    """A finished trial.
+
+    Attributes:
+        trial: its number.
+        gain: the average gain over individual networks, on validation data.
+        parameters: of the joint network.
+        on_front: whether no other trial beats it in both.
+        sequence: how the stream was learned.
+    """
+
+    trial: int
+    gain: float
+    parameters: int
+    on_front: bool
+    sequence: GrowSequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontPoint:
+    """A trial that no other beats in both gain and size. What needs its network is none where another run has it.
+
+    Attributes:
+        trial: its number.
+        gain: the average gain over individual networks, on validation data.
+        parameters: of the joint network.
+        sequence: how the stream was learned.
+        bound_to: the task that each was bound to.
+        generation: of the population, counted from 0.
+        test_gain: the gain on test data, measured once, at the end.
+        test_accuracy: the mean accuracy on test data.
+        accuracies: of each task, on test data.
+        explanation: why the network became what it is.
+        file: the network, in the run directory.
+    """
+
+    trial: int
+    gain: float
+    parameters: int
+    sequence: GrowSequence
+    bound_to: dict[str, str] | None
+    generation: int
+    test_gain: float | None = None
+    test_accuracy: float | None = None
+    accuracies: dict[str, float] | None = None
+    explanation: list[str] | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndividualNetworks:
+    """A network for each task: what gains are over."""
+
+    parameters: int
+    validation_accuracy: float
+    test_accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResult(Result):
+    """How a stream is learned best.
+
+    Attributes:
+        stream: its name.
+        tasks: their names.
+        num_trials: how many finished, of all runs of the study together.
+        sampler: how sequences were drawn.
+        population: of NSGA-II; none for others.
+        space: the sequences there are.
+        front: the Pareto front, the smallest network first.
+        trials: all of them.
+        alone: individual networks.
+    """
+
+    stream: str
+    tasks: list[str]
+    num_trials: int
+    sampler: str
+    population: int | None
+    space: SequenceSpace
+    front: list[FrontPoint]
+    trials: list[TrialPoint]
+    alone: IndividualNetworks
+
+    @property
+    def recommended(self) -> FrontPoint:
+        """The point of the front to begin with: the smallest network whose gain is level with the highest."""
+        highest = max(point.gain for point in self.front)
+        level = [point for point in self.front if point.gain >= highest - CLOSE]
+        return min(level, key=lambda point: point.parameters)
+
+    def table(self) -> Table:
+        """The front."""
+        from ramet.jobs.study.report import study_table
+
+        return study_table(self)
+
+    def words(self) -> list[str]:
+        """What to begin with, and where the report is."""
+        begin = f"Begin with trial {self.recommended.trial}: the smallest whose gain is level with the highest."
+        return [begin] if self.report is None else [begin, f"Report: {self.report}"]
+
+    def page(self, config: Json) -> Page:
+        """The report."""
+        from ramet.jobs.study.report import study_page
+
+        return study_page(self, config)
