@@ -19,7 +19,7 @@ from ramet.reports.search import write_search_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import Json, decode, encode, plain
 from ramet.searching.costs import ArchCosts, pareto_front
-from ramet.searching.final import export, train_final, trained_child
+from ramet.searching.final import train_final, trained_child, write_exported
 from ramet.searching.loop import Search
 from ramet.searching.plan import SearchPlan
 from ramet.searching.recipe import Recipe
@@ -280,7 +280,8 @@ def _result(setup: SupernetSetup, plan: SearchPlan, run: Run, candidates: list[J
     if trained and plan.exports:
         arch: Arch = tuple(candidates[best]["arch"])
         child = trained_child(setup, arch, derive_seed(plan.seed, "final", 0), plan.final_recipe)
-        exported = export(child, setup.data.validation.x[:2], run.path / "network.pt2")
+        x = setup.data.validation.x
+        exported = write_exported(child, run.path / "network.pt2", input_shape=x.shape[1:], dtype=x.dtype)
     front = {
         cost: [
             candidates[place]["name"]
