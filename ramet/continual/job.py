@@ -19,7 +19,7 @@ from ramet.continual.streams.stream import Stream, check_scenario
 from ramet.data import on_device
 from ramet.errors import ConfigError
 from ramet.execution import Executor, WorkItem
-from ramet.reports.learn import write_learn_report
+from ramet.reports.learn import ONTO, write_learn_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.training import Settings
 
@@ -197,10 +197,8 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> dict[str, Any]:
         "graph": made.graph(),
         "units": made.units(),
         "file": f"networks/{name}.safetensors",
+        "earlier": learned.network.names[: -len(setup.streams[place])],
     }
-
-
-ONTO = "onto"
 
 
 def _run(
@@ -233,7 +231,9 @@ def _result(setup: StreamSetup, run: Run, specs: list[str]) -> dict[str, Any]:
     for spec, entry in methods.items():
         first = run.records[f"{spec}/{job.seed}"]
         entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file")}
-        entry["forgets_nothing"] = spec != ONTO and make_method(spec).forgets_nothing
+        # Only this stream was measured, so nothing is claimed of tasks that a network knew before.
+        entry["unmeasured"] = first.get("earlier", [])
+        entry["forgets_nothing"] = None if spec == ONTO else make_method(spec).forgets_nothing
     validation = analyse(rows, split="validation")
     for spec, entry in methods.items():
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]

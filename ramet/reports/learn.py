@@ -23,7 +23,7 @@ def learn_table(result: Json) -> Table:
     """Every method in a row: how accurate, how forgetful, how large."""
     rows = []
     for name, entry in result["methods"].items():
-        figures = {key: value["mean"] for key, value in entry["figures"].items()}
+        figures = {key: _shown(name, entry, key) for key in entry["figures"]}
         rows.append(
             [
                 name,
@@ -61,7 +61,7 @@ def learn_table(result: Json) -> Table:
         "transfer, forgetting and the gain over individual networks in points of accuracy. The paper's gain is a sum "
         "of relative errors, so that less is better. Stored: weights, masks and memories."
     )
-    return Table(columns, rows, title="Task after task", caption=caption)
+    return Table(columns, rows, title="Task after task", caption=caption + _unmeasured(result))
 
 
 def write_learn_report(run: Path) -> Path:
@@ -113,14 +113,14 @@ def _accuracy_table(result: Json) -> Table:
         accuracy = entry["figures"]["average_accuracy"]
         row = [name, _points(accuracy["mean"]), *([_points(accuracy["deviation"])] if has_seeds else [])]
         keys = ("backward_transfer", "forgetting", "forward_transfer", "average_gain")
-        rows.append([*row, *[_points(entry["figures"][key]["mean"]) for key in keys]])
+        rows.append([*row, *[_points(_shown(name, entry, key)) for key in keys]])
     seeds = f"the mean of {len(result['seeds'])} seeds and its deviation" if has_seeds else "of one seed"
     caption = (
         f"Test accuracy over all {len(result['tasks'])} tasks at the end, {seeds}; the others are in points of "
         "accuracy. Backward: how much tasks changed since they were learned. Forward: how much better a new task was "
         "learned than alone. Gain: the final accuracy over that of individual networks."
     )
-    return Table(columns, rows, title="What it knows", caption=caption)
+    return Table(columns, rows, title="What it knows", caption=caption + _unmeasured(result))
 
 
 def _cost_table(result: Json) -> Table:
@@ -185,17 +185,49 @@ def _mean(entry: Json, figure: str) -> float:
     return float(entry["figures"][figure]["mean"])
 
 
+ONTO = "onto"
+"""The name under which results hold a network that knew other tasks before."""
+LOOKING_BACK = ("backward_transfer", "forgetting")
+"""Figures that say nothing of a network as long as tasks that it knew before are not measured."""
+
+
+def _shown(name: str, entry: Json, figure: str) -> float | None:
+    """The mean of a figure, or nothing where it would speak for tasks that were not measured."""
+    mean: float | None = None if name == ONTO and figure in LOOKING_BACK else entry["figures"][figure]["mean"]
+    return mean
+
+
+def _earlier_tasks(result: Json) -> str:
+    """What was not measured, as the subject of a sentence; nothing if all was."""
+    if ONTO not in result["methods"]:
+        return ""
+    names = result["methods"][ONTO].get("unmeasured", [])  # runs of earlier versions have none
+    return f"The {len(names)} tasks" if len(names) > 1 else "The one task" if names else "Tasks"
+
+
+def _unmeasured(result: Json) -> str:
+    """A sentence for the end of a caption: a figure that is left out must not be taken for a zero."""
+    tasks = _earlier_tasks(result)
+    if not tasks:
+        return ""
+    verb = "was" if tasks == "The one task" else "were"
+    return f" {tasks} that {ONTO} knew before {verb} not measured: its forgetting and backward transfer are not known."
+
+
 def _verdict(result: Json) -> tuple[str, str, Tone]:
     others = _others(result)
     if not others:
         return "Individual networks alone: there is nothing to compare them with.", "", "neutral"
     best = _best(result)
     entry, alone = others[best], result["methods"]["individual"]
-    gain, forgotten = 100 * _mean(entry, "average_gain"), 100 * _mean(entry, "forgetting")
+    gain, forgotten = 100 * _mean(entry, "average_gain"), _points(_shown(best, entry, "forgetting"))
     share = _mean(entry, "parameters") / _mean(alone, "parameters")
     level = f"{abs(gain):.1f} points {'above' if gain > 0 else 'below'}" if abs(gain) >= 0.05 else "level with"
-    forgets = f"forgets {forgotten:.1f} points" if forgotten >= 0.05 else "forgets nothing"
-    because = f"It ends {level} individual networks on average, with {share:.0%} of their parameters, and {forgets}."
+    because = f"It ends {level} individual networks on average, with {share:.0%} of their parameters"
+    if forgotten is None:
+        because += f", on these tasks.{_unmeasured(result)}"
+    else:
+        because += f", and forgets {f'{forgotten:.1f} points' if forgotten >= 0.05 else 'nothing'}."
     tone: Tone = "good" if gain > -0.5 and share < 1 else "caution" if gain > -3 else "bad"
     return f"{best} is the most accurate of the methods that share weights.", because, tone
 
@@ -205,7 +237,7 @@ def _key_numbers(result: Json) -> list[KeyNumber]:
     entry = result["methods"][best]
     return [
         KeyNumber("average accuracy", _mean(entry, "average_accuracy"), best, percent),
-        KeyNumber("forgetting, points", 100 * _mean(entry, "forgetting"), best, decimals(1)),
+        KeyNumber("forgetting, points", _points(_shown(best, entry, "forgetting")), best, decimals(1)),
         KeyNumber("parameters", _mean(entry, "parameters"), best, count),
     ]
 

@@ -98,6 +98,26 @@ def test_a_saved_network_learns_another_stream(tmp_path):
         assert torch.equal(before.task(name)(x), after.task(name)(x))
 
 
+def test_tasks_that_a_network_knew_before_are_said_to_be_unmeasured(tmp_path, capsys):
+    """A naive network loses the tasks of its first stream while it learns a second; only the second is measured."""
+    learn_stream(job(methods=("naive",), stream="split-digits:5"), tmp_path / "first", make_executor(1))
+    file = tmp_path / "first" / "networks" / "naive-0.safetensors"
+    asked = job(stream="rotated-digits:2", methods=("naive",), onto=str(file))
+    result = learn_stream(asked, tmp_path / "second", make_executor(1))
+    assert result["methods"]["onto"]["unmeasured"] == JointNetwork.load(file).names
+    assert result["methods"]["onto"]["forgets_nothing"] is None, "neither yes nor no"
+    assert result["methods"]["naive"]["unmeasured"] == []
+    note = "The 5 tasks that onto knew before were not measured"
+    assert note in (tmp_path / "second" / "report.html").read_text()
+    for command in (["resume", str(tmp_path / "second")], ["report", str(tmp_path / "second")]):
+        main(command)
+    assert note in capsys.readouterr().out
+    main(["resume", str(tmp_path / "first")])
+    assert "not measured" not in capsys.readouterr().out
+    main(["resume", str(tmp_path / "second"), "--json"])
+    assert json.loads(capsys.readouterr().out)["methods"]["onto"]["unmeasured"][0] == "digits 0 1"
+
+
 def test_the_job_is_its_json():
     asked = job(seeds=2, scenario="all")
     assert LearnJob.from_json(json.loads(json.dumps(asked.to_json()))) == asked

@@ -18,7 +18,7 @@ from ramet.errors import ConfigError
 from ramet.reports.charts import Chart, Route, Stop, heat_map, path_chart
 from ramet.reports.charts.chart import NARROW, WIDE
 from ramet.reports.charts.paths import depths, num_crossings, order_rows
-from ramet.reports.learn import by_task, learn_page
+from ramet.reports.learn import by_task, learn_page, learn_table
 from ramet.reports.learn_conflicts import layer_names
 from ramet.reports.learn_network import network_map, task_signs, units_table
 from ramet.runs.encoding import Json
@@ -245,6 +245,32 @@ def test_old_records_make_a_page_without_what_they_lack() -> None:
             method.pop(key, None)
     html = learn_page(made, {}).html()
     assert "Stored bytes" not in html and "The joint network" not in html and "Conflict of layers" in html
+
+
+@pytest.mark.parametrize(
+    ("more", "subject"),
+    [
+        ({"unmeasured": ["a", "b"]}, "The 2 tasks that onto knew before were"),
+        ({"unmeasured": ["a"]}, "The one task that onto knew before was"),
+        ({}, "Tasks that onto knew before were"),  # in records of earlier versions
+    ],
+)
+def test_nothing_is_claimed_of_tasks_that_were_not_measured(more: Json, subject: str) -> None:
+    made = result(names(2))
+    assert "not measured" not in learn_page(made, {}).html() and "not measured" not in learn_table(made).to_text()
+    made["methods"]["onto"] = entry(names(2), 0.99, **more)
+    for figure in ("forgetting", "backward_transfer"):
+        made["methods"]["onto"]["figures"][figure] = spread(0.0)
+    html, table = learn_page(made, {}).html(), learn_table(made)
+    assert "onto is the most accurate" in html and "forgets nothing" not in html
+    assert html.count(f"{subject} not measured") == 2, "in the verdict and under the table"
+    assert f"{subject} not measured" in " ".join(table.to_text().split())
+    cells = dict(zip([c if isinstance(c, str) else c.name for c in table.columns], table.rows[-1], strict=True))
+    assert cells["method"] == "onto" and cells["gain"] is not None
+    assert cells["forgetting"] is None and cells["backward"] is None, "no zero stands for what is not known"
+    made["methods"]["onto"]["figures"]["average_accuracy"] = spread(0.5)
+    made["methods"]["firefly"]["figures"] |= {"average_accuracy": spread(0.95), "forgetting": spread(0.0)}
+    assert "and forgets nothing." in learn_page(made, {}).html(), "what was measured may be said"
 
 
 def test_one_task_and_one_method_are_enough() -> None:
