@@ -76,7 +76,7 @@ def started() -> Any:
     raise AssertionError
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -88,7 +88,7 @@ def environment() -> dict[str, str]:
 
 
 class TestRay(WorkerSuite):
-    seconds_to_end = 30.0
+    seconds_to_end = 300.0
 
     @pytest.fixture(autouse=True)
     def _cluster(self, cluster: Any) -> None:
