@@ -5,6 +5,7 @@ Without torchrun the same functions run in the test's own process: the twin that
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -168,9 +169,13 @@ def agree(folder: Path) -> None:
         (folder / f"said-{ranks.rank}").write_text("\n".join(said))
 
 
-def hang() -> None:
+def hang(folder: Path) -> None:
     """The last rank stops answering."""
-    with joined(timeout_seconds=3.0) as ranks:
+    # The ranks have this timeout to find each other, too: they begin when all have come through their imports.
+    (folder / f"here-{os.environ['RANK']}").touch()
+    while len(list(folder.glob("here-*"))) < int(os.environ["WORLD_SIZE"]):
+        time.sleep(0.01)
+    with joined(timeout_seconds=20.0) as ranks:
         ranks.sum_([torch.ones(1)])
         if ranks.rank == ranks.size - 1:
             time.sleep(3600)
@@ -186,6 +191,6 @@ if __name__ == "__main__":
         agree(place)
     else:
         try:
-            hang()
+            hang(place)
         except LostRankError as error:
             sys.exit(f"ramet: {error}")
