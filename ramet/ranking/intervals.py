@@ -16,7 +16,7 @@ from ramet.reports import Estimate
 from ramet.seeding import numpy_generator
 
 ENOUGH_SEEDS = 8
-"""From so many seeds on a bootstrap can be trusted; over 3 seeds its 95 % interval misses 0 in 11 % of the cases."""
+"""From so many seeds on a bootstrap is trusted; over 3 seeds 11 % of its 95 % intervals lie above 0 by chance."""
 
 
 def correlation_interval(

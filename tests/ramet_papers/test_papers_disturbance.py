@@ -95,6 +95,7 @@ def test_a_reproduction_answers_its_claim_and_a_second_one_trains_nothing(worksp
     assert [claim.id for claim in outcome.claims] == [CLAIMS[target]]
     # I2 and I3 ask a control of equal own gain, which is not measured; the first time I4 has one of its halves.
     assert isinstance(outcome.claims[0].holds, bool) or CLAIMS[target] in ("I2", "I3", "I4")
+    assert (outcome.claims[0].holds is None) == ("Not answered" in outcome.claims[0].note)
     assert CLAIMS[target] in {entry["id"] for entry in read_claims(workspace.results)}
     assert f"{CLAIMS[target]} " in outcome.to_text()
     json.dumps(outcome.to_json(), allow_nan=False)
