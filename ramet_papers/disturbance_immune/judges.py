@@ -204,31 +204,41 @@ class SharedLayers:
     disturbance: Floats
 
 
+@dataclass(frozen=True)
+class Lambdas:
+    """The mean accuracy of all architectures at the end of a sequence; each [seeds].
+
+    Args:
+        ways: by lambda, first for mean inputs, which are judged, then for others that are shown beside them.
+        unguarded: without a guard.
+    """
+
+    ways: Mapping[str, Mapping[float, Floats]]
+    unguarded: Floats
+
+
 @dataclass(frozen=True, kw_only=True)
 class I4Figures(Figures):
     """Section 5.4, in two halves, of which one may not be measured yet.
 
     Args:
         shared: the disturbance by the number of shared layers.
-        lambdas: the mean accuracy at the end of sequences by lambda, each [seeds]: first for mean inputs, which are
-            judged, then for others that are shown beside them, by the names of a table.
-        unguarded: the same without a guard.
+        lambdas: the accuracy by lambda.
         seeds: of both.
     """
 
     shared: SharedLayers | None
-    lambdas: Mapping[str, Mapping[float, Floats]] | None
-    unguarded: Floats | None
+    lambdas: Lambdas | None
     seeds: int
 
 
 def judge_i4(figures: I4Figures) -> Claim:
     """I4: (a) trend: more shared layers, more disturbance; (b) lambda = 1 within 1 point of the best, mean inputs."""
     trend, words = _judge_trend(figures.shared)
-    default, more = _judge_default(figures)
+    default, more = _judge_default(figures.lambdas)
     parts = {
         "more disturbance by more shared layers": trend,
-        f"lambda = 1 within {100 * GOOD_ENOUGH:.0f} point of the best": default,
+        f"lambda = 1 within {GOOD_ENOUGH:g} of the best": default,
     }
     holds, reason = conclude(parts)
     return Claim(
@@ -254,17 +264,17 @@ def _judge_trend(shared: SharedLayers | None) -> tuple[bool | None, str]:
     return surely_positive(per_pair), text
 
 
-def _judge_default(figures: I4Figures) -> tuple[bool | None, str]:
-    if figures.lambdas is None or figures.unguarded is None:
+def _judge_default(lambdas: Lambdas | None) -> tuple[bool | None, str]:
+    if lambdas is None:
         return None, "lambda not measured"
     texts, answers = [], []
-    for way, curve in figures.lambdas.items():
+    for way, curve in lambdas.ways.items():
         means = {value: float(accuracies.mean()) for value, accuracies in curve.items()}
         best = max(means, key=lambda value: means[value])
         at_one = means.get(1.0, float("nan"))
         answers.append(at_least(at_one, means[best] - GOOD_ENOUGH))
         texts.append(f"{way}: {at_one:.1%} at lambda 1, {means[best]:.1%} at the best, {best:g}")
-    return answers[0], f"{'; '.join(texts)}; unguarded {figures.unguarded.mean():.1%}"
+    return answers[0], f"{'; '.join(texts)}; unguarded {lambdas.unguarded.mean():.1%}"
 
 
 def _word(answer: bool | None) -> str:

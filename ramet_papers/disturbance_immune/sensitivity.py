@@ -8,12 +8,13 @@ import numpy as np
 
 from ramet.ranking.disturbance import drops_by_distance
 from ramet.ranking.intervals import mean_interval
+from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Table
 from ramet.reports.formats import percent, significant
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
-from ramet_papers.disturbance_immune.judges import I4Figures, SharedLayers, judge_i4
+from ramet_papers.disturbance_immune.judges import I4Figures, Lambdas, SharedLayers, judge_i4
 from ramet_papers.disturbance_immune.pairs import Pairs
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
 from ramet_papers.disturbance_immune.sequences import WAYS, Guarding, Sequences, final_accuracies, matrices
@@ -109,16 +110,17 @@ def claim_4(workspace: Workspace, preset: DisturbancePreset) -> Claim:
             setting=f"{preset.note} Pairs share the stem and up to {preset.pair_space_options['num_cells']} first "
             "cells.",
             shared=None if pairs is None else _shared_layers(pairs),
-            lambdas=None
-            if curve is None
-            else {
-                way: {value: curve[Guarding(inputs, value)] for value in preset.lambdas[inputs]}
-                for inputs, way in WAYS.items()
-            },
-            unguarded=None if curve is None else curve[Guarding()],
+            lambdas=None if curve is None else _lambdas(curve, preset),
             seeds=preset.seeds,
         )
     )
+
+
+def _lambdas(curve: dict[Guarding, Floats], preset: DisturbancePreset) -> Lambdas:
+    ways = {
+        way: {value: curve[Guarding(inputs, value)] for value in preset.lambdas[inputs]} for inputs, way in WAYS.items()
+    }
+    return Lambdas(ways, curve[Guarding()])
 
 
 def _shared_layers(results: list[list[Json]]) -> SharedLayers:

@@ -109,7 +109,7 @@ def test_b2_says_what_was_measured():
 
 FIXED = Point(gain=0.1, parameters=100, test_gain=0.125)
 TIE, SMALLER, LARGER = Point(0.1, 100, 0.9), Point(0.1, 80, 0.25), Point(0.3, 101, 0.9)
-BETTER, EQUAL, WORSE = Point(0.2, 100, 0.14), Point(0.2, 100, 0.125), Point(0.2, 100, 0.11)
+BETTER, EQUAL, WORSE = Point(0.2, 100, 0.14), Point(0.2, 100, 0.125), Point(0.2, 100, 0.12)
 LESS = Point(0.09, 50, 0.9)
 
 
@@ -150,17 +150,22 @@ def test_b3_is_open_at_other_trials_and_coefficients(found, changed):
     assert b3(found, **changed).holds is None
 
 
+def test_b3_wants_as_many_fronts_as_fixed_networks():
+    with pytest.raises(ValueError, match="shorter"):
+        _ = Fronts([[SMALLER], [SMALLER]], [FIXED]).dominating
+
+
 def test_b3_says_what_was_measured():
     other = StreamFronts(fronts([BETTER]), fronts([SMALLER], []), fronts([LARGER]), about="another (mlp)")
     claim = b3([WORSE], [SMALLER], [TIE], others=[other])
     assert claim.id == "B3" and claim.seeds == 3 and claim.command == SAID["command"]
     assert claim.ours == (
-        "delta 0.5 is dominated in 2 of 3 seeds, on test data by +5.50 points with 10% fewer parameters; by NSGA-II "
+        "delta 0.5 is dominated in 2 of 3 seeds, on test data by +6.00 points with 10% fewer parameters; by NSGA-II "
         "in 0 of 1 seeds; by this library's default rule in 1 of 1 seeds, on test data by +12.50 points with 20% fewer "
         "parameters"
     )
     assert claim.spread == (
-        "test difference from -1.50 to +12.50 points; no dominating point; test difference from +12.50 to +12.50 points"
+        "test difference from -0.50 to +12.50 points; no dominating point; test difference from +12.50 to +12.50 points"
     )
     assert claim.note == (
         "A small setting. On another (mlp): in 1 of 1 seeds, on test data by +1.50 points with 0% fewer parameters, "

@@ -88,7 +88,7 @@ def test_d2_says_what_was_measured():
 
 
 def d3(*deviations):
-    taus = [[0.5 - deviation, 0.5 + deviation] for deviation in deviations]
+    taus = [[0.5 - deviation, 0.5 + deviation] * 2 for deviation in deviations]
     return judge_d3(D3Figures(taus=np.array(taus), command="a command", setting=""))
 
 
@@ -117,7 +117,7 @@ def test_d3_says_what_was_measured():
     claim = d3(0.01, 0.04)
     assert claim.id == "D3" and claim.seeds == 2 and claim.command == "a command"
     assert claim.ours == "deviation 0.025, from 0.46 to 0.54" and claim.spread == "deviations from 0.010 to 0.040"
-    assert claim.note == "Over the last 2 epochs of each of 2 supernets. Not so: a deviation above 0.05."
+    assert claim.note == "Over the last 4 epochs of each of 2 supernets. Not so: a deviation above 0.05."
 
 
 def d4(*kept):
@@ -196,6 +196,7 @@ def test_d5_says_what_was_measured():
         "A small setting. Not so: a rise of 0.1 within 10 mini-batches. Not known: a higher rise than by batch norm "
         "alone, the weights frozen."
     )
+    assert d5([0.5, 0.3, 0.4, 0.3]).ours == "0.50 to 0.40 in 10"
     assert d5([0.5, 0.7, 0.6, 0.9], (0.5, 0.4, 0.6, 0.9)).spread == (
         "rise 0.20 [0.20, 0.20]; from half of the training +0.10; with frozen weights +0.10"
     )
@@ -314,6 +315,8 @@ def test_d8_says_what_was_measured():
         "k = 2: 0.47 [0.47, 0.47] long, 0.25 [0.25, 0.25] short"
     )
     assert claim.note == "A small setting. Not so: best when trained long; worst when trained short."
+    taus = {0: three(0.5), 1: three(0.4)[:2]}
+    assert judge_d8(D8Figures(long=taus, short=taus, **SAID)).seeds == 3
 
 
 MORE, UNSURELY_MORE = many(1.0, SURE_OF_MANY), many(1.0, UNSURE_OF_MANY)

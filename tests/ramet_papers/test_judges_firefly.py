@@ -85,6 +85,8 @@ def test_f1_tells_the_interval_of_the_ratio_from_the_lower_end():
     assert claim.spread.startswith(
         "ratio -0.024 to 0.22; random search minus Firefly [6.76, 9.24], Firefly lower in 100%"
     )
+    equal = judge_f1(F1Figures(**(figures | {"random": figures["firefly"]}), **SAID))
+    assert "Firefly lower in 0% of" in equal.spread
     alone = judge_f1(F1Figures(**{name: curve[:1] for name, curve in figures.items()}, **SAID))
     assert alone.spread.startswith("ratio ? to ?; ") and alone.holds is True
 
@@ -113,6 +115,7 @@ def f2(means, first=99.0):
         ({0: 11.0, 1: 11.0, 5: 1.0, 10: 1.0}, False),  # one does not help
         ({0: 11.0, 1: 11.1, 5: 1.0, 10: 1.0}, False),
         ({0: 11.0, 1: 3.0, 2: 99.0, 5: 1.0, 10: 1.0}, True),
+        ({0: 11.0, 1: 3.0, 2: -9.0, 5: 1.0, 10: 1.0}, True),  # only more than five count as more
     ],
 )
 def test_f2_wants_a_gain_that_is_soon_saturated(means, holds):
@@ -128,6 +131,7 @@ def test_f2_says_what_was_measured():
     assert claim.note.endswith(
         " A small setting. Not so: one candidate helps; five are no worse than one; saturated at five."
     )
+    assert f2({0: 1.0, 1: 2.0, 5: 3.0, 10: 10.0}).note.endswith("one candidate helps; five are no worse than one.")
     short = judge_f2(F2Figures(curves={new: np.arange(6.0).reshape(2, 3) for new in (0, 1, 5, 6)}, **SAID))
     assert short.ours.startswith("mean loss from 2 to 3 neurons: 3 with 0") and "3.5 with 0" in short.note
 
@@ -139,7 +143,7 @@ BELOW = np.array([[-0.05, 0.08], [0.04, 0.08]])
 
 
 def width(seconds=1.0, splitting=4.0, flops=True, **changed):
-    gaps = {"Splitting (steepest)": -ABOVE, "Net2Net": ABOVE, "random splits": ABOVE, "NASH": -ABOVE}
+    gaps = {"Splitting (steepest)": -10 * ABOVE, "Net2Net": ABOVE, "random splits": ABOVE, "NASH": -ABOVE}
     in_params = gaps | {name: gap for name, gap in changed.items() if name in gaps}
     in_flops = gaps | {name.removeprefix("flops "): gap for name, gap in changed.items() if name.startswith("flops")}
     return WidthFigures(
@@ -179,7 +183,7 @@ def test_f3_and_f4_say_what_was_measured():
         assert claim.id == name and claim.claim.endswith(ending) and claim.seeds == 2
         assert claim.command == SAID["command"]
         assert claim.ours == (
-            "mean gap in points at equal parameters: Splitting (steepest) -3.0 (least -5.0); Net2Net +2.8 (least "
+            "mean gap in points at equal parameters: Splitting (steepest) -30.0 (least -50.0); Net2Net +2.8 (least "
             "+0.5); random splits +3.8 (least -0.5); NASH -3.0 (least -5.0); a step takes 0.50 of splitting's time"
         )
         # Two seeds of 1.5 and 4.0 points: 12.706 deviations of the mean, which is 1.25.
@@ -243,6 +247,12 @@ def test_f5_says_what_was_measured():
         "A small setting. Not so: not worse than NASH on mnist; smaller than NASH on mnist. "
         "Not known: not worse than AutoGrow on mnist."
     )
+
+
+def test_f5_has_as_many_seeds_as_the_data_set_with_the_fewest():
+    fewer = Trained(OURS.test[:2], OURS.params[:2])
+    others = {"one": {"NASH": trained(three(1.0), 150)}, "another": {"NASH": trained(three(1.0)[:2], 150)}}
+    assert judge_f5(F5Figures(firefly={"one": OURS, "another": fewer}, others=others, **SAID)).seeds == 2
 
 
 def f6(gain):

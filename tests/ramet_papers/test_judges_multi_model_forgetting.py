@@ -179,14 +179,14 @@ def test_w4_and_w5_want_the_mean_lower_by_half(judge, mean, holds):
 
 
 def test_w4_and_w5_say_what_was_measured():
-    mean = np.array([[2.0, 1.0], [4.0, 3.5], [3.0, 3.0]])
+    mean = np.array([[2.0, 0.5], [4.0, 3.5], [3.0, 3.5]])
     for judge, name, search in ((judge_w4, "W4", "ENAS RNN search"), (judge_w5, "W5", "ENAS CNN search")):
         claim = judge(lowered(mean))
         assert claim.id == name and claim.seeds == 3 and claim.command == SAID["command"]
         assert claim.claim == f"{search}: plasticity lowers the mean error difference."
         assert claim.ours == "-17 % / -25 % / -25 % (mean / best five / largest)"
         assert claim.spread == (
-            "mean 3 to 2.5, lower by 0.50 [-0.74, 1.74] and in 2 of 3 seeds; "
+            "mean 3 to 2.5, lower by 0.50 [-1.98, 2.98] and in 2 of 3 seeds; "
             "best five 4 to 3, lower by 1.00 [1.00, 1.00] and in 3 of 3 seeds; "
             "largest 8 to 6, lower by 2.00 [2.00, 2.00] and in 3 of 3 seeds"
         )
@@ -195,6 +195,8 @@ def test_w4_and_w5_say_what_was_measured():
             "seeds. A remark."
         )
     assert "nothing to lower" in judge_w4(lowered(-mean)).note
+    assert "nothing to lower" in judge_w4(lowered(mean - [[2.0, 0.0], [4.0, 0.0], [3.0, 0.0]])).note
+    assert judge_w4(lowered(mean * [[1.0, -1.0]])).ours.startswith("-183 % / ")
     assert judge_w4(lowered(mean)).paper == "-95 / -59 / -51 %" and judge_w5(lowered(mean)).paper == "Fig. B"
 
 
@@ -222,6 +224,7 @@ def w6(early=LOWER, late=HIGHER, alphas=(60.0, 60.0, 59.0)):
         ({"alphas": (59.0, 60.0)}, None),
         ({"alphas": (60.0, 59.0, 60.0)}, None),
         ({"alphas": (60.0, 61.0, 60.0)}, True),
+        ({"alphas": (60.0, float("nan"))}, None),
         ({"alphas": ()}, None),
         ({"early": np.full(12, np.nan)}, None),
     ],
@@ -231,7 +234,7 @@ def test_w6_wants_both_halves_over_twelve_seeds_while_alpha_falls(figures, holds
 
 
 def test_w6_says_what_was_measured():
-    claim = w6(early=[0.1] * 3, late=[0.2] * 3, alphas=(2.0, 3.0, 3.0))
+    claim = w6(early=[0.1] * 3, late=[0.2] * 3, alphas=(2.0, 1.0, 3.0))
     assert claim.id == "W6" and claim.seeds == 3 and claim.command == SAID["command"]
     assert claim.ours == "+0.1 in the first half, +0.2 in the second"
     assert claim.spread == "intervals [+0.1, +0.1] and [+0.2, +0.2]"
@@ -271,12 +274,15 @@ def test_w7_wants_every_rate_surely_lower(rate, values, holds):
 
 
 def test_w7_says_what_was_measured():
-    claim = w7(**{"0.5": np.array([[1.0, 0.0], [1.0, 2.0]]), "0.75": None, "0.25": None})
+    claim = w7(**{"0.5": np.array([[1.0, 0.5], [1.0, 1.5]]), "0.75": None, "0.25": None})
     assert claim.id == "W7" and claim.seeds == 2 and claim.command == SAID["command"]
     assert claim.ours == "0: 2 to 1; 0.5: 1 to 1"
-    assert claim.spread == "lower by 0: 1.00 [0.01, 1.99], in 3 of 3 seeds; 0.5: 0.00 [-12.71, 12.71], in 1 of 2 seeds"
+    assert claim.spread == "lower by 0: 1.00 [0.01, 1.99], in 3 of 3 seeds; 0.5: 0.00 [-6.35, 6.35], in 1 of 2 seeds"
     assert claim.note == "A small setting. Not answered: not measured at a rate of 0.25, 0.75."
-    assert w7(**{"0.5": beside(three(0.0))}).note == "A small setting. Not so: surely lower at 0.5."
+    equal = w7(**{"0.5": beside(three(0.0))})
+    assert (
+        equal.note == "A small setting. Not so: surely lower at 0.5." and "0.00 [0.00, 0.00], in 0 of 3" in equal.spread
+    )
 
 
 def w8(recurrent, convolutional, means):
