@@ -19,7 +19,13 @@ from ramet.ranking.forgetting import (
     relative_reduction,
     worst_drop,
 )
-from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
+from ramet.ranking.intervals import (
+    correlation_gain_interval,
+    correlation_interval,
+    mean_interval,
+    seed_interval,
+    t_interval,
+)
 from ramet.ranking.job import RankJob, diagnose
 from ramet.ranking.metrics import (
     kept_best,
@@ -71,8 +77,10 @@ __all__ = [
     "relative_reduction",
     "reliability_of_mean",
     "score_children",
+    "seed_interval",
     "stability",
     "stability_gain",
+    "t_interval",
     "top_n_rank",
     "truth_correlation",
     "worst_drop",

@@ -197,6 +197,7 @@ def test_w4_and_w5_say_what_was_measured():
     assert "nothing to lower" in judge_w4(lowered(-mean)).note
     assert "nothing to lower" in judge_w4(lowered(mean - [[2.0, 0.0], [4.0, 0.0], [3.0, 0.0]])).note
     assert judge_w4(lowered(mean * [[1.0, -1.0]])).ours.startswith("-183 % / ")
+    assert "lower by 0.00 [0.00, 0.00] and in 0 of 3 seeds" in judge_w4(lowered(beside(three(0.0), base=1.0))).spread
     assert judge_w4(lowered(mean)).paper == "-95 / -59 / -51 %" and judge_w5(lowered(mean)).paper == "Fig. B"
 
 
