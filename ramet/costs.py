@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ramet.errors import ConfigError
+from ramet.training import training_modes
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -103,14 +104,9 @@ def zeros_for(
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; each part gets its own mode back, also where they differ."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    with training_modes(module), torch.no_grad():
+        module.eval()
+        yield
 
 
 def _wait_for(device: torch.device) -> None:

@@ -114,7 +114,7 @@ def search(
     """
     from ramet.data import SOURCES
     from ramet.execution.ranks import joined
-    from ramet.searching import Recipe, SearchJob, SearchPlan
+    from ramet.searching import FinalRecipe, SearchJob, SearchPlan
     from ramet.searching import search as run_search
     from ramet.searching.job import TEXTS
     from ramet.spaces import SPACES
@@ -128,7 +128,7 @@ def search(
         data_options = given(**shared, window=window, vocabulary=vocabulary)
     else:
         data_options = given(**shared, seed=common.seed, image_size=image_size, validation_fraction=validation_fraction)
-    recipe = Recipe(
+    recipe = FinalRecipe(
         channels=final_channels,
         cells=final_cells,
         auxiliary_weight=auxiliary_weight,

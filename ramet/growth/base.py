@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.errors import RunError
 from ramet.growth.budget import Meter, select
 from ramet.growth.surgery.copying import copy_network
 from ramet.growth.surgery.layers import Deepening, Site, deepen
@@ -24,10 +23,8 @@ from ramet.growth.surgery.writing import widen
 from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
-from ramet.training import Batches
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""``loss(outputs, targets)``, the mean over a batch."""
+from ramet.training import Batches, Step, training_modes
+from ramet.training.recipe import Loss, Transform
 
 
 @dataclass(frozen=True)
@@ -99,6 +96,8 @@ class GrowthContext:
         max_layers: how many layers it may add.
         meter: makes a fresh meter.
         make_optimizer: the optimizer that trains a candidate network.
+        transform: what is done to the mini-batches that candidate networks are trained with; see ``Recipe``.
+        accumulate: the micro-batches that these are taken in.
     """
 
     network: nn.Module
@@ -115,6 +114,8 @@ class GrowthContext:
     max_layers: int
     meter: Callable[[], Meter]
     make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
+    transform: Transform | None = None
+    accumulate: int = 1
 
     def generator(self, *role: str | int) -> torch.Generator:
         """Randomness for one use of a method."""
@@ -139,16 +140,15 @@ class GrowthContext:
         return select(self.meter(), places, scores, self.allowance, self.max_layers)
 
     def train(self, network: nn.Module, num_steps: int, *role: str | int) -> None:
-        """Train a candidate network in place."""
+        """Train a candidate network in place, at the learning rates that its optimizer has."""
         optimizer = self.make_optimizer(network)
+        rates = [group["lr"] for group in optimizer.param_groups]
+        step = Step(network, optimizer, accumulate=self.accumulate, group_rates=rates, where=" of a candidate")
         network.train()
-        for x, y in self.batches(num_steps, *role):
-            optimizer.zero_grad(set_to_none=True)
-            loss = self.loss(network(x), y)
-            if not torch.isfinite(loss):
-                raise RunError(f"the loss must stay finite, but is {loss.item()} while a candidate is trained.")
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+        for number, (x, y) in enumerate(self.batches(num_steps, *role)):
+            if self.transform is not None:
+                x, y = self.transform(x, y, self.generator("transform", *role, number))
+            step(number, 1.0, lambda x, y: self.loss(network(x), y), x, y)
 
     def grown(self, edit: Edit) -> nn.Module:
         """A copy of the network with an edit carried out."""
@@ -229,14 +229,11 @@ def carry_out(
 
 def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch_size: int = 500) -> float:
     """The mean loss over data, in evaluation mode."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
     total = 0.0
-    with torch.no_grad():
+    with training_modes(network), torch.no_grad():
+        network.eval()
         for inputs, targets in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
             total += float(loss(network(inputs), targets)) * len(inputs)
-    for module, mode in modes:
-        module.training = mode
     return total / len(x)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.growth.surgery.layers import is_new_layer, is_wrapper
+from ramet.training import training_modes
 
 KINDS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.Embedding, nn.MultiheadAttention)
 """The layers that have channels of their own; norms and activations go along."""
@@ -36,16 +37,13 @@ def describe_layers(network: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
     for name, module in network.named_modules():
         if isinstance(module, KINDS):
             handles.append(module.register_forward_pre_hook(_noting(order, name)))
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
     try:
-        with torch.no_grad():
+        with training_modes(network), torch.no_grad():
+            network.eval()
             network(inputs)
     finally:
         for handle in handles:
             handle.remove()
-        for module, mode in modes:
-            module.training = mode
     return [_describe(network, name) for name in dict.fromkeys(order)]
 
 

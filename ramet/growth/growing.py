@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,29 +14,29 @@ from torch import Tensor, nn
 from ramet.costs import count_parameters
 from ramet.errors import ConfigError, RunError
 from ramet.execution import pulse
-from ramet.growth.base import Edit, Growth, GrowthContext, Loss, Proposal, carry_out, mean_loss
+from ramet.growth.base import Edit, Growth, GrowthContext, Proposal, carry_out, mean_loss
 from ramet.growth.budget import Budget, Meter, select
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.methods.by_name import METHODS
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
 from ramet.growth.tracing.coupling import Coupling
-from ramet.runs import pack_state, unpack_state
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
-from ramet.training import Batches, Settings, accuracy, make_optimizer
+from ramet.training import (
+    Batches,
+    SavedPart,
+    Saver,
+    SavesCheckpoints,
+    Settings,
+    Step,
+    Values,
+    accuracy,
+    make_optimizer,
+)
+from ramet.training.recipe import Loss
 
 PROBE_SIZE = 4
 """Examples that a network is traced and checked with."""
-
-
-class SavesCheckpoints(Protocol):
-    """Where the loop saves itself: :class:`ramet.runs.Checkpoints` is one."""
-
-    def save(self, step: int, tensors: dict[str, Tensor], state: Any) -> None:
-        """Store tensors and JSON values."""
-
-    def load(self) -> Any:
-        """The newest, with ``step``, ``tensors`` and ``state``, or ``None``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +137,8 @@ class Growing:
         self.network, self.budget, self.method, self.settings = network, budget, method, settings
         self.x, self.y, self.validation_x, self.validation_y = data
         self.classifies = loss is None and not self.y.is_floating_point()
-        default: Loss = nn.functional.cross_entropy if self.classifies else nn.functional.mse_loss
-        self.loss: Loss = default if loss is None else loss
-        self.seed, self.averages, self.checkpoints = seed, averages or [], checkpoints
-        self.seconds_between_checkpoints = seconds_between_checkpoints
+        self.loss: Loss = settings.loss_for(self.y) if loss is None else loss
+        self.seed, self.averages = seed, averages or []
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
         self.optimizer = self.make_optimizer(network)
         self.probe = self.x[:PROBE_SIZE]
@@ -150,10 +148,20 @@ class Growing:
         self.num_updates = settings.epochs * batches.steps_per_epoch
         name = next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
         self.history = History(name, asdict(budget))
+        # The history comes first: the network and its optimizer get the shapes of what was saved from it.
+        parts: dict[str, SavedPart] = {
+            "history": Values(lambda: self.history.to_json(), self._replay),
+            "network": network,
+            "optimizer": self.optimizer,
+            "method": method,
+            "trained": Values(lambda: self.trained, lambda trained: setattr(self, "trained", trained)),
+            "inside": Values(self._take_inside, lambda inside: setattr(self, "inside", Inside(**inside))),
+        }
+        self._saver = Saver(checkpoints, parts, seconds=seconds_between_checkpoints)
 
     def start(self) -> None:
         """Resume, or check that there is something to do."""
-        if self._resume():
+        if self._saver.resume() is not None:
             return
         coupling, sites = self._look()
         self.history.refusals = coupling.refusals
@@ -198,42 +206,38 @@ class Growing:
     def train(self) -> GrowthStep:
         """Train the network with its present structure (step 1 of Algorithm 1), from where it was left."""
         phase = len(self.history.steps) - 1
-        batches = self._batches(phase)
+        batches, settings = self._batches(phase), self.settings
+        seed = derive_seed(self.seed, "train", phase)
         inside, started = self.inside, time.monotonic()
-        saved_at, spent = started, inside.seconds
+        spent = inside.seconds
+        step = Step(
+            self.network,
+            self.optimizer,
+            clip_norm=settings.clip_norm,
+            accumulate=settings.accumulate,
+            where=f" of phase {phase}",
+        )
         self.network.train()
         with seeded_globally(self.seed, "dropout", phase):
             restore_generators(inside.generators or {})
             for number in range(inside.number, self.num_updates):
-                for group in self.optimizer.param_groups:
-                    group["lr"] = self.settings.learning_rate_at(number, self.num_updates)
-                indices = batches[number].to(self.x.device)
-                loss = self.loss(self.network(self.x[indices]), self.y[indices])
-                if not torch.isfinite(loss):
-                    raise RunError(
-                        f"the loss must stay finite, but is {loss.item()} in phase {phase}; "
-                        "a lower learning rate may help."
-                    )
-                self.optimizer.zero_grad(set_to_none=True)
-                loss.backward()  # type: ignore[no-untyped-call]
-                if self.settings.clip_norm is not None:
-                    nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip_norm)
-                self.optimizer.step()
+                batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
+                rate = settings.learning_rate_at(number, self.num_updates)
+                value = step(number, rate, lambda x, y: self.loss(self.network(x), y), *batch)
                 if number >= self.num_updates - batches.steps_per_epoch:
-                    inside.total += loss.item() / batches.steps_per_epoch
+                    inside.total += value / batches.steps_per_epoch
                 pulse((number + 1) / self.num_updates)
-                if self.checkpoints is not None and time.monotonic() - saved_at > self.seconds_between_checkpoints:
-                    saved_at = time.monotonic()
-                    inside.number, inside.seconds = number + 1, spent + saved_at - started
+                if self._saver.is_due:
+                    inside.number, inside.seconds = number + 1, spent + time.monotonic() - started
                     inside.generators = generator_states(self.network.parameters())
                     self.save()
-        step = self._measure(inside.total, spent + time.monotonic() - started)
+        grown = self._measure(inside.total, spent + time.monotonic() - started)
         self.trained, self.inside = len(self.history.steps), Inside()
-        assert step.score is not None
-        if not self.method.observe(step.score):
+        assert grown.score is not None
+        if not self.method.observe(grown.score):
             self.history.stopped = "the method has nothing more to add"
         self.save()
-        return step
+        return grown
 
     def _measure(self, loss: float, seconds: float) -> GrowthStep:
         """Note what the trained network is: its sizes, its loss and its score."""
@@ -270,6 +274,8 @@ class Growing:
             max_layers=self.budget.layers,
             meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured),
             make_optimizer=self.make_optimizer,
+            transform=self.settings.transform,
+            accumulate=self.settings.accumulate,
         )
         proposal = self.method.propose(context)
         if not proposal.candidates:
@@ -313,31 +319,16 @@ class Growing:
 
     def save(self) -> None:
         """Store the state between two steps, or in the middle of a training."""
-        if self.checkpoints is None:
-            return
-        state = {
-            "network": dict(self.network.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "history": self.history.to_json(),
-            "method": self.method.state_dict(),
-            "trained": self.trained,
-            "inside": {**vars(self.inside), "generators": self.inside.generators or {}},
-        }
         boundary = (
             2 * len(self.history.steps) + (self.trained == len(self.history.steps)) + 2 * bool(self.history.stopped)
         )
         # Each boundary has as many numbers behind it as the training has mini-batches, so that later is always higher.
-        self.checkpoints.save(boundary * (self.num_updates + 1) + self.inside.number, *pack_state(state))
+        self._saver.save(boundary * (self.num_updates + 1) + self.inside.number)
 
-    def _resume(self) -> bool:
-        checkpoint = None if self.checkpoints is None else self.checkpoints.load()
-        if checkpoint is None:
-            return False
-        state = unpack_state(checkpoint.tensors, checkpoint.state)
-        self.history = History.from_json(state["history"])
+    def _take_inside(self) -> dict[str, Any]:
+        return {**vars(self.inside), "generators": self.inside.generators or {}}
+
+    def _replay(self, history: Any) -> None:
+        """Give the network and its optimizer the shapes that they had grown to."""
+        self.history = History.from_json(history)
         replay(self.network, self.probe, self.history.steps, self.optimizer)
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.method.load_state_dict(state["method"])
-        self.trained, self.inside = state["trained"], Inside(**state["inside"])
-        return True

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError, DataError
-from ramet.growth.base import Growth, Loss
+from ramet.growth.base import Growth
 from ramet.growth.budget import Budget
-from ramet.growth.growing import Ends, Growing, SavesCheckpoints
+from ramet.growth.growing import Ends, Growing
 from ramet.growth.history import GrowthStep, History
 from ramet.growth.methods.by_name import make_method
-from ramet.training import Settings
+from ramet.training import SavesCheckpoints, Settings
+from ramet.training.recipe import Loss
 
 
 def grow(

@@ -7,15 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch.nn.functional import cross_entropy
-
-from ramet.errors import RunError
 from ramet.execution import pulse
 from ramet.ranking.instance import load_network
 from ramet.ranking.setup import SupernetSetup
 from ramet.seeding import derive_seed
-from ramet.training import Batches, accuracy, make_optimizer
+from ramet.training import Batches, Step, accuracy, make_optimizer
 
 
 def fine_tune(
@@ -49,30 +45,29 @@ def fine_tune(
     data = setup.data
     network = load_network(setup, instance)
     snapshot = copy.deepcopy(network.state_dict())
-    settings = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0)
-    batches = Batches(len(data.train.y), settings.batch_size, derive_seed(seed, "fine-tuning"))
+    recipe = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0)
+    seed = derive_seed(seed, "fine-tuning")
+    batches, of_outputs = Batches(len(data.train.y), recipe.batch_size, seed), recipe.loss_for(data.train.y)
     curves: list[list[float]] = []
     for index in indices:
         arch = setup.space[index]
         network.load_state_dict(snapshot)
-        optimizer = make_optimizer(network, settings)
+        step = Step(
+            network,
+            make_optimizer(network, recipe),
+            accumulate=recipe.accumulate,
+            where=f" of fine-tuning {setup.space.name(arch)}",
+        )
         curve: list[float] = []
-        for step in range(max(score_after) + 1):
-            if step in score_after:
+        for number in range(max(score_after) + 1):
+            if number in score_after:
                 curve.append(accuracy(network, data.validation.x, data.validation.y, arch))
-            if step == max(score_after):
+            if number == max(score_after):
                 break
             network.train()
-            batch = batches[step].to(data.train.x.device)
-            loss = cross_entropy(network(data.train.x[batch], arch), data.train.y[batch])
-            if not torch.isfinite(loss):
-                child = setup.space.name(arch)
-                raise RunError(
-                    f"the loss must stay finite, but fine-tuning {child} gives {loss.item()} in step {step}."
-                )
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            optimizer.step()
+            rows = batches[number].to(data.train.x.device)
+            batch = recipe.batch(data.train.x, data.train.y, rows, seed=seed, step=number)
+            step(number, learning_rate, lambda x, y, arch=arch: of_outputs(network(x, arch), y), *batch)
         curves.append(curve)
         pulse(len(curves) / len(indices))
     return curves

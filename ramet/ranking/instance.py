@@ -14,11 +14,11 @@ from ramet.execution import pulse
 from ramet.guards import make_guard
 from ramet.ranking.evaluation import score_children, score_reestimated
 from ramet.ranking.setup import SupernetSetup
-from ramet.runs import Checkpoint, unpack_state
+from ramet.runs import Checkpoint
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
 from ramet.spaces import Choice
-from ramet.training import Batches, fit
+from ramet.training import Batches, fit, saved_part
 
 NUM_CALIBRATION_BATCHES = 4
 """Training mini-batches from which a child's batch-norm statistics are re-estimated."""
@@ -150,7 +150,7 @@ def load_network(setup: SupernetSetup, arguments: Mapping[str, Any]) -> nn.Modul
         checkpoint = _last_checkpoint(setup, **arguments)
     assert checkpoint is not None, f"instance {arguments['name']} has no checkpoint"
     network = build_network(setup, arguments["weights_seed"], arguments["trained"], arguments["num_shared_cells"])
-    network.load_state_dict(unpack_state(checkpoint.tensors, checkpoint.state)["network"])
+    network.load_state_dict(saved_part(checkpoint, "network"))
     return network
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class SupernetSetup:
 
     def describe(self) -> dict[str, Any]:
         """All that the accuracy of a child trained alone depends on, apart from the child and the seed."""
-        return {"space": self.space.describe(), "data": self.data.fingerprint(), "settings": asdict(self.settings)}
+        return {"space": self.space.describe(), "data": self.data.fingerprint(), "settings": self.settings.to_json()}
 
     def fingerprint(self) -> str:
         """A short name for ``describe()``, by content."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.execution.ranks import BatchPart, Ranks
 from ramet.params import Params
 from ramet.searching.measures import BatchNormMode, Score, batch_statistics, measure, score_of_tally, tally
 from ramet.spaces import Arch
-from ramet.training import EVALUATION_BATCH, SynchronisedNorms, evaluating, reestimated_batch_norm
+from ramet.training import EVALUATION_BATCH, Recipe, Step, SynchronisedNorms, evaluating, reestimated_batch_norm
 
 
 class RankedTraining:
@@ -32,6 +34,7 @@ class RankedTraining:
     def __init__(self, network: nn.Module, ranks: Ranks) -> None:
         self.network, self.ranks = network, ranks
         self._norms = SynchronisedNorms(network, ranks.sum_) if ranks.size > 1 else None
+        self._checked: Arch | None = None
         ranks.adopt(network)
 
     @property
@@ -39,11 +42,35 @@ class RankedTraining:
         """What is added to the role of what layers draw, so that ranks leave out different things of their samples."""
         return () if self.ranks.is_leader else ("rank", self.ranks.rank)
 
+    def step(self, optimizer: torch.optim.Optimizer, recipe: Recipe, **options: Any) -> Step:
+        """Takes the steps of the ranks by a recipe; each is taken inside a :meth:`batch`.
+
+        Raises:
+            ConfigError: several ranks would cut their parts of a mini-batch into different numbers of micro-batches.
+        """
+        if self.ranks.size > 1 and recipe.accumulate > 1:
+            raise ConfigError(f"ranks divide a mini-batch as it is: accumulate must be 1, but got {recipe.accumulate}.")
+        sums = self.sum_gradients if self.ranks.size > 1 else None
+        return Step(
+            self.network,
+            optimizer,
+            clip_norm=recipe.clip_norm,
+            accumulate=recipe.accumulate,
+            sum_gradients=sums,
+            **options,
+        )
+
     @contextmanager
-    def batch(self, count: int) -> Iterator[BatchPart]:
-        """A block for this rank's part of a mini-batch; batch norms see the whole of it."""
+    def batch(self, count: int, *, checked: Arch | None = None) -> Iterator[BatchPart]:
+        """A block for this rank's part of a mini-batch; batch norms see the whole of it.
+
+        Args:
+            count: the samples of the whole mini-batch.
+            checked: the architecture that is trained, if the ranks are to compare theirs before they sum gradients.
+        """
         part = self.ranks.part(count)
         norms = None if part.repeated else self._norms  # what every rank sees whole needs no sums
+        self._checked = checked
         with self.ranks.taking(part), nullcontext() if norms is None else norms.synchronised():
             yield part
 
@@ -55,6 +82,8 @@ class RankedTraining:
         """Make the gradients those of the whole mini-batch, for the parameters on the path only; gives its loss."""
         loss = loss.detach()
         if self.ranks.size > 1:
+            if self._checked is not None:
+                self.check_path(params, self._checked)
             loss = loss.reshape(1).clone()
             self.ranks.sum_([param.grad for param in params.values() if param.grad is not None] + [loss])
         return loss.reshape(())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.costs import count_parameters
 from ramet.execution import pulse
@@ -17,11 +16,11 @@ from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
 from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import Json
+from ramet.searching.final_recipe import FinalRecipe
 from ramet.searching.measures import measure
-from ramet.searching.recipe import Recipe
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
-from ramet.training import Batches, fit
+from ramet.training import Batches, fit, saved_part
 
 
 def train_final(
@@ -37,27 +36,28 @@ def train_final(
         arch: the architecture.
         seed: of weights and mini-batches.
         epochs: when other than the settings'.
-        recipe: what ``Recipe`` says of the final training.
+        recipe: what ``FinalRecipe`` says of the final training.
 
     Returns:
         JSON values: ``validation`` and ``test`` error, and the number of ``parameters`` of what is exported.
     """
     choices: Arch = tuple(arch)
-    made = Recipe.from_json(recipe or {})
+    made = FinalRecipe.from_json(recipe or {})
     settings = setup.settings if epochs is None else replace(setup.settings, epochs=epochs)
     network, checkpoints = _new(setup, choices, seed, made)
     data = setup.data
     batches_seed = derive_seed(seed, "final", "batches")
     steps_per_epoch = Batches(len(data.train), settings.batch_size, batches_seed).steps_per_epoch
     num_steps = settings.epochs * steps_per_epoch
+    of_outputs = settings.loss_for(data.train.y)
 
     def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
         if made.cutout > 0:
             x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
         if not isinstance(network, FinalNetwork):
-            return cross_entropy(network(x, choices), y)
+            return of_outputs(network(x, choices), y)
         network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
-        return network.loss(x, y, auxiliary_weight=made.auxiliary_weight)
+        return network.loss(x, y, auxiliary_weight=made.auxiliary_weight, of_outputs=of_outputs)
 
     fit(
         network,
@@ -80,12 +80,10 @@ def train_final(
 
 def trained_child(setup: SupernetSetup, arch: Arch, seed: int, recipe: Json | None = None) -> nn.Module:
     """The plain module of a finished ``train_final``, in evaluation mode."""
-    network, checkpoints = _new(setup, arch, seed, Recipe.from_json(recipe or {}))
+    network, checkpoints = _new(setup, arch, seed, FinalRecipe.from_json(recipe or {}))
     saved = None if checkpoints is None else checkpoints.load()
     if saved is not None:
-        prefix = "network/"
-        weights = {name[len(prefix) :]: value for name, value in saved.tensors.items() if name.startswith(prefix)}
-        network.load_state_dict(weights)
+        network.load_state_dict(saved_part(saved, "network"))
     return _plain(network, arch).eval()
 
 
@@ -107,7 +105,7 @@ def write_exported(child: nn.Module, path: Path, *, input_shape: Sequence[int], 
     return True
 
 
-def _new(setup: SupernetSetup, arch: Arch, seed: int, recipe: Recipe) -> tuple[nn.Module, Checkpoints | None]:
+def _new(setup: SupernetSetup, arch: Arch, seed: int, recipe: FinalRecipe) -> tuple[nn.Module, Checkpoints | None]:
     place, data = setup.space.index(arch), setup.data
     with seeded_globally(seed, "weights", "final", place):  # as ``SupernetSetup.new_supernet`` does
         network = recipe.build(setup.space, arch, data.in_channels, data.num_classes)

@@ -20,9 +20,9 @@ from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import Json, decode, encode, plain
 from ramet.searching.costs import ArchCosts, pareto_front
 from ramet.searching.final import train_final, trained_child, write_exported
+from ramet.searching.final_recipe import FinalRecipe
 from ramet.searching.loop import Search
 from ramet.searching.plan import SearchPlan
-from ramet.searching.recipe import Recipe
 from ramet.searching.relaxed import RelaxedSearch
 from ramet.seeding import derive_seed
 from ramet.spaces import SPACES, Arch, Recurrent, make_space
@@ -93,7 +93,7 @@ class SearchJob:
             )
         setup = SupernetSetup(space, data, self.settings)
         self.plan.check(space)
-        Recipe.from_json(self.plan.final_recipe).check(space, tuple(data.train.x.shape[1:]))
+        FinalRecipe.from_json(self.plan.final_recipe).check(space, tuple(data.train.x.shape[1:]))
         _loop(setup, self.plan)  # sharing, guard and budget are refused here, if they have to be
         return setup
 

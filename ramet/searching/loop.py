@@ -8,10 +8,10 @@ stopped.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from ramet.execution.ranks import ALONE, Ranks
 from ramet.guards import Guard, make_guard
 from ramet.params import named_params
 from ramet.ranking.setup import SupernetSetup
-from ramet.runs import Checkpoints, pack_state, state_from_bytes, state_to_bytes, unpack_state
+from ramet.runs import Checkpoints
 from ramet.runs.encoding import Json
 from ramet.searching.costs import ArchCosts, Budgeted, parse_limits
 from ramet.searching.distributed import RankedTraining
@@ -31,7 +31,7 @@ from ramet.searching.shared import share
 from ramet.searching.strategies import RandomSearch, Strategy, make_strategy
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch
-from ramet.training import Batches, make_optimizer
+from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer
 
 NUM_CALIBRATION_BATCHES = 4
 MAX_KEPT_LOGITS = 20_000
@@ -73,6 +73,7 @@ class Search:
         self.strategy, self._explorer = make_strategies(setup, plan)
         self._optimizer = make_optimizer(self.network, setup.settings)
         self._params = named_params(self.network)
+        self._step = self._together.step(self._optimizer, setup.settings, params=self._params, skips=True)
         self._batches = Batches(len(data.train), setup.settings.batch_size, derive_seed(seed, "batches"))
         self._held_out = Batches(
             len(data.validation), min(plan.reward_samples, len(data.validation)), derive_seed(seed, "rewards")
@@ -86,7 +87,7 @@ class Search:
 
     def run(self) -> Strategy:
         """All epochs; gives the strategy as it is in the end."""
-        self._resume()
+        self._saver.resume()
         for epoch in range(self._place["epoch"], self.plan.epochs):
             self._begin(epoch)
             self._units(0, partial(self._train_child, epoch), len(self._log["archs"]))
@@ -120,45 +121,35 @@ class Search:
                 for number in range(plan.batches_per_model)
             ]
             score, logits = self._error(arch)
-            diverged = None in losses or score.error != score.error
+            diverged = any(map(math.isnan, losses)) or math.isnan(score.error)
             if diverged:
                 restore(before, self.network, self._optimizer)
             elif guarded and plan.guard != "none":
                 self._remember(arch, turn)
         self._log["err1"].append(None if diverged else score.error)
-        self._log["loss"].append(None if diverged else sum(filter(None, losses)) / len(losses))
+        self._log["loss"].append(None if diverged else sum(losses) / len(losses))
         self._log["kept"].append(None if diverged else logits)
         if not diverged:
             self._progress_line(epoch, f"child {unit + 1} of {len(self._log['archs'])}, error {score.error:.3g}")
 
-    def _train_batch(self, arch: Arch, step: int, guarded: bool) -> float | None:
-        """One guarded step of SGD (Eq. 6); None, and no step, if the loss or a gradient is not finite."""
-        settings, data = self.setup.settings, self.setup.data
-        num_steps = self.plan.epochs * self.plan.models_per_epoch * self.plan.batches_per_model
-        learning_rate = settings.learning_rate_at(step, num_steps)
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        indices = self._batches[step].to(data.train.x.device)
+    def _train_batch(self, arch: Arch, step: int, guarded: bool) -> float:
+        """One guarded step of SGD (Eq. 6); NaN, and no step, if the loss or a gradient is not finite."""
+        recipe, data, plan = self.setup.settings, self.setup.data.train, self.plan
+        rate = recipe.learning_rate_at(step, plan.epochs * plan.models_per_epoch * plan.batches_per_model)
+        x, y = recipe.batch(data.x, data.y, self._batches[step].to(data.x.device), seed=plan.seed, step=step)
+        of_outputs, together = recipe.loss_for(y), self._together
         self.network.train()
-        self._optimizer.zero_grad(set_to_none=True)
-        with self._together.batch(len(indices)) as part, self.guard.watch(self.network) if guarded else nullcontext():
-            rows = indices[part.rows]
-            loss = cross_entropy(self.network(data.train.x[rows], arch), data.train.y[rows])
-            loss = self._together.share(part, loss)
-            torch.autograd.backward(loss)
-        if step % self.plan.batches_per_model == 0:  # once in a child's turn is enough, and costs next to nothing
-            self._together.check_path(self._params, arch)
-        loss = self._together.sum_gradients(self._params, loss)
-        norm = nn.utils.clip_grad_norm_(self._params.values(), settings.clip_norm or float("inf"), foreach=True)
-        if not bool(torch.isfinite(loss)) or not bool(torch.isfinite(norm)):
-            return None
-        if not guarded:
-            self._optimizer.step()
-        else:
-            # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
-            with self.guard.step(self._params, learning_rate / (1 - settings.momentum)):
-                self._optimizer.step()
-        return float(loss.detach())
+        # Once in a child's turn the ranks compare what they train: that is enough, and costs next to nothing.
+        checked = arch if step % plan.batches_per_model == 0 else None
+        with together.batch(len(x), checked=checked) as part:
+            return self._step(
+                step,
+                rate,
+                lambda x, y: together.share(part, of_outputs(self.network(x, arch), y)),
+                x[part.rows],
+                y[part.rows],
+                guard=self.guard if guarded else None,
+            )
 
     def _remember(self, arch: Arch, turn: int) -> None:
         """Keep the finished child: its Fisher information is the squared gradient on one validation mini-batch.
@@ -275,46 +266,28 @@ class Search:
             self._save(only_if_due=True)
         self._place = {"epoch": self._place["epoch"], "phase": phase + 1, "unit": 0}
 
-    _saved_at = float("-inf")
+    @cached_property
+    def _saver(self) -> Saver:
+        parts: dict[str, SavedPart] = {
+            "progress": Values(lambda: (self._place, self._log, self.best), self._go_on),
+            "network": self.network,
+            "optimizer": self._optimizer,
+            "guard": self.guard,
+            "strategy": Values(self.strategy.state, self.strategy.load_state),
+            "explorer": Values(self._explorer.state, self._explorer.load_state),
+        }
+        seconds, ranks = self.setup.seconds_between_checkpoints, self._together.ranks
+        return Saver(self._checkpoints, parts, seconds=seconds, several=ranks)
+
+    def _go_on(self, progress: tuple[dict[str, int], Json, tuple[Arch, float] | None]) -> None:
+        self._place, self._log, self.best = progress
 
     def _save(self, *, only_if_due: bool = False) -> None:
-        if self._checkpoints is None:
-            return
-        if only_if_due and time.monotonic() - self._saved_at < self.setup.seconds_between_checkpoints:
+        if only_if_due and not self._saver.is_due:
             return
         place, plan = self._place, self.plan
         most = max(plan.models_per_epoch, plan.strategy_steps) + 1
-        step = (place["epoch"] * len(PHASES) + place["phase"]) * most + place["unit"]
-        self._checkpoints.save(step, *pack_state(self._state()))
-        self._saved_at = time.monotonic()
-
-    def _state(self) -> Json:
-        return {
-            "place": self._place,
-            "log": self._log,
-            "best": self.best,
-            "network": dict(self.network.state_dict()),
-            "optimizer": self._optimizer.state_dict(),
-            "guard": self.guard.state_dict(),
-            "strategy": self.strategy.state(),
-            "explorer": self._explorer.state(),
-        }
-
-    def _resume(self) -> None:
-        checkpoint = None if self._checkpoints is None else self._checkpoints.load()
-        self._saved_at = time.monotonic()
-        ranks = self._together.ranks
-        if checkpoint is None and ranks.size == 1:
-            return
-        state = self._state() if checkpoint is None else unpack_state(checkpoint.tensors, checkpoint.state)
-        if ranks.size > 1:  # only the leader has the files, and all begin with its bits
-            state = state_from_bytes(ranks.tell(state_to_bytes(state) if ranks.is_leader else b""))
-        self._place, self._log, self.best = state["place"], state["log"], state["best"]
-        self.network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self.guard.load_state_dict(state["guard"])
-        self.strategy.load_state(state["strategy"])
-        self._explorer.load_state(state["explorer"])
+        self._saver.save((place["epoch"] * len(PHASES) + place["phase"]) * most + place["unit"])
 
     def _progress_line(self, epoch: int, text: str) -> None:
         best = "" if self.best is None else f", best reward {self.best[1]:.3g}"
@@ -334,26 +307,24 @@ def make_strategies(setup: SupernetSetup, plan: SearchPlan) -> tuple[Strategy, S
     return Budgeted(strategies[0], costs, limits), Budgeted(strategies[1], costs, limits)
 
 
-def snapshot(network: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[Tensor | None]]:
-    """Copies of all weights, statistics and momenta."""
-    momenta = [optimizer.state[p].get("momentum_buffer") for group in optimizer.param_groups for p in group["params"]]
-    return (
-        {name: tensor.clone() for name, tensor in network.state_dict().items()},
-        [None if momentum is None else momentum.clone() for momentum in momenta],
-    )
+Snapshot = tuple[dict[str, Tensor], dict[Tensor, dict[str, Any]]]
 
 
-def restore(
-    kept: tuple[dict[str, Tensor], list[Tensor | None]], network: nn.Module, optimizer: torch.optim.Optimizer
-) -> None:
+def snapshot(network: nn.Module, optimizer: torch.optim.Optimizer) -> Snapshot:
+    """Copies of all weights and statistics, and of what the optimizer keeps for each parameter."""
+    weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    kept = {
+        param: {name: value.clone() if isinstance(value, Tensor) else value for name, value in own.items()}
+        for param, own in optimizer.state.items()
+    }
+    return weights, kept
+
+
+def restore(before: Snapshot, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Put back what ``snapshot`` copied."""
-    network.load_state_dict(kept[0])
-    params = [param for group in optimizer.param_groups for param in group["params"]]
-    for param, momentum in zip(params, kept[1], strict=True):
-        if momentum is None:
-            optimizer.state.pop(param, None)
-        else:
-            optimizer.state[param]["momentum_buffer"] = momentum
+    network.load_state_dict(before[0])
+    optimizer.state.clear()
+    optimizer.state.update(before[1])
 
 
 def mean(values: list[float]) -> float | None:

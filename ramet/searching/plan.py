@@ -8,8 +8,8 @@ from typing import Any
 from ramet.errors import ConfigError
 from ramet.guards import make_guard
 from ramet.searching.costs import parse_limits
+from ramet.searching.final_recipe import FinalRecipe
 from ramet.searching.measures import BatchNormMode, check_batch_norm
-from ramet.searching.recipe import Recipe
 from ramet.searching.strategies import make_strategy
 from ramet.sharing import Sharing
 from ramet.spaces import Space
@@ -42,7 +42,7 @@ class SearchPlan:
         num_final: the best of them, which are trained alone from scratch and tested.
         final_seeds: trainings of each.
         final_epochs: epochs of each; those of the settings if none.
-        final_recipe: what their training adds to the search's own network, see ``Recipe``; empty for nothing.
+        final_recipe: what their training adds to the search's own network, see ``FinalRecipe``; empty for nothing.
         exports: whether the best network is written as ``network.pt2``.
         seed: what all randomness follows from.
 
@@ -86,7 +86,7 @@ class SearchPlan:
             raise ConfigError(f"num_final must be at most num_candidates, and seeds at least 1, but got {counts}.")
         if self.final_epochs is not None and self.final_epochs < 1:
             raise ConfigError(f"final_epochs must be at least 1, but got {self.final_epochs}.")
-        Recipe.from_json(self.final_recipe)
+        FinalRecipe.from_json(self.final_recipe)
         check_batch_norm(self.batch_norm)
         make_guard(self.guard)
         if Sharing.parse(self.sharing).measured:

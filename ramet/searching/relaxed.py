@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.execution.ranks import ALONE, Ranks
 from ramet.ranking.setup import SupernetSetup
-from ramet.runs import Checkpoints, pack_state, state_from_bytes, state_to_bytes, unpack_state
+from ramet.runs import Checkpoints
 from ramet.searching.distributed import RankedTraining
 from ramet.searching.measures import Score, measure
 from ramet.searching.plan import SearchPlan
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, Relaxed, Supernet
-from ramet.training import Batches, make_optimizer
+from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer
 
 Batch = tuple[Tensor, Tensor]
 
@@ -79,6 +79,7 @@ class RelaxedSearch:
         ]
         self._weights = list(self.network.parameters())
         self._optimizer = make_optimizer(self.network, setup.settings)
+        self._step = self._together.step(self._optimizer, setup.settings, only=self._weights)
         self._alpha_optimizer = torch.optim.Adam(
             self.alphas,
             lr=options["alpha_learning_rate"],
@@ -92,17 +93,17 @@ class RelaxedSearch:
         training = Batches(len(data.train), settings.batch_size, derive_seed(plan.seed, "batches"))
         held_out = Batches(len(data.validation), settings.batch_size, derive_seed(plan.seed, "rewards"))
         num_steps = plan.epochs * training.steps_per_epoch
-        for epoch in range(self._resume(), plan.epochs):
+        for epoch in range(self._saver.resume() or 0, plan.epochs):
             total, validation = 0.0, 0.0
             with seeded_globally(plan.seed, "draws", epoch, *self._together.draws):
                 for step in range(epoch * training.steps_per_epoch, (epoch + 1) * training.steps_per_epoch):
                     learning_rate = settings.learning_rate_at(step, num_steps)
-                    batch = (data.train.x[training[step]], data.train.y[training[step]])
+                    batch = settings.batch(data.train.x, data.train.y, training[step], seed=plan.seed, step=step)
                     if epoch >= plan.warmup_epochs:
                         rows = held_out[step]
                         held = (data.validation.x[rows], data.validation.y[rows])
                         validation += self._step_alphas(batch, held, learning_rate)
-                    total += self._step_weights(batch, learning_rate)
+                    total += self._step_weights(step, batch, learning_rate)
             weights = self.mixture()
             entropy = torch.stack([-(row * row.clamp_min(1e-12).log()).sum() for row in weights]).sum()
             self._record(
@@ -130,21 +131,19 @@ class RelaxedSearch:
         return [measure(self.network.supernet, arch, data.x, data.y, batch_norm="batch") for arch in archs]
 
     def loss(self, batch: Batch) -> Tensor:
-        """The cross-entropy of the mixture."""
-        return cross_entropy(self.network(batch[0], self.mixture()), batch[1])
+        """The loss of the mixture."""
+        return self.setup.settings.loss_for(batch[1])(self.network(batch[0], self.mixture()), batch[1])
 
-    def _step_weights(self, batch: Batch, learning_rate: float) -> float:
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
+    def _step_weights(self, number: int, batch: Batch, learning_rate: float) -> float:
         self.network.train()
-        self._optimizer.zero_grad(set_to_none=True)
         with self._together.batch(len(batch[0])) as part:
-            loss = self._together.share(part, self.loss((batch[0][part.rows], batch[1][part.rows])))
-            torch.autograd.backward(loss, inputs=self._weights)
-        loss = self._together.sum_gradients(dict(self.network.named_parameters()), loss)
-        nn.utils.clip_grad_norm_(self._weights, self.setup.settings.clip_norm or float("inf"))
-        self._optimizer.step()
-        return float(loss.detach())
+            return self._step(
+                number,
+                learning_rate,
+                lambda x, y: self._together.share(part, self.loss((x, y))),
+                batch[0][part.rows],
+                batch[1][part.rows],
+            )
 
     def _step_alphas(self, batch: Batch, held: Batch, learning_rate: float) -> float:
         self.network.train()
@@ -203,30 +202,20 @@ class RelaxedSearch:
             for weight, value, gradient in zip(self._weights, kept, direction, strict=True):
                 weight.copy_(value if gradient is None else value + length * gradient)
 
-    def _save(self, epoch: int) -> None:
-        if self._checkpoints is not None:
-            self._checkpoints.save(epoch, *pack_state(self._state()))
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "network": dict(self.network.state_dict()),
-            "alphas": [alpha.detach() for alpha in self.alphas],
-            "optimizers": [self._optimizer.state_dict(), self._alpha_optimizer.state_dict()],
+    @cached_property
+    def _saver(self) -> Saver:
+        parts: dict[str, SavedPart] = {
+            "network": self.network,
+            "optimizer": self._optimizer,
+            "alphas": Values(lambda: [alpha.detach() for alpha in self.alphas], self._put_alphas),
+            "alpha optimizer": self._alpha_optimizer,
         }
+        return Saver(self._checkpoints, parts, several=self._together.ranks)
 
-    def _resume(self) -> int:
-        checkpoint = None if self._checkpoints is None else self._checkpoints.load()
-        ranks = self._together.ranks
-        if checkpoint is None and ranks.size == 1:
-            return 0
-        state = self._state() if checkpoint is None else unpack_state(checkpoint.tensors, checkpoint.state)
-        state["epoch"] = 0 if checkpoint is None else checkpoint.step
-        if ranks.size > 1:  # only the leader has the files, and all begin with its bits
-            state = state_from_bytes(ranks.tell(state_to_bytes(state) if ranks.is_leader else b""))
-        self.network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizers"][0])
-        self._alpha_optimizer.load_state_dict(state["optimizers"][1])
+    def _put_alphas(self, values: Sequence[Tensor]) -> None:
         with torch.no_grad():
-            for alpha, value in zip(self.alphas, state["alphas"], strict=True):
+            for alpha, value in zip(self.alphas, values, strict=True):
                 alpha.copy_(value)
-        return int(state["epoch"])
+
+    def _save(self, epoch: int) -> None:
+        self._saver.save(epoch)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ramet.training import training_modes
+
 
 def gradient_affinity(
     supernet: nn.Module, archs: Sequence[Hashable], x: Tensor, y: Tensor, *, batch_size: int = 256
@@ -31,21 +33,18 @@ def gradient_affinity(
     """
     params = [param for param in supernet.parameters() if param.requires_grad]
     buffers = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
-    modes = [(module, module.training) for module in supernet.modules()]
-    # Gradients are taken with each child's own batch statistics, as in training.
-    supernet.train()
     gradients = torch.zeros(len(archs), sum(param.numel() for param in params), device=x.device)  # [children, values]
-    for inputs, labels in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
-        for row, arch in zip(gradients, archs, strict=True):
-            loss = cross_entropy(supernet(inputs, arch), labels, reduction="sum")
-            grads = torch.autograd.grad(loss, params, allow_unused=True)
-            flat = [torch.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)]
-            row += torch.cat([value.reshape(-1) for value in flat])
+    with training_modes(supernet):
+        supernet.train()  # gradients are taken with each child's own batch statistics, as in training
+        for inputs, labels in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
+            for row, arch in zip(gradients, archs, strict=True):
+                loss = cross_entropy(supernet(inputs, arch), labels, reduction="sum")
+                grads = torch.autograd.grad(loss, params, allow_unused=True)
+                flat = [torch.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)]
+                row += torch.cat([value.reshape(-1) for value in flat])
     with torch.no_grad():
         for name, buffer in supernet.named_buffers():
             buffer.copy_(buffers[name])
-    for module, mode in modes:
-        module.training = mode
     gradients = torch.nn.functional.normalize(gradients, dim=1)
     cosine: NDArray[np.float32] = (gradients @ gradients.T).cpu().numpy()
     return cosine

@@ -20,10 +20,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ramet.growth.base import Edit, Growth, GrowthContext, Loss, Proposal
+from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
 from ramet.growth.budget import Budget, Meter
 from ramet.growth.surgery.layers import find_sites
 from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
+from ramet.training.recipe import Loss
 
 
 def make_scene(

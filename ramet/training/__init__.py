@@ -1,21 +1,35 @@
-"""One readable training loop, its settings and its evaluation. It knows neither supernets nor tasks."""
+"""How anything is trained: recipes, one step, one saver, one readable loop. It knows neither supernets nor tasks."""
 
 from ramet.training.batch_norm import reestimated_batch_norm
 from ramet.training.batches import Batches
 from ramet.training.evaluation import EVALUATION_BATCH, accuracy, evaluating
-from ramet.training.loop import StepGuard, fit, make_optimizer
-from ramet.training.settings import Settings
+from ramet.training.loop import fit
+from ramet.training.modes import training_modes
+from ramet.training.optimizers import make_optimizer
+from ramet.training.recipe import Recipe, Settings
+from ramet.training.saver import SavedPart, Saver, SavesCheckpoints, Values, global_generators, saved_part
+from ramet.training.step import Held, Step, StepGuard
 from ramet.training.synchronised import SynchronisedNorms
 
 __all__ = [
     "EVALUATION_BATCH",
     "Batches",
+    "Held",
+    "Recipe",
+    "SavedPart",
+    "Saver",
+    "SavesCheckpoints",
     "Settings",
+    "Step",
     "StepGuard",
     "SynchronisedNorms",
+    "Values",
     "accuracy",
     "evaluating",
     "fit",
+    "global_generators",
     "make_optimizer",
     "reestimated_batch_norm",
+    "saved_part",
+    "training_modes",
 ]

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ramet.training.modes import training_modes
+
 
 @contextmanager
 def reestimated_batch_norm(network: nn.Module, batches: Iterable[Tensor], *arguments: Any) -> Iterator[None]:
@@ -22,22 +24,17 @@ def reestimated_batch_norm(network: nn.Module, batches: Iterable[Tensor], *argum
     """
     norms = [module for module in network.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
     saved = [(norm, norm.momentum, {name: buffer.clone() for name, buffer in norm.named_buffers()}) for norm in norms]
-    modes = [(module, module.training) for module in network.modules()]
     try:
         for norm in norms:
             norm.reset_running_stats()
             norm.momentum = None  # torch then takes the cumulative average instead of the moving one
-        network.train()
-        with torch.no_grad():
+        with training_modes(network), torch.no_grad():
+            network.train()
             for batch in batches:
                 network(batch, *arguments)
-        for module, mode in modes:
-            module.training = mode
         yield
     finally:
         for norm, momentum, buffers in saved:
             norm.momentum = momentum
             for name, buffer in norm.named_buffers():
                 buffer.copy_(buffers[name])
-        for module, mode in modes:
-            module.training = mode

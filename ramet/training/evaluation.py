@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ramet.training.modes import training_modes
+
 EVALUATION_BATCH = 500
 """Samples in an evaluation batch: large enough for speed, small enough for a core's cache at small image sizes."""
 
@@ -16,14 +18,9 @@ EVALUATION_BATCH = 500
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; each module's mode is put back afterwards."""
-    was_training = [module for module in network.modules() if module.training]
-    network.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module in was_training:
-            module.training = True
+    with training_modes(network), torch.inference_mode():
+        network.eval()
+        yield
 
 
 def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ramet.ranking.intervals import mean_interval
 from ramet.reports import Table
-from ramet.searching import Recipe, SearchJob, SearchPlan
+from ramet.searching import FinalRecipe, SearchJob, SearchPlan
 from ramet.searching.strategies import EnasController
 from ramet.seeding import numpy_generator
 from ramet.training import Settings
@@ -63,7 +63,9 @@ PRESETS: Mapping[str, GuardedSearches] = {
                 reward_samples=128,
                 error_samples=1000,
                 num_candidates=100,
-                final_recipe=Recipe(channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16).to_json(),
+                final_recipe=FinalRecipe(
+                    channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16
+                ).to_json(),
             ),
         ),
     ),

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ramet.data import DataSet
-from ramet.errors import RunError
 from ramet.seeding import derive_seed, seeded_globally
-from ramet.training import Batches, Settings, make_optimizer
+from ramet.training import Batches, Settings, Step, make_optimizer
 from ramet_papers.firefly.cell_growth import OPERATIONS, CellNetwork, CellSearch, Genotype, edges_of
 
 CHOICES = (*OPERATIONS, "identity")
@@ -83,17 +82,17 @@ def search_darts(
     held = Batches(len(data.validation), min(settings.batch_size, len(data.validation)), derive_seed(seed, "alpha"))
     optimizer = make_optimizer(network, settings)
     architect = torch.optim.Adam(alphas, lr=alpha_rate, betas=(0.5, 0.999), weight_decay=ALPHA_DECAY)
+    step_weights = Step(network, optimizer, only=list(network.parameters()), where=" of a search")
+    step_alphas = Step(network, architect, params={}, only=alphas, where=" of a search")
     num_steps = settings.epochs * batches.steps_per_epoch
     network.train()
-    for step in range(num_steps):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate_at(step, num_steps)
-        for split, rows, steps in ((data.validation, held[step], architect), (data.train, batches[step], optimizer)):
-            loss = cross_entropy(network(split.x[rows]), split.y[rows])
-            if not torch.isfinite(loss):
-                raise RunError(f"the loss must stay finite, but is {loss.item()} in step {step} of a search.")
-            optimizer.zero_grad(set_to_none=True)
-            architect.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            steps.step()
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        return cross_entropy(network(x), y)
+
+    for number in range(num_steps):
+        own, rows = held[number], batches[number]
+        step_alphas(number, alpha_rate, loss, data.validation.x[own], data.validation.y[own])
+        rate = settings.learning_rate_at(number, num_steps)
+        step_weights(number, rate, loss, data.train.x[rows], data.train.y[rows])
     return [tuple(CHOICES[choice] for choice in alpha.argmax(1).tolist()) for alpha in alphas]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ramet.searching import Recipe, SearchJob, SearchPlan
+from ramet.searching import FinalRecipe, SearchJob, SearchPlan
 from ramet.searching.strategies import EnasController
 from ramet.training import Settings
 from ramet_papers.searches import GuardedSearches
@@ -116,7 +116,7 @@ _CONVOLUTIONAL_PAPER = SearchJob(
         reward_samples=128,
         error_samples=1000,
         num_candidates=100,
-        final_recipe=Recipe(channels=36, cells=5, auxiliary_weight=0.4, drop_path=0.2, cutout=16).to_json(),
+        final_recipe=FinalRecipe(channels=36, cells=5, auxiliary_weight=0.4, drop_path=0.2, cutout=16).to_json(),
     ),
 )
 _NAO_PAPER = replace(

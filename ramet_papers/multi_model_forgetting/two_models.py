@@ -14,7 +14,7 @@ from ramet.errors import ConfigError
 from ramet.guards import Guard, diagonal_fisher, sample_labels
 from ramet.params import Params, named_params
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
-from ramet.training import Batches, accuracy
+from ramet.training import Batches, Step, accuracy
 
 FIRST_HIDDEN, SECOND_HIDDEN = 3, 5
 """Hidden layers of A and of B; with their heads these are the 4 and 6 layers of section 4.1."""
@@ -124,17 +124,13 @@ def train_first(
     """
     batches = Batches(len(data.train), budget.batch_size, derive_seed(seed, "batches", "a"))
     optimizer = torch.optim.SGD(models.parameters_of("a"), lr=budget.learning_rate)
-    reached = 0.0
-    for step in range(budget.first_steps):
+    step, reached = Step(models, optimizer), 0.0
+    for number in range(budget.first_steps):
         # Annealed to 0: at a constant rate A only hovers about its optimum, and has learnt to bear what B does to it.
-        for group in optimizer.param_groups:
-            group["lr"] = budget.learning_rate * (1 - step / budget.first_steps)
-        rows = batches[step]
-        optimizer.zero_grad()
-        cross_entropy(models(data.train.x[rows], "a"), data.train.y[rows]).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        rate, rows = budget.learning_rate * (1 - number / budget.first_steps), batches[number]
+        step(number, rate, lambda x, y: cross_entropy(models(x, "a"), y), data.train.x[rows], data.train.y[rows])
         # Within a few dozen mini-batches A goes from chance to 80 %, so that a stop on the way needs every step.
-        if stop_at is not None or step + 1 == budget.first_steps:
+        if stop_at is not None or number + 1 == budget.first_steps:
             reached = accuracy(models, watched.x, watched.y, "a")
             if stop_at is not None and reached >= stop_at:
                 break
@@ -190,6 +186,7 @@ def train_second(
     params = named_params(models)
     steps, first = [0], [accuracy(models, watched.x, watched.y, "a")]
     models.zero_grad()  # A's head, which B lacks, must be without a gradient to be off the path
+    # Written out, and not a ``Step``: the guard watched A alone, and what it gathers of B would be A's too.
     for step in range(budget.second_steps):
         rows = batches[step]
         optimizer.zero_grad()

@@ -8,7 +8,7 @@ from ramet.costs import count_parameters
 from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.ranking import SupernetSetup
-from ramet.searching import Recipe, SearchJob, SearchPlan
+from ramet.searching import FinalRecipe, SearchJob, SearchPlan
 from ramet.searching import final as final_module
 from ramet.searching.final import train_final, trained_child
 from ramet.seeding import torch_generator
@@ -113,7 +113,7 @@ def test_an_enas_network_is_its_supernets_path_and_learns_through_its_head():
 
 
 def test_the_published_network_has_its_parameters_apart_from_the_head():
-    recipe = Recipe(channels=36, cells=20, auxiliary_weight=0.4, drop_path=0.2, cutout=16)
+    recipe = FinalRecipe(channels=36, cells=20, auxiliary_weight=0.4, drop_path=0.2, cutout=16)
     space = Darts()
     arch = space.parse(DARTS_V2)
     with torch.device("meta"):
@@ -135,15 +135,15 @@ def test_the_plain_recipe_leaves_a_job_as_it_was():
 @pytest.mark.parametrize(
     "action, words",
     [
-        (lambda: Recipe(drop_path=1.0), "drop_path must lie in"),
-        (lambda: Recipe(cutout=-1), "no negative"),
-        (lambda: Recipe(channels=0), "at least 1 channel"),
-        (lambda: Recipe(auxiliary_weight=float("nan")), "no negative"),
-        (lambda: Recipe.from_json({"dropout": 1}), "the options it knows"),
+        (lambda: FinalRecipe(drop_path=1.0), "drop_path must lie in"),
+        (lambda: FinalRecipe(cutout=-1), "no negative"),
+        (lambda: FinalRecipe(channels=0), "at least 1 channel"),
+        (lambda: FinalRecipe(auxiliary_weight=float("nan")), "no negative"),
+        (lambda: FinalRecipe.from_json({"dropout": 1}), "the options it knows"),
         (lambda: SearchPlan(final_recipe={"cutout": -1}), "no negative"),
-        (lambda: Recipe(cutout=9).check(Darts(), (1, 8, 8)), "at most the 8 pixels"),
-        (lambda: Recipe(drop_path=0.1).check(Cells64(), (1, 8, 8)), "the space is cells64"),
-        (lambda: Recipe(cutout=1).check(Recurrent(), (16,)), "data are words"),
+        (lambda: FinalRecipe(cutout=9).check(Darts(), (1, 8, 8)), "at most the 8 pixels"),
+        (lambda: FinalRecipe(drop_path=0.1).check(Cells64(), (1, 8, 8)), "the space is cells64"),
+        (lambda: FinalRecipe(cutout=1).check(Recurrent(), (16,)), "data are words"),
     ],
 )
 def test_bad_recipes_are_one_line(action, words):

@@ -117,7 +117,7 @@ def search_case(case: str, folder: Path, ranks: Ranks, dtype: str, settings: Set
             loop.guard = OTHER_GUARDS[case]()
         archs = loop.run().derive(3)
         scores = [[score.error, score.reward] for score in loop.score(archs)]
-        return state_to_bytes({"state": loop._state(), "records": records, "archs": archs, "scores": scores})
+        return state_to_bytes({"state": loop._saver.state(), "records": records, "archs": archs, "scores": scores})
 
 
 def make_linear(in_channels: int, num_classes: int) -> nn.Module:

@@ -18,9 +18,10 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
 from ramet.growth.methods.overgrown_network import OvergrownNetwork
+from ramet.training import Step
 
 
 class Firefly(Growth):
@@ -128,14 +129,9 @@ def train_candidates(
     """Step one (Eq. 4): train step sizes and directions in place, the network's own weights fixed."""
     leaves = [epsilon, *over.directions()]
     optimizer = torch.optim.RMSprop(leaves, lr=learning_rate, foreach=True)
-    for x, y in context.batches(num_steps, "step one"):
-        for leaf in leaves:
-            leaf.grad = None
-        loss = context.loss(over(x, epsilon), y)
-        if not torch.isfinite(loss):
-            raise RunError(f"the loss must stay finite, but is {loss.item()} while candidates are trained.")
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+    step = Step(context.network, optimizer, params={}, where=" of the candidates")
+    for number, (x, y) in enumerate(context.batches(num_steps, "step one")):
+        step(number, learning_rate, lambda x, y: context.loss(over(x, epsilon), y), x, y)
         with torch.no_grad():
             epsilon.clamp_(-bound, bound)
         over.bound()

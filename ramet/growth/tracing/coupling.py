@@ -34,6 +34,7 @@ from ramet.growth.tracing.axes import Axis, Layout, fixed, layout_size, normal
 from ramet.growth.tracing.labels import Dim, Hint, Ledger, Work
 from ramet.growth.tracing.reading import ValueReads
 from ramet.growth.tracing.rules import RULES, follow, tensors_in, unknown
+from ramet.training import training_modes
 
 Inputs = Tensor | tuple[Any, ...]
 """What the network is called with: one tensor, or a tuple of arguments."""
@@ -193,17 +194,14 @@ _IMAGE_MODULES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
     """Run a block with every module in evaluation mode, and put each module's own mode back."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad():
+        with training_modes(network), torch.no_grad():
+            network.eval()
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        for module, mode in modes:
-            module.training = mode
 
 
 def call(network: nn.Module, inputs: Inputs) -> Any:

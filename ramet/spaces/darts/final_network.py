@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -62,11 +62,18 @@ class FinalNetwork(nn.Module):
             raise ConfigError(f"a network of its own has the architecture {self.arch}, but was asked for {arch}.")
         return self._run(x)[0]
 
-    def loss(self, x: Tensor, y: Tensor, *, auxiliary_weight: float = AUXILIARY_WEIGHT) -> Tensor:
-        """The cross-entropy, in training with the auxiliary head's added at a weight."""
+    def loss(
+        self,
+        x: Tensor,
+        y: Tensor,
+        *,
+        auxiliary_weight: float = AUXILIARY_WEIGHT,
+        of_outputs: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+    ) -> Tensor:
+        """The loss, in training with the auxiliary head's added at a weight."""
         logits, beside = self._run(x)
-        loss = cross_entropy(logits, y)
-        return loss if beside is None else loss + auxiliary_weight * cross_entropy(beside, y)
+        loss = of_outputs(logits, y)
+        return loss if beside is None else loss + auxiliary_weight * of_outputs(beside, y)
 
     def _run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         value, beside = self.stages[0](x, self.arch), None

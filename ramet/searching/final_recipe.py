@@ -13,7 +13,7 @@ from ramet.spaces.darts.final_network import check_drop_path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class FinalRecipe:
     """What the final training adds to the search's network.
 
     Args:
@@ -46,7 +46,7 @@ class Recipe:
             )
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Recipe:
+    def from_json(cls, values: dict[str, Any]) -> FinalRecipe:
         """The recipe of a plan's ``final_recipe``."""
         try:
             return cls(**values)
@@ -55,7 +55,7 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """All that differs from the defaults: nothing for the search's own network and a plain training."""
-        plain = asdict(Recipe())
+        plain = asdict(FinalRecipe())
         return {name: value for name, value in asdict(self).items() if value != plain[name]}
 
     def check(self, space: Space, input_shape: tuple[int, ...]) -> None:
