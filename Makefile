@@ -11,15 +11,20 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-install: $(VENV)/installed  ## make .venv and install ramet with its tests' tools
+install: $(VENV)/installed  ## make .venv and install ramet with the developers' tools
 
-$(VENV)/installed: pyproject.toml constraints.txt
+# What ramet needs to run. Whoever wants to see the demo does not wait for linters, browsers and Ray.
+$(VENV)/installed-runtime: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed: $(VENV)/installed-runtime
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: install  ## diagnose a supernet on the embedded digits: a table and an HTML report, in minutes
+demo: $(VENV)/installed-runtime  ## diagnose a supernet on the embedded digits: a table and an HTML report, in minutes
 	$(BIN)/ramet rank --data digits --out runs/demo --overwrite --workers 2
 
 test: install  ## the required tests, in under ten minutes on two cores

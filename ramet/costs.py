@@ -43,8 +43,8 @@ def count_flops(module: nn.Module, input_shape: Sequence[int], *arguments: Any) 
         >>> count_flops(nn.Conv2d(3, 8, 3, padding=1), (3, 4, 4))
         3456
     """
-    x = _example(module, input_shape, 1)
-    with _evaluating(module), FlopCounterMode(display=False) as counter:
+    x = zeros_for(module, input_shape, 1)
+    with evaluating(module), FlopCounterMode(display=False) as counter:
         module(x, *arguments)
     return int(counter.get_total_flops()) // 2  # torch counts the multiplication and the addition
 
@@ -73,9 +73,9 @@ def measure_latency(
     if batch_size < 1 or num_runs < 1 or num_warmups < 0:
         counts = (batch_size, num_runs, num_warmups)
         raise ConfigError(f"batch size, runs and warm-ups must be at least 1, 1 and 0, but got {counts}.")
-    x = _example(module, input_shape, batch_size)
+    x = zeros_for(module, input_shape, batch_size)
     seconds = []
-    with _evaluating(module):
+    with evaluating(module):
         for run in range(num_warmups + num_runs):
             _wait_for(x.device)
             start = time.perf_counter()
@@ -86,16 +86,23 @@ def measure_latency(
     return statistics.median(seconds)
 
 
-def _example(module: nn.Module, input_shape: Sequence[int], batch_size: int) -> Tensor:
+def zeros_for(
+    module: nn.Module, input_shape: Sequence[int], batch_size: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """A batch that stands for any other of its shape, where the module is.
+
+    Raises:
+        ConfigError: if ``input_shape`` is not made of positive numbers.
+    """
     shape = tuple(input_shape)
     if not shape or any(size < 1 for size in shape):
         raise ConfigError(f"an input shape is made of positive numbers, but got {shape}.")
     device = next((tensor.device for tensor in module.parameters()), torch.device("cpu"))
-    return torch.zeros(batch_size, *shape, device=device)
+    return torch.zeros(batch_size, *shape, dtype=dtype, device=device)
 
 
 @contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; each part gets its own mode back, also where they differ."""
     with training_modes(module), torch.no_grad():
         module.eval()

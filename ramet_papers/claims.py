@@ -25,7 +25,7 @@ class Claim:
         ours: our figure.
         spread: how far ours varies, for example an interval or a deviation.
         seeds: over how many seeds.
-        holds: whether it holds; none if it was not measured.
+        holds: whether it holds; none if it was not measured, or if nothing could be concluded.
         command: what was run.
         note: the setting, and why it does not hold if it does not.
     """
@@ -39,6 +39,21 @@ class Claim:
     holds: bool | None
     command: str
     note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What was measured for a claim: all that its judge is given.
+
+    Each claim has a class of its own, with what its verdict depends on: figures a seed, and settings.
+
+    Args:
+        command: what was run.
+        setting: what a reader should know of it.
+    """
+
+    command: str
+    setting: str
 
 
 def write_claims(results: Path, claims: list[Claim]) -> None:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-ANSWERS = {True: "holds", False: "does not hold", None: "was not measured"}
+ANSWERS = {True: "holds", False: "does not hold", None: "is not answered"}
 
 PAPERS = {
     "D": "Deeper insights into weight sharing",
@@ -65,7 +65,7 @@ def claims_page(claims: Sequence[Entry]) -> str:
 
 def _in_a_sentence(claims: Sequence[Entry]) -> str:
     counts = {answer: sum(claim["holds"] is answer for claim in claims) for answer in ANSWERS}
-    missing = f", {counts[None]} were not measured" if counts[None] else ""
+    missing = f", {counts[None]} are not answered" if counts[None] else ""
     return f"Of {len(claims)} claims {counts[True]} hold and {counts[False]} do not{missing}."
 
 

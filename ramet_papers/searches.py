@@ -150,8 +150,23 @@ def guarded_epochs(run: Json) -> list[Json]:
 
 def late_reward(run: Json) -> float:
     """The mean reward of the second half of the epochs that have one."""
-    rewards = [epoch["reward"] for epoch in run["epochs"] if epoch["reward"] is not None]
+    rewards = _rewards(run)
     return float(np.mean(rewards[len(rewards) // 2 :]))
+
+
+def early_reward(run: Json) -> float:
+    """The mean reward of the first half of the epochs that have one; NaN of a single epoch, which has no first half."""
+    rewards = _rewards(run)
+    return float(np.mean(rewards[: len(rewards) // 2])) if len(rewards) > 1 else float("nan")
+
+
+def _rewards(run: Json) -> list[float]:
+    return [epoch["reward"] for epoch in run["epochs"] if epoch["reward"] is not None]
+
+
+def guard_strengths(run: Json) -> tuple[float, ...]:
+    """The strength of weight plasticity, alpha, in each epoch that it acts in."""
+    return tuple(epoch["guard"]["alpha"] for epoch in guarded_epochs(run) if "alpha" in (epoch["guard"] or {}))
 
 
 def mean_difference(run: Json, key: str) -> float:

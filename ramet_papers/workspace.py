@@ -11,6 +11,7 @@ from ramet.jobs.rank import RankJob
 from ramet.jobs.runner import start
 from ramet.reports import Table
 from ramet_papers.claims import Claim, write_claims
+from ramet_papers.claims_text import ANSWERS
 from ramet_papers.recorded import digest_of
 
 
@@ -68,12 +69,11 @@ class Outcome:
 
     def to_text(self) -> str:
         """For a terminal."""
-        words = {True: "holds", False: "does not hold", None: "was not measured"}
         lines = [self.title, ""]
         for table in self.tables:
             lines += [table.to_text(), ""]
         for claim in self.claims:
-            lines.append(f"{claim.id} {words[claim.holds]}: {claim.claim} Paper: {claim.paper}. Ours: {claim.ours}.")
+            lines.append(f"{claim.id} {ANSWERS[claim.holds]}: {claim.claim} Paper: {claim.paper}. Ours: {claim.ours}.")
             lines += [f"   {claim.note}"] if claim.note else []
         return "\n".join([*lines, *self.notes])
 

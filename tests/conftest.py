@@ -7,6 +7,13 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+import torch
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Each test draws the same numbers, whichever tests ran before it in the same process."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

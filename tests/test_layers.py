@@ -13,7 +13,7 @@ LAYERS = [
     ["searching", "continual"],
     ["ranking", "growth"],
     ["spaces", "sharing", "guards", "data"],
-    ["costs"],
+    ["costs", "exporting"],
     ["training", "execution", "reports"],
     # The ground: these may import each other, because each is a leaf or nearly one.
     ["runs", "params", "seeding", "progress", "errors"],

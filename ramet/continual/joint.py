@@ -11,7 +11,6 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
-import torch
 from torch import Tensor, nn
 
 from ramet.continual.method import Method
@@ -19,7 +18,7 @@ from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, RunError
-from ramet.growth.saving import export
+from ramet.exporting import export
 from ramet.runs import pack_state, unpack_state
 from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import decode, encode
@@ -70,9 +69,8 @@ class JointNetwork:
             ConfigError: No such task was learned.
             RunError: The disk refuses.
         """
-        method = self.method
-        images = torch.zeros(2, *method.tasks[method.place(name)].input_shape, device=method.device)
-        write_atomically(Path(path), export(self.task(name), images))
+        input_shape = self.method.tasks[self.method.place(name)].input_shape
+        write_atomically(Path(path), export(self.task(name), input_shape))
 
     def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
         """Add a task; ``Task(name, dataset).data()`` makes the data."""

@@ -9,9 +9,7 @@ and what grew in which step, so that :func:`load_network` can build the module i
 from __future__ import annotations
 
 import copy
-import io
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,22 +17,20 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ramet.errors import ConfigError
+from ramet.exporting import export
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
 from ramet.runs.atomic import write_atomically, writing
 from ramet.seeding import torch_generator
-from ramet.training import training_modes
 
 FORMAT = 1
 """The version of ``network.json``."""
 
 
-def save_network(
-    network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep], origin: Mapping[str, Any], example: Tensor
-) -> str:
+def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep], origin: Mapping[str, Any]) -> str:
     """Write a grown network into a folder.
 
     Args:
@@ -43,7 +39,6 @@ def save_network(
         steps: of its history.
         origin: the arguments of :func:`~ramet.growth.making.make_network` that made the network before it grew; its
             ``network`` is none where the network was given as an object.
-        example: a small batch of inputs.
 
     Returns:
         Why there is no ``network.pt2``, or nothing: not every module can be exported.
@@ -67,22 +62,11 @@ def save_network(
     description = {"format": FORMAT, "origin": dict(origin), "steps": grown}
     write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
     try:
-        exported = export(network, example)
+        exported = export(network, _input_shape(origin))
     except Exception as error:  # torch.export raises whatever a module of the user's own raises under it
         return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     write_atomically(folder / "network.pt2", exported)
     return ""
-
-
-def export(network: nn.Module, example: Tensor) -> bytes:
-    """A network in evaluation mode as ``torch.export`` saves it, for batches of any size where it can have that."""
-    buffer = io.BytesIO()
-    with training_modes(network), torch.no_grad(), warnings.catch_warnings():
-        network.eval()
-        warnings.simplefilter("ignore")  # torch warns of parts of itself
-        program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
-        torch.export.save(program, buffer)
-    return buffer.getvalue()
 
 
 def load_network(folder: str | Path, network: nn.Module | None = None) -> nn.Module:
@@ -110,8 +94,7 @@ def load_network(folder: str | Path, network: nn.Module | None = None) -> nn.Mod
     if network is None and origin["network"] is None:
         raise ConfigError("a network that was given as an object is loaded with that object, but got none: network=...")
     network = make_network(**origin) if network is None else copy.deepcopy(network)
-    shape = (4, origin["in_channels"], *origin["image_size"])
-    probe = torch.randn(shape, generator=torch_generator(0, "probe"))
+    probe = torch.randn((4, *_input_shape(origin)), generator=torch_generator(0, "probe"))
     try:
         replay(network, probe, steps)
         network.load_state_dict(tensors)
@@ -120,3 +103,8 @@ def load_network(folder: str | Path, network: nn.Module | None = None) -> nn.Mod
         what = origin["network"] or "the module"
         raise ConfigError(f"{what} must make the network that grew, but does not: {first_line}") from None
     return network.eval()
+
+
+def _input_shape(origin: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of one image, from the arguments that made the network."""
+    return (origin["in_channels"], *origin["image_size"])

@@ -121,9 +121,7 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
         pass
     test = accuracy(growing.network, setup.data.test.x, setup.data.test.y)
     folder = setup.folder / "networks" / method
-    problem = save_network(
-        growing.network, folder, steps=growing.history.steps, origin=setup.origin, example=setup.probe
-    )
+    problem = save_network(growing.network, folder, steps=growing.history.steps, origin=setup.origin)
     return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
 
 

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
         worst_drop,
     )
     from ramet.ranking.evaluation import score_children
-    from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
+    from ramet.ranking.intervals import (
+        correlation_gain_interval,
+        correlation_interval,
+        mean_interval,
+        seed_interval,
+        t_interval,
+    )
     from ramet.ranking.metrics import (
         kept_best,
         rank_correlation,
@@ -75,8 +81,10 @@ __all__ = [
     "relative_reduction",
     "reliability_of_mean",
     "score_children",
+    "seed_interval",
     "stability",
     "stability_gain",
+    "t_interval",
     "top_n_rank",
     "truth_correlation",
     "worst_drop",

@@ -1,4 +1,4 @@
-"""Confidence intervals by the bootstrap: over children, or over seeds.
+"""Confidence intervals: over children by the bootstrap, over seeds by the bootstrap or, where they are few, by t.
 
 Resampling children with replacement gives each child a weight, and Kendall's tau-b of the weighted children is a ratio
 of quadratic forms in the weights. So all resamples are a few matrix products, with no loop over them.
@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import t as student
 
 from ramet.errors import ConfigError
 from ramet.ranking.metrics import Floats, check_scores
 from ramet.reports import Estimate
+from ramet.seeding import numpy_generator
+
+ENOUGH_SEEDS = 8
+"""From so many seeds on a bootstrap is trusted; over 3 seeds 11 % of its 95 % intervals lie above 0 by chance."""
 
 
 def correlation_interval(
@@ -68,12 +73,54 @@ def correlation_gain_interval(
 def mean_interval(
     values: ArrayLike, *, generator: np.random.Generator, confidence: float = 0.95, num_resamples: int = 2000
 ) -> Estimate:
-    """A mean with its bootstrap interval over the values, for example one a seed."""
+    """A mean with its bootstrap interval over the values; ``seed_interval`` is the one for seeds, of which few are."""
+    sample = _sample(values)
+    drawn = sample[generator.integers(len(sample), size=(num_resamples, len(sample)))]
+    return _percentiles(float(sample.mean()), drawn.mean(axis=1), confidence)
+
+
+def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> Estimate:
+    """A mean with Student's interval, ``mean -+ t s / sqrt(n)``; a single value has none.
+
+    >>> t_interval([1.0, 2.0, 3.0]).text()
+    '2.00 [-0.48, 4.48]'
+    """
+    sample = _sample(values)
+    tail = _tail(confidence)
+    mean = float(sample.mean())
+    if len(sample) == 1:
+        return Estimate(mean)
+    error = float(sample.std(ddof=1)) / len(sample) ** 0.5
+    half = float(student.ppf(1 - tail, len(sample) - 1)) * error
+    return Estimate(mean, mean - half, mean + half)
+
+
+def seed_interval(differences: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
+    """A mean over seeds with the interval that so many of them allow: t for fewer than 8, a bootstrap from 8 on.
+
+    Args:
+        differences: one a seed, paired where two ways are compared; [seeds].
+        confidence: the interval's coverage.
+        seed: of the resamples, so that the same figures always have the same interval.
+    """
+    sample = _sample(differences)
+    if len(sample) < ENOUGH_SEEDS:
+        return t_interval(sample, confidence=confidence)
+    return mean_interval(sample, generator=numpy_generator(seed, "seed interval"), confidence=confidence)
+
+
+def _sample(values: ArrayLike) -> Floats:
     sample = np.asarray(values, dtype=float)
     if sample.ndim != 1 or len(sample) == 0:
         raise ConfigError(f"a mean needs a list of at least one value, but got shape {sample.shape}.")
-    drawn = sample[generator.integers(len(sample), size=(num_resamples, len(sample)))]
-    return _percentiles(float(sample.mean()), drawn.mean(axis=1), confidence)
+    return sample
+
+
+def _tail(confidence: float) -> float:
+    """The share of one side that an interval leaves out."""
+    if not 0 < confidence < 1:
+        raise ConfigError(f"confidence must lie in (0, 1), but got {confidence}.")
+    return (1 - confidence) / 2
 
 
 def _resamples(num_children: int, num_resamples: int, generator: np.random.Generator) -> Floats:
@@ -107,9 +154,7 @@ def _weighted_correlations(scores: Floats, truth: ArrayLike, weights: Floats) ->
 
 
 def _percentiles(value: float, resampled: Floats, confidence: float) -> Estimate:
-    if not 0 < confidence < 1:
-        raise ConfigError(f"confidence must lie in (0, 1), but got {confidence}.")
-    tail = (1 - confidence) / 2
+    tail = _tail(confidence)
     defined = resampled[~np.isnan(resampled)]
     if len(defined) == 0:
         return Estimate(value, float("nan"), float("nan"))

@@ -47,6 +47,16 @@ class Estimate:
         low = as_number(self.low)
         return low is not None and low > 0
 
+    @property
+    def is_below_zero(self) -> bool:
+        """Whether the whole interval is; without an interval nothing is sure.
+
+        >>> Estimate(-0.5, -0.9, -0.1).is_below_zero, Estimate(-0.5, -1.1, 0.1).is_below_zero
+        (True, False)
+        """
+        high = as_number(self.high)
+        return high is not None and high < 0
+
     def text(self, form: Format | None = None) -> str:
         """The value and, where it is known, the interval in brackets."""
         interval = self.interval_text(form)

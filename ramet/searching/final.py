@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.execution import pulse
+from ramet.exporting import export
 from ramet.fields import from_json
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
+from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import Json
 from ramet.searching.final_network_options import FinalNetworkOptions
 from ramet.searching.measures import measure
@@ -94,20 +96,13 @@ def _plain(network: nn.Module, arch: Arch) -> nn.Module:
     return network.child(arch)
 
 
-def export(child: nn.Module, example: Tensor, path: Path) -> bool:
+def write_exported(child: nn.Module, path: Path, *, input_shape: Sequence[int], dtype: torch.dtype) -> bool:
     """Write a child as a ``torch.export`` program, which needs no ramet; False where torch cannot."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it remarks on weights that lie in channels_last memory
-            return _export(child, example, path)
+        exported = export(child, input_shape, dtype)
     except Exception:  # torch's exporter raises many kinds, and a search is not lost for want of an export
         return False
-
-
-def _export(child: nn.Module, example: Tensor, path: Path) -> bool:
-    batch = torch.export.Dim("batch", min=1, max=65536)
-    program = torch.export.export(child, (example,), dynamic_shapes=({0: batch},))
-    torch.export.save(program, path)
+    write_atomically(path, exported)
     return True
 
 

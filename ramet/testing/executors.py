@@ -167,10 +167,11 @@ class ExecutorSuite(ABC):
         tasks = [WorkItem(str(index), note, {"name": str(index)}) for index in range(50)]
         results = self.make().run(tasks, str(tmp_path))
         taken = [next(results)[1] for _ in range(3)]
-        time.sleep(0.2)
+        time.sleep(0.2)  # time to pile up, where they would
+        results.close()  # type: ignore[attr-defined]
         begun = {path.stem for path in tmp_path.iterdir()}
         assert set(taken) <= begun and len(begun) <= len(taken) + self.max_in_flight
-        results.close()  # type: ignore[attr-defined]
+        time.sleep(0.2)  # time to begin, where those left would
         assert {path.stem for path in tmp_path.iterdir()} == begun
 
     def test_an_error_keeps_its_type_and_message(self) -> None:

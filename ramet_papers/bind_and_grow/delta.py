@@ -10,9 +10,9 @@ from ramet.execution import WorkItem
 from ramet.ranking.intervals import mean_interval
 from ramet.reports import Column, Table
 from ramet.seeding import numpy_generator
+from ramet_papers.bind_and_grow.judges import B2Figures, judge_b2
 from ramet_papers.bind_and_grow.presets import PRESETS
 from ramet_papers.bind_and_grow.trials import BindingSetup, grown, open_run, run_alone, run_tasks
-from ramet_papers.claims import Claim
 from ramet_papers.workspace import Outcome, Workspace
 
 
@@ -58,22 +58,15 @@ def figure_6(workspace: Workspace, preset_name: str) -> Outcome:
     ]
     table = Table(columns, rows, title=f"Figure 6: {preset.split.source}, {preset.seeds} seeds")
 
-    # The coefficient is chosen on validation data, and compared with the full expansion on test data.
-    best = int(np.argmax(gain[:-1].mean(axis=1)))
-    difference = 100 * (test[best] - test[-1])
-    interval = mean_interval(difference, generator=generator)
-    saved = 1 - parameters[best].mean() / parameters[-1].mean()
-    claim = Claim(
-        id="B2",
-        claim="Delta trades size for gain; the full expansion is dominated by a smaller one.",
-        paper="balanced at 0.55, highest accuracy at 0.8, full expansion inferior in both",
-        ours=f"delta {preset.deltas[best]:g} has {difference.mean():+.2f} points against the full expansion with "
-        f"{saved:.0%} fewer parameters",
-        spread=f"95 % interval {interval.interval_text()} over seeds",
-        seeds=preset.seeds,
-        holds=interval.is_above_zero and bool(saved > 0),  # beyond chance: a tie that saves 1 % is none
-        command=f"ramet reproduce bind-and-grow/figure-6 --preset {preset.name}",
-        note=f"Chosen on validation data, compared on test data. {preset.setting(preset.split)}",
+    claim = judge_b2(
+        B2Figures(
+            command=f"ramet reproduce bind-and-grow/figure-6 --preset {preset.name}",
+            setting=preset.setting(preset.split),
+            deltas=preset.deltas,
+            validation=gain,
+            test=100 * test,
+            parameters=parameters,
+        )
     )
     notes = ["The paper's gain sums relative errors, so that less is better; ours is a difference of accuracies."]
     return Outcome("Learn to bind and grow, Figure 6", [table], [claim], notes).kept(workspace.results)

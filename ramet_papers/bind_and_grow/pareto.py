@@ -6,23 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ramet.continual.study.plan import Sampler
-from ramet.continual.study.result import SearchResult, dominates
+from ramet.continual.study.result import SearchResult
 from ramet.continual.study.search import SequenceSearch
 from ramet.continual.study.space import STARTS, SequenceSpace
 from ramet.execution import WorkItem
 from ramet.reports import Column, Table
 from ramet.runs import Run
 from ramet.runs.encoding import Json
+from ramet_papers.bind_and_grow.judges import FIXED, B3Figures, Fronts, Point, StreamFronts, judge_b3
 from ramet_papers.bind_and_grow.presets import PRESETS, BindingPreset, StreamSetting
 from ramet_papers.bind_and_grow.trials import RULES, BindingSetup, grown, open_run, run_alone, run_tasks
-from ramet_papers.claims import Claim
 from ramet_papers.workspace import Outcome, Workspace
-
-FIXED = 0.5
-"""The coefficient that the search must dominate."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,9 @@ def pareto(workspace: Workspace, preset_name: str) -> Outcome:
         for name, stream_setting in preset.searched.items()
     }
     tables = [_table(preset, stream_setting, found[name]) for name, stream_setting in preset.searched.items()]
-    return Outcome("Learn to bind and grow, Pareto front", tables, [_claim(preset, found)]).kept(workspace.results)
+    return Outcome("Learn to bind and grow, Pareto front", tables, [judge_b3(_figures(preset, found))]).kept(
+        workspace.results
+    )
 
 
 @dataclass(frozen=True)
@@ -160,80 +157,35 @@ def _row(kind: _Kind, number: int, name: str, values: Json) -> list[Any]:
     ]
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """How the fronts of all seeds stand to one coefficient for all tasks.
-
-    Args:
-        dominated: for each seed, whether a point of the front dominates it on validation data.
-        tests: where one does, points of test gain by which the best of them is ahead.
-        savings: and the share of parameters that it saves.
-    """
-
-    dominated: list[bool]
-    tests: list[float]
-    savings: list[float]
-
-    @classmethod
-    def of(cls, found: _Searched) -> _Judged:
-        judged = cls([], [], [])
-        for result, reference in zip(found.fronts, found.fixed, strict=True):
-            point = (reference["gain"], float(reference["parameters"]))
-            better = [row for row in result.front if dominates((row["gain"], float(row["parameters"])), point)]
-            judged.dominated.append(bool(better))
-            if better:
-                chosen = max(better, key=lambda row: row["gain"])
-                judged.tests.append(100 * (chosen["test_gain"] - reference["test_gain"]))
-                judged.savings.append(1 - chosen["parameters"] / reference["parameters"])
-        return judged
-
-    @property
-    def holds(self) -> bool:
-        """A search picks the luckiest of its trials on validation data: what it found must hold on test data too."""
-        return all(self.dominated) and bool(np.mean(self.tests) >= 0)
-
-    def text(self) -> str:
-        words = f"in {sum(self.dominated)} of {len(self.dominated)} seeds"
-        if self.tests:
-            points, saved = np.mean(self.tests), np.mean(self.savings)
-            words += f", on test data by {points:+z.2f} points with {saved:.0%} fewer parameters"
-        return words
-
-    def spread(self) -> str:
-        if not self.tests:
-            return "no dominating point"
-        return f"test difference from {min(self.tests):+z.2f} to {max(self.tests):+z.2f} points"
-
-
-def _claim(preset: BindingPreset, found: dict[str, dict[_Kind, _Searched]]) -> Claim:
-    judged = {name: {kind: _Judged.of(searched[kind]) for kind in KINDS} for name, searched in found.items()}
-    first, *others = preset.searched
-    asked, evolved, own = (judged[first][kind] for kind in KINDS)
-
-    def elsewhere(name: str) -> str:
-        its, its_evolved, ours = (judged[name][kind] for kind in KINDS)
-        stream_setting = preset.searched[name]
-        return (
-            f" On {stream_setting.source} ({stream_setting.network}, {images(name)} a task): {its.text()}, "
-            f"{its.spread()}; by NSGA-II {its_evolved.text()}; by the default rule {ours.text()}, {ours.spread()}."
-        )
+def _figures(preset: BindingPreset, found: dict[str, dict[_Kind, _Searched]]) -> B3Figures:
+    first = next(iter(preset.searched))
 
     def images(name: str) -> str:
-        return f"{found[name][KINDS[0]].num_validation} validation images"
+        return f"{found[name][KINDS[0]].num_validation} validation images a task"
 
-    return Claim(
-        id="B3",
-        claim="The search over grow sequences recovers a Pareto front that dominates one coefficient for all tasks.",
-        paper="20 trials; balanced at 0.55 with fewer than 10 M parameters",
-        ours=f"delta {FIXED:g} is dominated {asked.text()}; by NSGA-II {evolved.text()}; by this library's default "
-        f"rule {own.text()}",
-        spread=f"{asked.spread()}; {evolved.spread()}; {own.spread()}",
-        seeds=preset.seeds,
-        holds=asked.holds,
+    return B3Figures(
         command=f"ramet reproduce bind-and-grow/pareto --preset {preset.name}",
-        note=f"{preset.trials} trials of Thompson sampling over what each task gains by its layers (NSGA-II is the "
+        setting=f"{preset.trials} trials of Thompson sampling over what each task gains by its layers (NSGA-II is the "
         f"paper's), a coefficient for each task, the first {len(STARTS)} with one for all, searched and judged on "
-        f"validation data, {images(first)} a task; layers are compared and made anew by the paper's rule. The paper's "
-        f"own figure is of split CIFAR-100. {preset.setting(preset.searched[first])}"
-        + "".join(elsewhere(name) for name in others),
+        f"validation data, {images(first)}; layers are compared and made anew by the paper's rule. The paper's own "
+        f"figure is of split CIFAR-100. {preset.setting(preset.searched[first])}",
+        streams=[
+            _stream(found[name], f"{stream_setting.source} ({stream_setting.network}, {images(name)})")
+            for name, stream_setting in preset.searched.items()
+        ],
+        trials=preset.trials,
+        coefficient=FIXED,
     )
+
+
+def _stream(found: dict[_Kind, _Searched], about: str) -> StreamFronts:
+    asked, evolved, own = (_fronts(found[kind]) for kind in KINDS)
+    return StreamFronts(asked, evolved, own, about)
+
+
+def _fronts(found: _Searched) -> Fronts:
+    return Fronts([[_point(row) for row in result.front] for result in found.fronts], [_point(p) for p in found.fixed])
+
+
+def _point(values: Json) -> Point:
+    return Point(float(values["gain"]), float(values["parameters"]), float(values["test_gain"]))

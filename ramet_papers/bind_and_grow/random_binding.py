@@ -15,10 +15,11 @@ import numpy as np
 from ramet.execution import WorkItem
 from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
-from ramet.reports import Column, Estimate, Table
+from ramet.reports import Column, Table
 from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
+from ramet_papers.bind_and_grow.judges import B1Figures, Guided, judge_b1
 from ramet_papers.bind_and_grow.presets import PRESETS, BindingPreset
 from ramet_papers.bind_and_grow.trials import (
     RULES,
@@ -30,7 +31,6 @@ from ramet_papers.bind_and_grow.trials import (
     run_tasks,
     sizes_of,
 )
-from ramet_papers.claims import Claim
 from ramet_papers.workspace import Outcome, Workspace
 
 
@@ -48,11 +48,10 @@ def figure_2(workspace: Workspace, preset_name: str) -> Outcome:
             for rule in RULES:
                 measured[label, rule] = _measure(workspace, preset, setup, run, label, rule, references)
     rows: list[list[Any]] = []
-    differences: dict[tuple[str, str], Estimate] = {}
-    stricter: dict[tuple[str, str], Estimate] = {}
     for (label, rule), result in measured.items():
-        differences[label, rule] = result.difference(result.random, generator)
-        stricter[label, rule] = result.difference(result.for_each, generator)
+        ahead = result.ahead()
+        difference = mean_interval(ahead.in_all, generator=generator)
+        stricter = mean_interval(ahead.for_each, generator=generator)
         rows.append(
             [
                 f"{preset.guided[label].source}, {label}",
@@ -60,8 +59,8 @@ def figure_2(workspace: Workspace, preset_name: str) -> Outcome:
                 int(result.parameters.mean()),
                 mean_interval(100 * result.guided.mean(axis=1), generator=generator),
                 mean_interval(100 * result.random.mean(axis=1), generator=generator),
-                differences[label, rule],
-                stricter[label, rule],
+                difference,
+                stricter,
             ]
         )
     columns: list[Column | str] = [
@@ -75,45 +74,21 @@ def figure_2(workspace: Workspace, preset_name: str) -> Outcome:
     ]
     deltas = " and ".join(f"{delta:g}" for delta in preset.matched)
     title = f"Figure 2: test gain over the tasks alone, delta {deltas}, {preset.guided_seeds} seeds"
-    claim = _claim(preset, measured, differences, stricter)
+    claim = judge_b1(_figures(preset, measured))
     return Outcome("Learn to bind and grow, Figure 2", [Table(columns, rows, title=title)], [claim]).kept(
         workspace.results
     )
 
 
-def _claim(
-    preset: BindingPreset,
-    measured: dict[tuple[str, str], _Measured],
-    differences: dict[tuple[str, str], Estimate],
-    stricter: dict[tuple[str, str], Estimate],
-) -> Claim:
-    (first, *_), (paper, own) = preset.guided, RULES
-    decisive = differences[first, paper]
-
-    def listed(rule: str) -> str:
-        return "; ".join(f"{label} {_points(differences[label, rule])}" for label in preset.guided)
-
-    anew = ", ".join(f"{share:.0%}" for share in measured[first, paper].anew)
-    return Claim(
-        id="B1",
-        claim="Growth guided by similarity beats random growth at equal parameters.",
-        paper="Figure 2, no figure given",
-        ours=f"{decisive.value:+.2f} points of average gain; {differences[first, own].value:+.2f} by "
-        "this library's default",
-        spread=f"95 % interval {decisive.interval_text()} over seeds, {differences[first, own].interval_text()}",
-        seeds=preset.guided_seeds,
-        holds=decisive.is_above_zero,
+def _figures(preset: BindingPreset, measured: dict[tuple[str, str], _Measured]) -> B1Figures:
+    first, (paper, own) = next(iter(preset.guided)), RULES
+    return B1Figures(
         command=f"ramet reproduce bind-and-grow/figure-2 --preset {preset.name}",
-        note=f"{preset.setting(preset.guided[first])} Old layers train at a tenth of the rate, as in the paper. By the "
-        f"paper's conflict a task has layer after layer anew in {anew} of the cases, because conflict rises with depth "
-        f"by itself. Points by it: {listed(paper)}. By the default, linear CKA and what a layer adds to the one before "
-        f"it: {listed(own)}. With as many parameters for each task instead of in all, on the first: "
-        f"{_points(stricter[first, paper])} and {_points(stricter[first, own])}.",
+        setting=preset.setting(preset.guided[first]),
+        paper={label: measured[label, paper].ahead() for label in preset.guided},
+        own={label: measured[label, own].ahead() for label in preset.guided},
+        anew=measured[first, paper].anew,
     )
-
-
-def _points(value: Estimate) -> str:
-    return f"{value.value:+.2f} {value.interval_text()}"
 
 
 @dataclass(frozen=True)
@@ -134,9 +109,10 @@ class _Measured:
     parameters: Floats
     anew: Floats
 
-    def difference(self, random: Floats, generator: np.random.Generator) -> Estimate:
-        """Points by which similarity is ahead, with the interval over seeds."""
-        return mean_interval(100 * (self.guided - random).mean(axis=1), generator=generator)
+    def ahead(self) -> Guided:
+        """Points by which similarity is ahead, a mean over coefficients for each seed."""
+        in_all, for_each = (100 * (self.guided - random).mean(axis=1) for random in (self.random, self.for_each))
+        return Guided(in_all, for_each)
 
 
 def _measure(

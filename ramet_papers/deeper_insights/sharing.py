@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.metrics import rank_correlations
+from ramet.ranking.metrics import Floats, rank_correlations
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
-from ramet_papers.claims import Claim
+from ramet_papers.deeper_insights.judges import D7Figures, D8Figures, judge_d7, judge_d8
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.workspace import Outcome, Workspace
 
@@ -55,7 +55,7 @@ def table_3a(workspace: Workspace, preset_name: str) -> Outcome:
     columns += ["its deviation ", "ours: interference", "its deviation  "]
     title = f"Table 3a: GT-Tau, mean over the last {preset.group_steps} mini-batches (95 % interval over instances)"
     table = Table(columns, rows, title=title)
-    claim = _group_claim(preset, taus, generator)
+    claim = judge_d7(_group_figures(preset, taus))
     return Outcome("Deeper insights, Table 3a", [table], [claim], _interference_notes(taus, groups)).kept(
         workspace.results
     )
@@ -77,11 +77,12 @@ def table_4(workspace: Workspace, preset_name: str) -> Outcome:
     """Prefix sharing, trained long and short."""
     preset = PRESETS[preset_name]
     rows: list[list[Any]] = []
-    means: dict[tuple[int, int], Estimate] = {}
+    taus: dict[tuple[int, int], Floats] = {}  # [instances]
     for epochs, paper in ((preset.long_epochs, PAPER_LONG), (preset.short_epochs, PAPER_SHORT)):
         for k in preset.shared_cells:
-            mean, deviation, accuracy = _prefix_row(workspace, _prefix_run(workspace, preset, k, epochs))
-            means[epochs, k] = mean
+            result = _prefix_run(workspace, preset, k, epochs)
+            mean, deviation, accuracy = _prefix_row(workspace, result)
+            taus[epochs, k] = np.asarray(result["over_time"]["steps"]).mean(axis=1)
             rows.append([epochs, k, *paper[k][:2], mean, deviation, paper[k][2], accuracy])
     columns: list[Column | str] = [
         "epochs",
@@ -93,23 +94,18 @@ def table_4(workspace: Workspace, preset_name: str) -> Outcome:
     ]
     columns += [Column("paper: accuracy", percent), Column("ours: accuracy", percent)]
     table = Table(columns, rows, title=f"Table 4: GT-Tau over the last {preset.group_steps} mini-batches")
-    long = {k: means[preset.long_epochs, k] for k in preset.shared_cells}
-    short = {k: means[preset.short_epochs, k] for k in preset.shared_cells}
-    best_long = max(long, key=lambda k: long[k].value or 0.0)
-    worst_short = min(short, key=lambda k: short[k].value or 0.0)
-    claim = Claim(
-        id="D8",
-        claim="Prefix sharing with k = 0 is best when trained long and worst when trained short.",
-        paper="0.70 long, 0.04 short",
-        ours=f"k = 0: {long[0].text()} long, {short[0].text()} short; best long: k = {best_long}, "
-        f"worst short: k = {worst_short}",
-        spread="; ".join(f"k = {k}: {long[k].text()} long, {short[k].text()} short" for k in preset.shared_cells),
-        seeds=preset.instances,
-        holds=best_long == 0 and worst_short == 0,
-        command=f"ramet reproduce deeper-insights/table-4 --preset {preset.name}",
-        note=f"{preset.note} Long is {preset.long_epochs} epochs, short {preset.short_epochs}. With k = 0 a child "
-        f"learns from its own mini-batches alone: {preset.long_epochs / 64:.3g} epochs of them in the long training, "
-        f"where a child alone takes {preset.settings.epochs}, and the paper's long training has 31.",
+    long, short = (
+        {k: taus[epochs, k] for k in preset.shared_cells} for epochs in (preset.long_epochs, preset.short_epochs)
+    )
+    claim = judge_d8(
+        D8Figures(
+            command=f"ramet reproduce deeper-insights/table-4 --preset {preset.name}",
+            setting=f"{preset.note} Long is {preset.long_epochs} epochs, short {preset.short_epochs}. With k = 0 a "
+            f"child learns from its own mini-batches alone: {preset.long_epochs / 64:.3g} epochs of them in the long "
+            f"training, where a child alone takes {preset.settings.epochs}, and the paper's long training has 31.",
+            long=long,
+            short=short,
+        )
     )
     return Outcome("Deeper insights, Table 4", [table], [claim]).kept(workspace.results)
 
@@ -153,37 +149,17 @@ def _prefix_row(workspace: Workspace, result: Json) -> tuple[Estimate, float, fl
     return mean, float(taus.std(axis=1).mean()), result["accuracy"]["mean"]
 
 
-def _group_claim(
-    preset: SharingPreset, taus: dict[tuple[str, int], np.ndarray[Any, Any]], generator: np.random.Generator
-) -> Claim:
+def _group_figures(preset: SharingPreset, taus: dict[tuple[str, int], np.ndarray[Any, Any]]) -> D7Figures:
     """D7 at 16 groups, or the most that the preset has."""
     at = 16 if 16 in preset.num_groups else max(preset.num_groups)
-    full, random, similar = (
-        mean_interval(taus[key].mean(axis=1), generator=generator)
-        for key in (("similar", 1), ("random", at), ("similar", at))
-    )
-    assert full.low is not None and full.high is not None and random.high is not None and similar.low is not None
-    backfires, helps = random.high < full.low, similar.low > full.high
-    reasons = []
-    if not backfires:
-        reasons.append(
-            f"random groups are not clearly worse than full sharing, which gets {at} times fewer mini-batches in all "
-            f"and is far from trained after {preset.group_epochs} epochs"
-        )
-    if not helps:
-        reasons.append("similar groups are not clearly better than full sharing")
-    return Claim(
-        id="D7",
-        claim="Random groups backfire, similar groups help.",
-        paper="0.17 random, 0.72 similar at 16 groups, 0.50 shared by all",
-        ours=f"{random.value:.2f} random, {similar.value:.2f} similar at {at} groups, {full.value:.2f} shared by all",
-        spread=f"random {random.interval_text()}, similar {similar.interval_text()}, all {full.interval_text()}",
-        seeds=preset.instances,
-        holds=backfires and helps,
+    return D7Figures(
         command=f"ramet reproduce deeper-insights/table-3a --preset {preset.name}",
-        note=f"{preset.note} Each group trains {preset.group_epochs} epochs. "
-        + ("; ".join(reasons) or "Both directions")
-        + ".",
+        setting=f"{preset.note} Each group trains {preset.group_epochs} epochs; full sharing has {at} times fewer "
+        "mini-batches in all.",
+        full=taus["similar", 1].mean(axis=1),
+        random=taus["random", at].mean(axis=1),
+        similar=taus["similar", at].mean(axis=1),
+        groups=at,
     )
 
 

@@ -6,13 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from ramet.ranking.intervals import mean_interval
-from ramet.ranking.metrics import Stability, rank_correlations, stability, top_n_rank
-from ramet.reports import Column, Estimate, Table
+from ramet.ranking.metrics import Floats, Stability, rank_correlation, rank_correlations, stability, top_n_rank
+from ramet.reports import Column, Table
 from ramet.reports.formats import decimals
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
-from ramet_papers.claims import Claim
+from ramet_papers.deeper_insights.judges import (
+    D1Figures,
+    D2Figures,
+    D3Figures,
+    D4Figures,
+    judge_d1,
+    judge_d2,
+    judge_d3,
+    judge_d4,
+)
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.workspace import Outcome, Workspace
 
@@ -55,21 +63,16 @@ def table_1(workspace: Workspace, preset_name: str) -> Outcome:
         "paper: highest",
         "paper: lowest",
     ]
-    shared = [found[name][0] for name in EXPERIMENTS]
-    truth = found["ground truth"][0]
-    claim = Claim(
-        id="D1",
-        claim="The truth is more stable than shared weights.",
-        paper="S-Tau 0.71 against 0.39 to 0.54",
-        ours=f"S-Tau {truth:.2f} against {min(shared):.2f} to {max(shared):.2f}",
-        spread="pairs of instances from " + f"{min(found[n][2] for n in EXPERIMENTS):.2f} to "
-        f"{max(found[n][1] for n in EXPERIMENTS):.2f}",
-        seeds=preset.instances,
-        holds=bool(truth > max(shared)),
-        command=_command("table-1", preset),
-        note=f"{_note(preset, results)} It is the single seed of a child that is noisy here: the mean of the seeds, "
-        f"which the other tables take as the truth, has a reliability of "
-        f"{results['different seeds']['truth']['reliability_of_mean']:.2f}.",
+    claim = judge_d1(
+        D1Figures(
+            command=_command("table-1", preset),
+            setting=f"{_note(preset, results)} It is the single seed of a child that is noisy here: the mean of the "
+            "seeds, which the other tables take as the truth, has a reliability of "
+            f"{results['different seeds']['truth']['reliability_of_mean']:.2f}.",
+            truth=found["ground truth"],
+            shared={name: found[name] for name in EXPERIMENTS},
+            seeds=preset.instances,
+        )
     )
     table = Table(columns, rows, title="Table 1: agreement of two rankings")
     return Outcome("Deeper insights, Table 1", [table], [claim]).kept(workspace.results)
@@ -80,7 +83,6 @@ def table_2(workspace: Workspace, preset_name: str) -> Outcome:
     preset = PRESETS[preset_name]
     results = run_experiments(workspace, preset)
     found = _truth_rows(results)
-    generator = numpy_generator(workspace.seed, "table-2")
     rows: list[list[Any]] = []
     for name, (tau, top_1, top_3) in PAPER_TABLE_2.items():
         taus, ones, threes = found[name]
@@ -93,36 +95,25 @@ def table_2(workspace: Workspace, preset_name: str) -> Outcome:
         Column("ours: T1R", decimals(1)),
     ]
     columns += ["paper: T3R", Column("ours: T3R", decimals(1))]
-    shared = np.concatenate([found[name][0] for name in EXPERIMENTS])
-    gap = float(np.mean(found["ground truth"][0]) - shared.mean())
-    epochs = np.concatenate([np.asarray(r["over_time"]["epochs"]) for r in results.values()])  # [instances, epochs]
-    deviation = epochs.std(axis=1)
     parameters = results["different seeds"]["correlation"]["parameters"]
     claims = [
-        Claim(
-            id="D2",
-            claim="The shared ranking is far from the truth.",
-            paper="GT-Tau 0.46 to 0.51 against 0.80",
-            ours=f"{shared.mean():.2f} against {np.mean(found['ground truth'][0]):.2f}: {gap:.2f} below",
-            spread=_text(mean_interval(shared, generator=generator)),
-            seeds=preset.instances,
-            holds=gap >= 0.15,
-            command=_command("table-2", preset),
-            note=_note(preset, results)
-            + " The truth's own, as in the paper, is each seed against the mean of all, of which it is a part; "
-            f"against the other seeds alone it has {results['different seeds']['stability']['truth']['mean']:.2f}. "
-            f"The parameter count alone has {parameters['tau']['value']:.2f}.",
+        judge_d2(
+            D2Figures(
+                command=_command("table-2", preset),
+                setting=f"{_note(preset, results)} In the paper each seed of the truth is compared with the mean of "
+                f"all, of which it is a part: that would be {np.mean(found['ground truth'][0]):.2f}. The parameter "
+                f"count alone has {parameters['tau']['value']:.2f}.",
+                shared=np.concatenate([found[name][0] for name in EXPERIMENTS]),
+                others=others_correlations(np.asarray(results["different seeds"]["truth"]["seeds_scores"])),
+                seeds=preset.instances,
+            )
         ),
-        Claim(
-            id="D3",
-            claim="The ranking is unstable over the last epochs of one run.",
-            paper="GT-Tau between 0.1 and 0.7, deviation 0.14",
-            ours=f"deviation {deviation.mean():.3f}, from {epochs.min():.2f} to {epochs.max():.2f}",
-            spread=f"deviations from {deviation.min():.3f} to {deviation.max():.3f}",
-            seeds=len(deviation),
-            holds=bool(deviation.mean() > 0.05),
-            command=_command("table-2", preset),
-            note=f"Over the last {epochs.shape[1]} epochs of each of {len(deviation)} supernets.",
+        judge_d3(
+            D3Figures(
+                command=_command("table-2", preset),
+                setting="",
+                taus=np.concatenate([np.asarray(result["over_time"]["epochs"]) for result in results.values()]),
+            )
         ),
     ]
     table = Table(columns, rows, title="Table 2: against the truth")
@@ -146,19 +137,13 @@ def figure_3(workspace: Workspace, preset_name: str) -> Outcome:
         rows.append([name, *[float(ranks[quarter].mean()) for quarter in quarters], float(ranks.std(axis=1).mean())])
     columns = ["ranks", "best quarter", "second", "third", "worst quarter", "deviation of a child's rank"]
     table = Table(columns, rows, title="Figure 3: mean rank of the children of each true quarter")
-    kept = np.array([r["pruning"]["averaged over epochs"] for r in results.values()])
-    per_run = {name: r["pruning"]["averaged over epochs"] for name, r in results.items()}
-    trivial = result["pruning"]["parameters"]
-    claim = Claim(
-        id="D4",
-        claim="Bad children can be filtered out.",
-        paper="Figure 3, no figure given",
-        ours=f"pruning half by the mean over the last epochs keeps {kept.mean():.0%} of the true best quarter",
-        spread=", ".join(f"{value:.0%} ({name})" for name, value in per_run.items()),
-        seeds=preset.instances * len(kept),
-        holds=bool(kept.mean() >= 0.9),
-        command=_command("figure-3", preset),
-        note=f"Pruning by the number of parameters keeps {trivial:.0%}.",
+    claim = judge_d4(
+        D4Figures(
+            command=_command("figure-3", preset),
+            setting=f"Pruning by the number of parameters keeps {result['pruning']['parameters']:.0%}.",
+            kept={name: r["pruning"]["averaged over epochs"] for name, r in results.items()},
+            seeds=preset.instances * len(results),
+        )
     )
     notes = [f"Plots: report.html in each folder of {workspace.runs / f'deeper-insights-{preset.name}'}"]
     return Outcome("Deeper insights, Figure 3", [table], [claim], notes).kept(workspace.results)
@@ -209,12 +194,21 @@ def _truth_rows(results: dict[str, Json]) -> dict[str, tuple[np.ndarray[Any, Any
     return rows
 
 
+def others_correlations(truth: Floats) -> Floats:
+    """Kendall's tau of each seed of the truth with the mean of the other seeds; none of a single seed.
+
+    Args:
+        truth: shape [seeds, children].
+    """
+    if len(truth) < 2:
+        return np.empty(0)
+    return np.array(
+        [rank_correlation(scores, np.delete(truth, seed, axis=0).mean(axis=0)) for seed, scores in enumerate(truth)]
+    )
+
+
 def _spread(values: np.ndarray[Any, Any]) -> str:
     return f"{values.mean():.2f} ± {values.std():.2f}"
-
-
-def _text(estimate: Estimate) -> str:
-    return f"95 % interval {estimate.interval_text()}"
 
 
 def _command(target: str, preset: SharingPreset) -> str:

@@ -8,16 +8,19 @@ import numpy as np
 
 from ramet.jobs.rank import RankJob
 from ramet.ranking.diagnosis import instance_key
-from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats, rank_correlations
+from ramet.ranking.plan import variation_overrides
 from ramet.reports import Column, Table
-from ramet.reports.formats import decimals, percent
+from ramet.reports.formats import percent
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
-from ramet.seeding import numpy_generator
-from ramet_papers.claims import Claim
+from ramet.spaces import Cells64
+from ramet_papers.deeper_insights.judges import D5Figures, D6Figures, D9Figures, judge_d5, judge_d6, judge_d9
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.workspace import Outcome, Workspace
+
+NO_MOMENTUM = "momentum=0"
+"""The variation without SGD's momentum."""
 
 
 def figure_4(workspace: Workspace, preset_name: str) -> Outcome:
@@ -40,21 +43,15 @@ def figure_4(workspace: Workspace, preset_name: str) -> Outcome:
     columns = ["mini-batches", "from half of the training", "from all of it"]
     rows = [[p, float(curves["half"][:, i].mean()), float(curves["full"][:, i].mean())] for i, p in enumerate(points)]
     table = Table(columns, rows, title="Figure 4: GT-Tau after fine-tuning each child alone")
-    within = [i for i, point in enumerate(points) if 0 < point <= 10]
-    best = max(within, key=lambda i: curves["full"][:, i].mean())
-    rise = curves["full"][:, best] - curves["full"][:, 0]
-    interval = mean_interval(rise, generator=numpy_generator(workspace.seed, "figure-4"))
-    rise_from_half = curves["half"][:, best] - curves["half"][:, 0]
-    claim = Claim(
-        id="D5",
-        claim="A few mini-batches of fine-tuning repair the ranking.",
-        paper="0.5 to 0.8 in 5 to 10 mini-batches",
-        ours=f"{curves['full'][:, 0].mean():.2f} to {curves['full'][:, best].mean():.2f} in {points[best]}",
-        spread=f"rise {interval.text()}; from half of the training {rise_from_half.mean():+.2f}",
-        seeds=preset.instances,
-        holds=bool((interval.value or 0) >= 0.1),
-        command=f"ramet reproduce deeper-insights/figure-4 --preset {preset.name}",
-        note=f"{preset.note} {_room(results['full'])}",
+    claim = judge_d5(
+        D5Figures(
+            command=f"ramet reproduce deeper-insights/figure-4 --preset {preset.name}",
+            setting=f"{preset.note} {_room(results['full'])}",
+            points=tuple(points),
+            full=curves["full"],
+            half=curves["half"],
+            frozen=None,  # fine-tuning by batch norm alone is not measured here
+        )
     )
     return Outcome("Deeper insights, Figure 4", [table], [claim]).kept(workspace.results)
 
@@ -102,18 +99,17 @@ def figure_5(workspace: Workspace, preset_name: str) -> Outcome:
     table = Table(
         columns, rows, title=f"Figure 5: the child just trained, over the last {preset.figure_steps} mini-batches"
     )
-    claim = Claim(
-        id="D6",
-        claim="Training a child makes it (nearly) the best.",
-        paper="in most mini-batches (Figure 5)",
-        ours=f"in the best quarter in {shares['shuffled']:.0%} of steps (shuffled), {shares['cyclic']:.0%} (cyclic)",
-        spread=f"median rank {rows[1][3]:.0f} (shuffled), {rows[0][3]:.0f} (cyclic) of 64",
-        seeds=preset.instances,
-        holds=min(shares.values()) > 0.5,
-        command=f"ramet reproduce deeper-insights/figure-5 --preset {preset.name}",
-        note=f"{preset.note} Chance is 25 %. A step raises its own child by {rows[1][4]:.1f} points (shuffled), while "
-        f"the children's accuracies deviate by {100 * spread:.1f}: near the end of the schedule, one step at a "
-        f"learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
+    claim = judge_d6(
+        D6Figures(
+            command=f"ramet reproduce deeper-insights/figure-5 --preset {preset.name}",
+            setting=f"{preset.note} Chance is 25 %. A step raises its own child by {rows[1][4]:.1f} points (shuffled), "
+            f"while the children's accuracies deviate by {100 * spread:.1f}: near the end of the schedule, one step at "
+            f"a learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
+            shares=shares,
+            median_ranks={row[0]: row[3] for row in rows},
+            children=len(result["children"]),
+            seeds=preset.instances,
+        )
     )
     return Outcome("Deeper insights, Figure 5", [table], [claim]).kept(workspace.results)
 
@@ -130,25 +126,27 @@ def figure_8(workspace: Workspace, preset_name: str) -> Outcome:
         rows.append([row["variation"], row["accuracy"], row["mean_over_steps"], row["deviation_over_steps"]])
     columns: list[Column | str] = ["setting", Column("accuracy", percent), "GT-Tau", "its deviation over mini-batches"]
     table = Table(columns, rows, title="Figures 8 and 9: momentum of SGD and of batch norm")
-    without = result["variations"][0]
-    more = mean_interval(
-        _deviations(workspace, preset, without["variation"]) - _deviations(workspace, preset, ""),
-        generator=numpy_generator(workspace.seed, "figure-8"),
-    )
-    claim = Claim(
-        id="D9",
-        claim="Batch-norm and SGD momentum change the stability; without SGD momentum it is less stable.",
-        paper="GT-Tau between -0.1 and 0.5 without momentum (Figures 8, 9)",
-        ours=f"deviation of GT-Tau {without['deviation_over_steps']:.3f} without momentum, "
-        f"{base['deviation_over_steps']:.3f} with it",
-        spread=f"difference over supernets {more.text(decimals(3))}; "
-        + "; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows),
-        seeds=preset.instances,
-        holds=more.is_above_zero,
-        command=f"ramet reproduce deeper-insights/figure-8 --preset {preset.name}",
-        note=preset.note + ("" if more.is_above_zero else " The difference over supernets cannot be told from 0."),
+    listed = "; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows)
+    claim = judge_d9(
+        D9Figures(
+            command=f"ramet reproduce deeper-insights/figure-8 --preset {preset.name}",
+            setting=f"{preset.note} GT-Tau and its deviation: {listed}.",
+            plain=_deviations(workspace, preset, ""),
+            lower_norm=_deviations(workspace, preset, _lower_norm_momentum(preset)),
+            without=_deviations(workspace, preset, NO_MOMENTUM),
+            without_faster=None,  # a variation changes one setting only
+        )
     )
     return Outcome("Deeper insights, Figures 8 and 9", [table], [claim]).kept(workspace.results)
+
+
+def _lower_norm_momentum(preset: SharingPreset) -> str:
+    """The variation with the lowest momentum of batch norm, which is below the space's own."""
+    momenta = {text: variation_overrides(text)[1] for text in preset.variations}
+    lowest = {text: momentum for text, momentum in momenta.items() if momentum is not None}
+    found = min(lowest, key=lambda text: lowest[text])
+    assert lowest[found] < Cells64(**preset.space_options).bn_momentum, "one variation must lower the momentum"
+    return found
 
 
 def _deviations(workspace: Workspace, preset: SharingPreset, variation: str) -> Floats:

@@ -16,8 +16,8 @@ from ramet.reports.formats import percent
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
-from ramet_papers.claims import Claim
 from ramet_papers.deeper_insights import presets as deeper
+from ramet_papers.disturbance_immune.judges import I3Figures, judge_i3
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
 from ramet_papers.workspace import Outcome, Workspace
 
@@ -67,7 +67,7 @@ def correlation(workspace: Workspace, preset_name: str) -> Outcome:
         f"The parameter count alone has {parameters:.2f} with the truth, whose reliability is {_text(reliability)}.",
         *(_verdict(guard, gains[guard]) for guard in gains),
     ]
-    claim = _claim_3(found, gains, guards[1], setting)
+    claim = judge_i3(_figures_3(found, gains, guards[1], setting))
     title = "Disturbance-immune weight sharing, correlation with the truth"
     return Outcome(title, [_table(found, gains)], [claim], notes).kept(workspace.results)
 
@@ -145,21 +145,19 @@ def _table(found: dict[str, Guarded], gains: dict[str, dict[str, Estimate]]) -> 
     return Table(columns, rows, title="Guards: correlation with the truth, and stability")
 
 
-def _claim_3(
+def _figures_3(
     found: dict[str, Guarded], gains: dict[str, dict[str, Estimate]], guard: str, setting: deeper.SharingPreset
-) -> Claim:
-    gain = gains[guard]["truth"]
+) -> I3Figures:
+    """Projection beside no guard. A control of equal own gain is not trained here."""
     others = "; ".join(f"{name}: {values['truth'].text()}" for name, values in gains.items() if name != guard)
-    return Claim(
-        id="I3",
-        claim="Projection raises the correlation with the truth.",
-        paper="GT-Tau 0.16 to 0.48",
-        ours=f"GT-Tau {found['none'].taus.mean():.2f} to {found[guard].taus.mean():.2f}",
-        spread=f"gain {gain.text()}",
-        seeds=setting.instances,
-        holds=gain.is_above_zero,
+    return I3Figures(
         command=f"ramet reproduce disturbance-immune/correlation --preset {setting.name}",
-        note=f"{setting.note} {guard}. Gains of the other guards: {others}.",
+        setting=f"{setting.note} {guard}: {gains[guard]['truth'].text()} over children. Gains of the other guards: "
+        f"{others}.",
+        plain=found["none"].taus,
+        guarded=found[guard].taus,
+        control=None,
+        own_gains=None,
     )
 
 

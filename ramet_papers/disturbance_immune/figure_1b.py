@@ -8,12 +8,12 @@ import numpy as np
 
 from ramet.ranking.disturbance import drops_by_distance
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.metrics import Floats, rank_correlation
+from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Table
 from ramet.reports.formats import percent
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
-from ramet_papers.claims import Claim
+from ramet_papers.disturbance_immune.judges import I1Figures, judge_i1
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
 from ramet_papers.disturbance_immune.sequences import WAYS, Guarding, Sequences, final_accuracies, matrices
 from ramet_papers.workspace import Outcome, Workspace
@@ -32,7 +32,7 @@ def figure_1b(workspace: Workspace, preset_name: str) -> Outcome:
     return Outcome(
         "Disturbance-immune weight sharing, Figure 1b",
         tables,
-        [_claim_1(found, preset, generator)],
+        [judge_i1(_figures_1(found, preset))],
         [
             f"{preset.note} Means over {preset.seeds} seeds; learning rate {lr:g} and lambdas are the best for all ten "
             "at the end, on the validation data of a seed apart; accuracies are of the test split.",
@@ -79,27 +79,16 @@ def _mean_drop(results: list[Json], field: str) -> Floats:
     return means
 
 
-def _claim_1(found: dict[Guarding, list[Json]], preset: DisturbancePreset, generator: np.random.Generator) -> Claim:
-    """Rows fall: the drop is above 0, and grows with the number of later architectures."""
-    curves = {field: drops_by_distance(matrices(found[Guarding()], field)) for field in ("standing", "reestimated")}
-    drop = {field: mean_interval(100 * curve.mean(axis=1), generator=generator) for field, curve in curves.items()}
-    trends = {field: rank_correlation(np.arange(curve.shape[1]), curve.mean(axis=0)) for field, curve in curves.items()}
-    first, last = (100 * float(curves["standing"][:, place].mean()) for place in (0, -1))
-    others = ", ".join(
-        f"{guarding.name}: {100 * _mean_drop(results, 'standing').mean():.1f}"
-        for guarding, results in found.items()
-        if guarding.inputs is not None
-    )
-    return Claim(
-        id="I1",
-        claim="Later architectures disturb earlier ones, the more of them the more.",
-        paper="rows of a 10 x 10 matrix fall (Figure 1b, no figures in the text)",
-        ours=f"mean drop {drop['standing'].value:.1f} points; {first:.1f} after the next one, {last:.1f} after the "
-        f"last; rank correlation with the distance {trends['standing']:.2f}",
-        spread=f"95 % interval {drop['standing'].interval_text()}; batch norm re-estimated: "
-        f"{drop['reestimated'].text()} points, trend {trends['reestimated']:.2f}",
-        seeds=preset.seeds,
-        holds=drop["standing"].is_above_zero and trends["standing"] > 0,
+def _figures_1(found: dict[Guarding, list[Json]], preset: DisturbancePreset) -> I1Figures:
+    plain = found[Guarding()]
+    return I1Figures(
         command=f"ramet reproduce disturbance-immune/figure-1b --preset {preset.name}",
-        note=f"{preset.note} Drops under projection: {others}.",
+        setting=preset.note,
+        standing=drops_by_distance(matrices(plain, "standing")),
+        reestimated=drops_by_distance(matrices(plain, "reestimated")),
+        guarded={
+            guarding.name: float(_mean_drop(results, "standing").mean())
+            for guarding, results in found.items()
+            if guarding.inputs is not None
+        },
     )

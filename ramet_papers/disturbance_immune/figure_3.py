@@ -15,7 +15,7 @@ from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
-from ramet_papers.claims import Claim
+from ramet_papers.disturbance_immune.judges import Changes, I2Figures, judge_i2
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
 from ramet_papers.disturbance_immune.recorded import Trainings
 from ramet_papers.disturbance_immune.sequences import PILOT
@@ -89,7 +89,7 @@ def figure_3(workspace: Workspace, preset_name: str) -> Outcome:
     return Outcome(
         "Disturbance-immune weight sharing, Figure 3",
         [_table(measured, gains), _over_time(accuracies, preset.interval)],
-        [_claim_2(measured, gains, guards[1], preset)],
+        [judge_i2(_figures_2(supernets, measured, guards[1]))],
         [
             f"{preset.note} Interval {preset.interval} of {preset.supernet_settings.epochs} epochs (the paper: 13 of "
             "240), second half of the training. A frozen supernet would change nothing: read each row with its "
@@ -146,24 +146,19 @@ def _over_time(accuracies: dict[str, Floats], interval: int) -> Table:
     return Table(columns, rows, title=f"Figure 3 over the training: absolute change, KTau, {interval} epochs later")
 
 
-def _claim_2(
-    measured: dict[str, dict[str, Floats]], gains: dict[str, dict[str, Estimate]], guard: str, preset: DisturbancePreset
-) -> Claim:
-    """Projection's two measures, both apart from none's."""
-    change, tau = gains[guard]["size of change"], gains[guard]["rank consistency"]
+def _figures_2(supernets: Supernets, measured: dict[str, dict[str, Floats]], guard: str) -> I2Figures:
+    """Projection beside no guard. A control of equal own gain is not trained here."""
+    preset, setup = supernets.preset, supernets.trainings.setup
     plain, guarded = measured["none"], measured[guard]
-    lower = change.high is not None and change.high < 0
-    higher = tau.is_above_zero
-    return Claim(
-        id="I2",
-        claim="Projection lowers performance change and raises rank consistency.",
-        paper="both, over 13 epochs (Figure 3, no figures in the text)",
-        ours=f"absolute change {plain['size of change'].mean():.1%} to {guarded['size of change'].mean():.1%}, "
-        f"KTau {plain['rank consistency'].mean():.2f} to {guarded['rank consistency'].mean():.2f}",
-        spread=f"differences {change.text(percent)} and {tau.text()}",
-        seeds=preset.seeds,
-        holds=bool(lower and higher),
+    return I2Figures(
         command=f"ramet reproduce disturbance-immune/figure-3 --preset {preset.name}",
-        note=f"{preset.note} {guard}; accuracy {plain['accuracy'].mean():.1%} without, "
+        setting=f"{preset.note} {guard}; accuracy {plain['accuracy'].mean():.1%} without, "
         f"{guarded['accuracy'].mean():.1%} with it.",
+        plain=Changes(plain["size of change"], plain["rank consistency"]),
+        guarded=Changes(guarded["size of change"], guarded["rank consistency"]),
+        control=None,
+        own_gains=None,
+        architectures=len(setup.space),
+        images=len(setup.data.validation),
+        batch_norm="running",  # what ``train_instance`` scores children with
     )

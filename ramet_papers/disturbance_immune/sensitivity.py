@@ -8,18 +8,17 @@ import numpy as np
 
 from ramet.ranking.disturbance import drops_by_distance
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.metrics import rank_correlation
+from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Table
 from ramet.reports.formats import percent, significant
+from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
+from ramet_papers.disturbance_immune.judges import I4Figures, Lambdas, SharedLayers, judge_i4
 from ramet_papers.disturbance_immune.pairs import Pairs
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
 from ramet_papers.disturbance_immune.sequences import WAYS, Guarding, Sequences, final_accuracies, matrices
 from ramet_papers.workspace import Outcome, Workspace
-
-GOOD_ENOUGH = 0.01
-"""Lambda 1 is a good default if it is at most so much below the best lambda in mean accuracy."""
 
 
 def shared_layers(workspace: Workspace, preset_name: str) -> Outcome:
@@ -100,48 +99,32 @@ def lambda_curve(workspace: Workspace, preset_name: str) -> Outcome:
 
 
 def claim_4(workspace: Workspace, preset: DisturbancePreset) -> Claim:
-    """Claim I4, from whatever is recorded of its two halves; it holds only when both are there and do."""
-    trend, words = _shared_layers_half(workspace, preset)
-    default, more = _lambda_half(workspace, preset)
-    return Claim(
-        id="I4",
-        claim="More shared layers, more disturbance; lambda = 1 is a good default.",
-        paper="section 5.4, in words only",
-        ours=f"{words}; {more}",
-        spread=f"trend {_word(trend)}, lambda = 1 within {100 * GOOD_ENOUGH:.0f} point of the best: {_word(default)}",
-        seeds=preset.seeds,
-        holds=None if trend is None or default is None else trend and default,
-        command=f"ramet reproduce disturbance-immune/shared-layers --preset {preset.name}; "
-        f"ramet reproduce disturbance-immune/lambda --preset {preset.name}",
-        note=f"{preset.note} Pairs share the stem and up to {preset.pair_space_options['num_cells']} first cells.",
+    """Claim I4, from whatever is recorded of its two halves."""
+    pairs, curve = Pairs(workspace, preset).known(), Sequences(workspace, preset).known_curve()
+    commands = (
+        f"ramet reproduce disturbance-immune/{name} --preset {preset.name}" for name in ("shared-layers", "lambda")
+    )
+    return judge_i4(
+        I4Figures(
+            command="; ".join(commands),
+            setting=f"{preset.note} Pairs share the stem and up to {preset.pair_space_options['num_cells']} first "
+            "cells.",
+            shared=None if pairs is None else _shared_layers(pairs),
+            lambdas=None if curve is None else _lambdas(curve, preset),
+            seeds=preset.seeds,
+        )
     )
 
 
-def _shared_layers_half(workspace: Workspace, preset: DisturbancePreset) -> tuple[bool | None, str]:
-    results = Pairs(workspace, preset).known()
-    if results is None:
-        return None, "shared layers not measured"
-    disturbance = np.array([[result["disturbance"] for result in row] for row in results])  # [shared, pairs]
-    layers = np.array([np.mean([result["layers"] for result in row]) for row in results])
-    per_pair = [rank_correlation(layers, curve) for curve in disturbance.T]
-    interval = mean_interval(per_pair, generator=numpy_generator(workspace.seed, "claim-4"))
-    first, last = (f"{disturbance[end].mean():.2f} with {layers[end]:.0f}" for end in (0, -1))
-    text = f"disturbance {first} shared layers, {last}; rank correlation with their number {interval.text()}"
-    return interval.is_above_zero, text
+def _lambdas(curve: dict[Guarding, Floats], preset: DisturbancePreset) -> Lambdas:
+    ways = {
+        way: {value: curve[Guarding(inputs, value)] for value in preset.lambdas[inputs]} for inputs, way in WAYS.items()
+    }
+    return Lambdas(ways, curve[Guarding()])
 
 
-def _lambda_half(workspace: Workspace, preset: DisturbancePreset) -> tuple[bool | None, str]:
-    curve = Sequences(workspace, preset).known_curve()
-    if curve is None:
-        return None, "lambda not measured"
-    plain, texts, within = curve[Guarding()].mean(), [], []
-    for inputs, way in WAYS.items():
-        means = {value: curve[Guarding(inputs, value)].mean() for value in preset.lambdas[inputs]}
-        best = max(means, key=lambda value: means[value])
-        within.append(means[1.0] >= means[best] - GOOD_ENOUGH)
-        texts.append(f"{way}: {means[1.0]:.1%} at lambda 1, {means[best]:.1%} at the best, {best:g}")
-    return all(within), f"{'; '.join(texts)}; unguarded {plain:.1%}"
-
-
-def _word(answer: bool | None) -> str:
-    return "not measured" if answer is None else "yes" if answer else "no"
+def _shared_layers(results: list[list[Json]]) -> SharedLayers:
+    return SharedLayers(
+        np.array([np.mean([result["layers"] for result in row]) for row in results]),
+        np.array([[result["disturbance"] for result in row] for row in results]),
+    )

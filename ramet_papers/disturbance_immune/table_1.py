@@ -16,7 +16,7 @@ from ramet.searching import FinalNetworkOptions, SearchPlan
 from ramet.searching.strategies import EnasController
 from ramet.seeding import numpy_generator
 from ramet.training import Recipe
-from ramet_papers.claims import Claim
+from ramet_papers.disturbance_immune.judges import I6Figures, judge_i6
 from ramet_papers.searches import GuardedSearches, final_error, late_reward, train_random, tune_and_compare
 from ramet_papers.workspace import Outcome, Workspace
 
@@ -88,23 +88,19 @@ def table_1(workspace: Workspace, preset: str) -> Outcome:
     random = 100 * (1 - train_random(workspace, study))  # accuracies, in percent
     found = 100 * (1 - np.array([[final_error(run) for run in pair] for pair in pairs]))  # [seeds, 2]
     generator = numpy_generator(workspace.seed, "table-1")
-    gain = mean_interval(found[:, 1] - random.mean(), generator=generator)
     rows: list[list[Any]] = [
         [f"random, mean of {len(random)}", mean_interval(random, generator=generator), None, 96.71],
         ["search, no guard", mean_interval(found[:, 0], generator=generator), _reward(pairs, 0), None],
         [f"search, {guard}", mean_interval(found[:, 1], generator=generator), _reward(pairs, 1), 97.38],
     ]
-    claim = Claim(
-        id="I6",
-        claim="The architecture that the guarded search finds beats random architectures.",
-        paper="97.38 against 96.71",
-        ours=f"{found[:, 1].mean():.2f} against {random.mean():.2f} (without the guard {found[:, 0].mean():.2f})",
-        spread=f"gain {gain.low:+.2f} to {gain.high:+.2f} points; random architectures deviate by {random.std():.2f}",
-        seeds=study.seeds,
-        holds=gain.is_above_zero,
-        command=f"ramet reproduce disturbance-immune/table-1 --preset {preset}",
-        note=f"{study.job.space} on cifar10 {study.job.data_options.given()}; guard {guard}. "
-        f"Trained alone: {_alone(study.job.plan.final_network)}.",
+    claim = judge_i6(
+        I6Figures(
+            command=f"ramet reproduce disturbance-immune/table-1 --preset {preset}",
+            setting=f"{study.job.space} on cifar10 {study.job.data_options.given()}; guard {guard}. "
+            f"Trained alone: {_alone(study.job.plan.final_network)}.",
+            found=found,
+            random=random,
+        )
     )
     table = Table(["architecture", "test accuracy, %", "late reward", "paper"], rows, title="Table 1, small networks")
     return Outcome("Disturbance-immune, Table 1", [table], [claim]).kept(workspace.results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,13 +15,10 @@ from ramet.reports import Column, Table
 from ramet.reports.formats import significant
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, torch_generator
-from ramet_papers.claims import Claim
+from ramet_papers.disturbance_immune.judges import TOLERANCE, I5Figures, judge_i5
 from ramet_papers.disturbance_immune.presets import PRESETS
 from ramet_papers.disturbance_immune.recorded import Trainings
 from ramet_papers.workspace import Outcome, Workspace
-
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
-"""How far two forms may differ, relative to the identity that they begin with, for rounding alone."""
 
 
 def check_instances(setup: SupernetSetup, *, num_instances: int, seed: int, dtype: str) -> Json:
@@ -106,21 +104,16 @@ def theorem(workspace: Workspace, preset_name: str) -> Outcome:
         Column("median share", significant),
     ]
     bounds = Table(columns, rows, title="Change of the outputs as a share of its bound")
-    equal = all(max(max(r["one_by_one"]), max(r["block"])) <= TOLERANCE[dtype] for dtype, r in results.items())
-    broken = sum(share > 1 for share in shares)
-    claim = Claim(
-        id="I5",
-        claim="The iterative update equals the closed form; Theorem 4.1 bounds the change of the outputs.",
-        paper="exact",
-        ours=f"largest difference {max(exact['one_by_one'] + exact['block']):.1e} in float64, "
-        f"{max(results['float32']['one_by_one'] + results['float32']['block']):.1e} in float32; "
-        f"the bound broken in {broken} of {len(shares)} instances",
-        spread=f"change at most {max(shares):.2g} of the bound, {_median(shares):.2g} in the median",
-        seeds=preset.num_instances,
-        holds=equal and broken == 0,
-        command=f"ramet reproduce disturbance-immune/theorem --preset {preset.name}",
-        note="Random inputs, gradients, lambdas and step sizes; seeds are instances. The bound is loose, and infinite "
-        "for inputs that do not span the space; half the root of lambda times the update's size holds for all.",
+    claim = judge_i5(
+        I5Figures(
+            command=f"ramet reproduce disturbance-immune/theorem --preset {preset.name}",
+            setting="Random inputs, gradients, lambdas and step sizes; seeds are instances. The bound is loose, and "
+            "infinite for inputs that do not span the space; half the root of lambda times the update's size holds for "
+            "all.",
+            differences={dtype: np.array([r["one_by_one"], r["block"]]) for dtype, r in results.items()},
+            shares=np.array(shares),
+            instances=preset.num_instances,
+        )
     )
     return Outcome("Disturbance-immune weight sharing, section 4", [equality, bounds], [claim]).kept(workspace.results)
 

@@ -19,7 +19,6 @@ from ramet.reports.formats import count, duration, percent
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator, seeded_globally, torch_generator
 from ramet.training import accuracy, fit
-from ramet_papers.claims import Claim
 from ramet_papers.firefly.cell_growth import (
     CellNetwork,
     Genotype,
@@ -31,6 +30,7 @@ from ramet_papers.firefly.cell_growth import (
 )
 from ramet_papers.firefly.clock import now
 from ramet_papers.firefly.darts import CHOICES, search_darts
+from ramet_papers.firefly.judges import F6Figures, judge_f6
 from ramet_papers.firefly.presets import PRESETS, CellPreset
 from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
@@ -136,7 +136,15 @@ def table_1(workspace: Workspace, preset_name: str) -> Outcome:
         found = finish_tasks(run, workspace.executor, every, setup, label="finding cells")
     results = {method: [found[task.key] for task in row] for method, row in tasks.items()}
     generator = numpy_generator(workspace.seed, "table-1")
-    claim = claim_f6(results, preset, preset_name, generator)
+    claim = judge_f6(
+        F6Figures(
+            command=f"ramet reproduce firefly/table-1 --preset {preset_name}",
+            setting=f"{preset.note} {_counted(preset)}",
+            firefly=_errors(results["firefly"]),
+            darts=_errors(results["darts"]),
+            random=_errors(results["random"]),
+        )
+    )
     notes = [_counted(preset)]
     return Outcome("Firefly, Table 1", [_table(results, generator)], [claim], notes).kept(workspace.results)
 
@@ -177,36 +185,3 @@ def _table(results: Mapping[str, list[Json]], generator: np.random.Generator) ->
     columns: list[Column | str] = ["cells", "paper", Column("test error", percent), Column("deviation", percent)]
     columns += [Column("parameters", count), Column("CPU time of the search", duration), "operations"]
     return Table(columns, rows, title="Table 1: cells found, trained anew")
-
-
-def claim_f6(
-    results: Mapping[str, list[Json]], preset: CellPreset, preset_name: str, generator: np.random.Generator
-) -> Claim:
-    """F6: cells found by growth are not worse than DARTS's at equal budget.
-
-    Not worse means that the 95 % interval of the difference of test errors, paired by seed, does not lie above 0.
-
-    Args:
-        results: of ``find_cells`` by method, one a seed.
-        preset: that they were made under.
-        preset_name: its name.
-        generator: for the interval.
-    """
-    errors = {method: _errors(found) for method, found in results.items()}
-    excess = mean_interval(100 * (errors["firefly"] - errors["darts"]), generator=generator)
-    lowest = excess.value if excess.low is None else excess.low
-    assert lowest is not None
-    worse = bool(lowest > 0)
-    against_random = 100 * float((errors["firefly"] - errors["random"]).mean())
-    return Claim(
-        id="F6",
-        claim="Cells found by growth are competitive.",
-        paper="error 2.78 % against DARTS's 3.00 % (first order)",
-        ours=f"error {errors['firefly'].mean():.1%} against {errors['darts'].mean():.1%} by DARTS",
-        spread=f"difference {excess.text()} points (95 % interval over seeds); against random cells "
-        f"{against_random:+.2f} points",
-        seeds=preset.seeds,
-        holds=not worse,
-        command=f"ramet reproduce firefly/table-1 --preset {preset_name}",
-        note=f"{preset.note} {_counted(preset)}",
-    )

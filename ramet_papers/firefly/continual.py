@@ -16,7 +16,7 @@ from ramet.reports import Column, Table
 from ramet.reports.formats import count, duration, percent
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
-from ramet_papers.claims import Claim
+from ramet_papers.firefly.judges import F7Figures, Trained, judge_f7
 from ramet_papers.firefly.presets import PRESETS, ContinualPreset
 from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
@@ -88,7 +88,7 @@ def table_2(workspace: Workspace, preset_name: str) -> Outcome:
     with _Trials(workspace, preset, preset_name) as trials:
         found = {stream: trials.finish(stream, preset.twenty_methods) for stream in preset.twenty}
     tables = [_sizes(results, f"Table 2: {stream}", generator) for stream, results in found.items()]
-    claim = claim_f7(found[preset.twenty[0]], preset, preset_name, generator)
+    claim = judge_f7(continual_figures(found[preset.twenty[0]], preset, preset_name))
     return Outcome("Firefly, Table 2", tables, [claim], [preset.note]).kept(workspace.results)
 
 
@@ -172,33 +172,17 @@ def _on_the_fly(results: Results, title: str, generator: np.random.Generator) ->
     return Table(columns, rows, title=f"{title}: average accuracy over the tasks seen so far")
 
 
-def claim_f7(results: Results, preset: ContinualPreset, preset_name: str, generator: np.random.Generator) -> Claim:
-    """F7: more accurate than CPG, the interval of the difference above 0, with fewer parameters.
+def continual_figures(results: Results, preset: ContinualPreset, preset_name: str) -> F7Figures:
+    """What claim F7 is judged by.
 
     Args:
         results: of ``learn_stream`` by label, one a seed, on 20 random tasks.
         preset: that they were made under.
         preset_name: its name.
-        generator: for the intervals.
     """
-    ours, theirs = results["firefly"], results["cpg"]
-    gap = mean_interval(100 * (values(ours, "test") - values(theirs, "test")), generator=generator)
-    share = float(values(ours, "params").mean() / values(theirs, "params").mean())
-    failures = [] if gap.is_above_zero else ["not more accurate"]
-    failures += [] if share < 1 else ["not smaller"]
-    reason = f" It is {' and '.join(failures)}." if failures else ""
-    return Claim(
-        id="F7",
-        claim="Continual: Firefly's network is smaller and more accurate than CPG's.",
-        paper="91.03 % at 26 M against 90.58 % at 28 M (Table 2)",
-        ours=f"Firefly {_point(ours)}, CPG {_point(theirs)}, each task alone {_point(results['individual'])}",
-        spread=f"Firefly minus CPG {gap.text()} points; parameters {share:.2f} of CPG's",
-        seeds=preset.seeds,
-        holds=not failures,
+    judged = ("firefly", "cpg", "individual")
+    return F7Figures(
         command=f"ramet reproduce firefly/table-2 --preset {preset_name}",
-        note=preset.note + reason,
+        setting=preset.note,
+        **{label: Trained(values(results[label], "test"), values(results[label], "params")) for label in judged},
     )
-
-
-def _point(found: list[Json]) -> str:
-    return f"{values(found, 'test').mean():.2%} at {count(float(values(found, 'params').mean()))}"

@@ -15,13 +15,13 @@ from ramet.execution import WorkItem, pulse
 from ramet.growth import Budget, GrowthStep, grow, make_method
 from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
-from ramet.reports import Column, Estimate, Table
+from ramet.reports import Column, Table
 from ramet.reports.formats import count, duration, percent
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator, seeded_globally
 from ramet.training import Settings, accuracy, fit
-from ramet_papers.claims import Claim
 from ramet_papers.firefly.clock import Timed
+from ramet_papers.firefly.judges import F5Figures, Trained, judge_f5
 from ramet_papers.firefly.presets import PRESETS, DepthPreset
 from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Outcome, Workspace
@@ -147,7 +147,7 @@ def table_3(workspace: Workspace, preset_name: str) -> Outcome:
         found = finish_tasks(run, workspace.executor, every, setup, label="growing deeper")
     results = {key: [found[task.key] for task in row] for key, row in tasks.items()}
     generator = numpy_generator(workspace.seed, "table-3")
-    claim = claim_f5(results, preset, preset_name, generator)
+    claim = judge_f5(depth_figures(results, preset, preset_name))
     return Outcome("Firefly, Table 3", [_table(results, generator)], [claim], [preset.note]).kept(workspace.results)
 
 
@@ -183,51 +183,20 @@ def _table(results: Mapping[tuple[str, str], list[Json]], generator: np.random.G
     return Table([*columns, Column("CPU time of growing", duration)], rows, title="Table 3: growing deeper")
 
 
-def claim_f5(
-    results: Mapping[tuple[str, str], list[Json]], preset: DepthPreset, preset_name: str, generator: np.random.Generator
-) -> Claim:
-    """F5: on each data set not worse than AutoGrow and NASH, with fewer parameters than either.
-
-    Not worse means that the 95 % interval of the difference, paired by seed, does not lie below 0.
+def depth_figures(results: Mapping[tuple[str, str], list[Json]], preset: DepthPreset, preset_name: str) -> F5Figures:
+    """What claim F5 is judged by.
 
     Args:
         results: of ``grow_deeper`` by data set and method, one a seed.
         preset: that they were made under.
         preset_name: its name.
-        generator: for the intervals.
     """
-    words, spreads, failures = [], [], []
-    for data in dict.fromkeys(data for data, _ in results):
-        ours = results[data, "firefly"]
-        words.append(f"{data}: Firefly {_point(ours)}")
-        for other in ("autogrow", "nash"):
-            theirs = results[data, other]
-            gap = mean_interval(100 * (values(ours, "test") - values(theirs, "test")), generator=generator)
-            words.append(f"{NAMES[other]} {_point(theirs)}")
-            spreads.append(f"{data}, minus {NAMES[other]} {gap.text()} points")
-            if _worse(gap):
-                failures.append(f"worse than {NAMES[other]} on {data}")
-            if values(ours, "params").mean() >= values(theirs, "params").mean():
-                failures.append(f"not smaller than {NAMES[other]} on {data}")
-    reason = f" It is {', '.join(failures)}." if failures else ""
-    return Claim(
-        id="F5",
-        claim="Deeper by Firefly: smaller than AutoGrow and NASH at equal accuracy.",
-        paper="99.59 % at 1.9 M against 99.57 % at 2.3 M and 99.50 % at 2.0 M on MNIST (Table 3)",
-        ours="; ".join(words),
-        spread="; ".join(spreads),
-        seeds=preset.seeds,
-        holds=not failures,
+    trained = {key: Trained(values(found, "test"), values(found, "params")) for key, found in results.items()}
+    every = dict.fromkeys(data for data, _ in results)
+    return F5Figures(
         command=f"ramet reproduce firefly/table-3 --preset {preset_name}",
-        note=f"{preset.note} All have the same epochs in all; AutoGrow, which we ran ourselves, one layer at a time."
-        + reason,
+        setting=f"{preset.note} All have the same epochs in all; AutoGrow, which we ran ourselves, one layer at a "
+        "time.",
+        firefly={data: trained[data, "firefly"] for data in every},
+        others={data: {NAMES[name]: trained[data, name] for name in ("autogrow", "nash")} for data in every},
     )
-
-
-def _point(found: list[Json]) -> str:
-    return f"{values(found, 'test').mean():.2%} at {count(float(values(found, 'params').mean()))}"
-
-
-def _worse(gap: Estimate) -> bool:
-    assert gap.value is not None
-    return bool(gap.value < 0 if gap.high is None else gap.high < 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import count, duration, percent, times
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
+from ramet_papers.firefly.judges import WidthFigures, judge_f3, judge_f4
 from ramet_papers.firefly.presets import PRESETS, WidthPreset
 from ramet_papers.firefly.width import FULL, Curve, WidthTrials
 from ramet_papers.workspace import Outcome, Workspace
@@ -26,12 +27,6 @@ NAMES = {
 }
 """The methods as the figures call them."""
 
-MUST_BEAT = ("net2net", "random")
-"""What Firefly must be above at every size (claims F3 and F4)."""
-
-LARGEST_SHARE = 1 / 3
-"""Of steepest splitting's time, for a growth step (claims F3 and F4)."""
-
 COUNTED = (
     "All methods have the same weights and mini-batches at first and the same epochs between growths. What candidates "
     "are trained for comes on top and is part of a step's time: an epoch of Firefly's step sizes and directions, the "
@@ -42,13 +37,13 @@ COUNTED = (
 def figure_4a(workspace: Workspace, preset_name: str) -> Outcome:
     """Test accuracy against the size of a VGG-like network for each method; claim F3."""
     command = f"ramet reproduce firefly/figure-4a --preset {preset_name}"
-    return _grown(workspace, PRESETS[preset_name].vgg, preset_name, "Figure 4a", "F3", command)
+    return _grown(workspace, PRESETS[preset_name].vgg, preset_name, "Figure 4a", judge_f3, command)
 
 
 def figure_6(workspace: Workspace, preset_name: str) -> Outcome:
     """The same on a MobileNet-like network; claim F4."""
     command = f"ramet reproduce firefly/figure-6 --preset {preset_name}"
-    return _grown(workspace, PRESETS[preset_name].mobilenet, preset_name, "Figure 6", "F4", command)
+    return _grown(workspace, PRESETS[preset_name].mobilenet, preset_name, "Figure 6", judge_f4, command)
 
 
 def figure_4b(workspace: Workspace, preset_name: str) -> Outcome:
@@ -63,7 +58,12 @@ def figure_4b(workspace: Workspace, preset_name: str) -> Outcome:
 
 
 def _grown(
-    workspace: Workspace, preset: WidthPreset, preset_name: str, title: str, claim_id: str, command: str
+    workspace: Workspace,
+    preset: WidthPreset,
+    preset_name: str,
+    title: str,
+    judge: Callable[[WidthFigures], Claim],
+    command: str,
 ) -> Outcome:
     trials = WidthTrials(workspace, preset, preset_name)
     rows: dict[str, Any] = {name: (name, options) for name, options in preset.methods.items()}
@@ -72,7 +72,7 @@ def _grown(
     generator = numpy_generator(workspace.seed, title)
     grown = {NAMES[name]: curve for name, curve in curves.items() if name != FULL}
     tables = [_accuracies(curves, title, generator), _times(grown, f"{title}: time of a growth step", generator)]
-    claim = width_claim(curves, preset, claim_id, command, generator)
+    claim = judge(width_figures(curves, preset, command))
     return Outcome(f"Firefly, {title}", tables, [claim], [reached_full(curves), COUNTED]).kept(workspace.results)
 
 
@@ -139,40 +139,19 @@ def reached_full(curves: Mapping[str, Curve]) -> str:
     )
 
 
-def width_claim(
-    curves: Mapping[str, Curve], preset: WidthPreset, claim_id: str, command: str, generator: np.random.Generator
-) -> Claim:
-    """F3 and F4: at equal parameters above Net2Net and random splits at every size, at a third of splitting's time.
+def width_figures(curves: Mapping[str, Curve], preset: WidthPreset, command: str) -> WidthFigures:
+    """What claims F3 and F4 are judged by.
 
     Args:
         curves: by the names of ``NAMES``, and ``full``.
         preset: that they were made under.
-        claim_id: F3 or F4.
         command: that was run.
-        generator: for the intervals.
     """
-    above = {name: gaps(curves, name) for name in curves if name not in ("firefly", FULL)}
-    worst = {name: float(gap.mean(axis=0).min()) for name, gap in above.items()}
-    share = float(curves["firefly"].seconds.mean() / curves["splitting"].seconds.mean())
-    listed = "; ".join(
-        f"{NAMES[name]} {100 * gap.mean():+.1f} (least {100 * worst[name]:+.1f})" for name, gap in above.items()
-    )
-    spreads = "; ".join(
-        f"{NAMES[name]} {mean_interval(100 * gap.mean(axis=1), generator=generator).interval_text()}"
-        for name, gap in above.items()
-    )
-    behind = [NAMES[name] for name in MUST_BEAT if worst[name] <= 0]
-    reason = f" Not above {' and '.join(behind)} at every size." if behind else ""
-    reason += f" A step takes more than a third of splitting's time: {share:.2f}." if share > LARGEST_SHARE else ""
-    return Claim(
-        id=claim_id,
-        claim="Wider by Firefly: better at equal size, and a cheaper step than steepest splitting."
-        + (" On a MobileNet." if claim_id == "F4" else ""),
-        paper="above all baselines; full accuracy at 4 % of the size" if claim_id == "F3" else "above all baselines",
-        ours=f"mean gap in points at equal parameters: {listed}; a step takes {share:.2f} of splitting's time",
-        spread=f"95 % intervals over seeds of the mean gap: {spreads}",
-        seeds=len(curves["firefly"].test),
-        holds=not behind and share <= LARGEST_SHARE,
+    return WidthFigures(
         command=command,
-        note=f"{preset.note} {reached_full(curves)}{reason}",
+        setting=f"{preset.note} {reached_full(curves)}",
+        gaps={NAMES[name]: gaps(curves, name) for name in curves if name not in ("firefly", FULL)},
+        flops_gaps=None,  # multiply-adds are not recorded
+        seconds=curves["firefly"].seconds,
+        splitting_seconds=curves["splitting"].seconds,
     )

@@ -105,7 +105,7 @@ def train_stack(
     weights = torch.stack([torch.stack([w.detach()[:, 0], b.detach(), v.detach()[0]]) for w, b, v in held], 1)
     slope, shift, out = weights.unbind()  # each [repetitions, neurons], views of the weights
     first, second, gradient = (torch.zeros_like(weights) for _ in range(3))
-    inner = torch.empty(*slope.shape, x.shape[1])  # [repetitions, neurons, points]
+    inner = slope.new_empty(*slope.shape, x.shape[1])  # [repetitions, neurons, points]
     basis = torch.empty_like(inner)
     for step in range(1, num_updates + 1):
         torch.addcmul(shift[:, :, None], slope[:, :, None], x[:, None], out=inner)

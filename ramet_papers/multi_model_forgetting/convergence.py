@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ramet.execution import WorkItem
-from ramet.ranking.drops import final_drop, reduction_interval, relative_reduction, worst_drop
+from ramet.ranking.drops import final_drop, reduction_interval, worst_drop
 from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
@@ -15,7 +15,7 @@ from ramet.reports.formats import percent, significant
 from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
-from ramet_papers.claims import Claim
+from ramet_papers.multi_model_forgetting.judges import LOOSE, Drops, W2Figures, W3Figures, judge_w2, judge_w3
 from ramet_papers.multi_model_forgetting.methods import METHODS
 from ramet_papers.multi_model_forgetting.presets import PRESETS, ForgettingPreset, TwoModelSetup
 from ramet_papers.multi_model_forgetting.trials import compare_guards, open_run, run_tasks, trial_seed
@@ -26,9 +26,6 @@ SAME_STRENGTH = "mini-batch Fisher, same strength"
 
 PAPER_REDUCTION = {1.0: "99 %", 0.55: "52 %", 0.43: "2 %"}
 """Section 4.1 and the caption of Figure 3, which gives up to 99.99 % at 55 % too."""
-
-NEEDED_DROP = 5.0
-"""Points that A must lose without a guard, or there is nothing to measure."""
 
 
 def figure_3(workspace: Workspace, preset_name: str) -> Outcome:
@@ -52,8 +49,10 @@ def figure_3(workspace: Workspace, preset_name: str) -> Outcome:
         "B against unguarded, points",
     ]
     table = Table(columns, rows, title=f"Figure 3: A while B is trained, over {preset.seeds} seeds (test images)")
-    claims = [_strict(preset, setup, levels, generator)] if 1.0 in levels else []
-    claims += [_loose(preset, setup, levels, generator)] if 0.55 in levels else []
+    asked = {"command": _command(preset), "setting": preset.setting(setup)}
+    claims = [judge_w2(W2Figures(drops=levels[1.0].drops("plasticity"), **asked))] if 1.0 in levels else []
+    loose = {share: level.drops("plasticity") for share, level in levels.items() if share < 1}
+    claims += [judge_w3(W3Figures(levels=loose, **asked))] if LOOSE in loose else []
     notes = [
         f"Data: {setup.data.name}. Each strength was chosen on validation images and "
         f"{preset.tuning_seeds} other seeds, as the one with the least worst drop of A plus loss of B.",
@@ -86,9 +85,9 @@ class Level:
             self.worst[name], self.final[name] = worst_drop(curves), final_drop(curves)
             self.second[name] = 100 * np.array([trial["courses"][which]["second"] for trial in trials])
 
-    def removed(self, name: str) -> float:
-        """What share of the unguarded worst drop a guard removes."""
-        return relative_reduction(self.worst["none"], self.worst[name])
+    def drops(self, name: str) -> Drops:
+        """What a guard is judged by."""
+        return Drops(self.worst["none"], self.worst[name], self.second_gain(name))
 
     def second_gain(self, name: str) -> Floats:
         """How much better B is than unguarded, in points, a seed."""
@@ -192,55 +191,6 @@ def choose_strengths(trials: list[Json]) -> dict[str, float]:
         if entry["guard"] not in best or loss < best[entry["guard"]][0]:
             best[entry["guard"]] = (float(loss), entry["strength"])
     return {name: strength for name, (_, strength) in best.items()}
-
-
-def _strict(
-    preset: ForgettingPreset, setup: TwoModelSetup, levels: dict[float, Level], generator: np.random.Generator
-) -> Claim:
-    level = levels[1.0]
-    drop, removed, gain = level.worst["none"].mean(), level.removed("plasticity"), level.second_gain("plasticity")
-    interval = reduction_interval(level.worst["none"], level.worst["plasticity"], generator=generator)
-    measurable = bool(drop >= NEEDED_DROP)
-    note = preset.setting(setup)
-    if not measurable:
-        note += f" Not answered: unguarded, A must lose {NEEDED_DROP:g} points for it."
-    return Claim(
-        id="W2",
-        claim="Plasticity removes forgetting when A has converged, at no cost to B.",
-        paper="99 %",
-        ours=f"{removed:.1%} of a worst drop of {drop:.1f} points; B {gain.mean():+.2f} points",
-        spread=f"95 % interval {interval.interval_text(percent)}; "
-        f"B {mean_interval(gain, generator=generator).interval_text()}",
-        seeds=preset.seeds,
-        holds=bool(removed >= 0.95 and gain.mean() >= -0.5) if measurable else None,
-        command=_command(preset),
-        note=note,
-    )
-
-
-def _loose(
-    preset: ForgettingPreset, setup: TwoModelSetup, levels: dict[float, Level], generator: np.random.Generator
-) -> Claim:
-    level = levels[0.55]
-    removed, gain = level.removed("plasticity"), level.second_gain("plasticity")
-    interval = reduction_interval(level.worst["none"], level.worst["plasticity"], generator=generator)
-    loose = {share: found for share, found in levels.items() if share < 1}
-    trend = "; ".join(
-        f"{found.removed('plasticity'):.0%} of {found.worst['none'].mean():.1f} points at {share:.0%}, "
-        f"B {found.second_gain('plasticity').mean():+.1f}"
-        for share, found in loose.items()
-    )
-    return Claim(
-        id="W3",
-        claim="Plasticity still removes half of the forgetting when A is far from converged.",
-        paper="52 % at 55 % of A's best accuracy",
-        ours=f"{removed:.0%} at 55 %; B {gain.mean():+.1f} points",
-        spread=f"95 % interval {interval.interval_text(percent)}",
-        seeds=preset.seeds,
-        holds=bool(removed >= 0.5),
-        command=_command(preset),
-        note=f"Trend: {trend}. {preset.setting(setup)}",
-    )
 
 
 def _command(preset: ForgettingPreset) -> str:

@@ -9,10 +9,9 @@ import numpy as np
 from ramet.execution import WorkItem
 from ramet.ranking.drops import final_drop, worst_drop
 from ramet.ranking.intervals import mean_interval
-from ramet.ranking.metrics import Floats, rank_correlation
 from ramet.reports import Table
 from ramet.seeding import numpy_generator
-from ramet_papers.claims import Claim
+from ramet_papers.multi_model_forgetting.judges import W1Figures, judge_w1
 from ramet_papers.multi_model_forgetting.presets import PRESETS
 from ramet_papers.multi_model_forgetting.trials import open_run, run_tasks, share_layers, trial_seed
 from ramet_papers.multi_model_forgetting.two_models import FIRST_HIDDEN
@@ -50,27 +49,15 @@ def figure_1(workspace: Workspace, preset_name: str) -> Outcome:
     columns = ["shared hidden layers", "A before, %", "A's worst drop, points", "final drop, points", "B in the end, %"]
     table = Table(columns, rows, title="Figure 1: A while B is trained, by the layers that they share")
 
-    own_heads = worst[: len(SHARED)]
-    correlation, by_seed = rank_correlation(SHARED, own_heads.mean(axis=1)), _by_seed(own_heads)
-    drops_by_layers = ", ".join(f"{value:.1f}" for value in own_heads.mean(axis=1))
-    claim = Claim(
-        id="W1",
-        claim="Forgetting of A grows with the number of layers shared with B.",
-        paper="Figure 1, no figure given",
-        ours=f"rank correlation {correlation:.2f}; worst drops of {drops_by_layers} points",
-        spread=f"single seeds from {by_seed.min():.2f} to {by_seed.max():.2f}, mean {by_seed.mean():.2f}",
-        seeds=preset.seeds,
-        holds=correlation > 0.8,
-        command=f"ramet reproduce multi-model-forgetting/figure-1 --preset {preset.name}",
-        note=f"{preset.setting(setup)} A keeps a head of its own; with a shared head too, the worst drop is "
-        f"{worst[-1].mean():.1f} points.",
+    claim = judge_w1(
+        W1Figures(
+            command=f"ramet reproduce multi-model-forgetting/figure-1 --preset {preset.name}",
+            setting=preset.setting(setup),
+            shared=SHARED,
+            worst=worst[: len(SHARED)],
+            with_head=worst[-1],
+        )
     )
     return Outcome("Multi-model forgetting, Figure 1", [table], [claim], [f"Data: {setup.data.name}."]).kept(
         workspace.results
     )
-
-
-def _by_seed(worst: Floats) -> Floats:
-    """The rank correlation of each seed; 0 for one in which nothing was forgotten at all."""
-    taus: Floats = np.nan_to_num(np.array([rank_correlation(SHARED, drops) for drops in worst.T]))
-    return taus

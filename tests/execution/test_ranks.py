@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from ranks_driver import CASES, MORE_CASES, SETTINGS, SMALL_LAST, make_words, search_case
+from ranks_driver import CASES, MORE_CASES, SETTINGS, SMALL_LAST, first_step, make_words, momenta_of, search_case
 from torch import Tensor, nn
 
 from ramet.cli.main import main
@@ -27,7 +28,7 @@ from ramet.training import SynchronisedNorms
 
 ROOT = Path(__file__).parents[2]
 DRIVER = str(Path(__file__).parents[1].joinpath("support", "ranks_driver.py"))
-SECONDS = 400  # for a machine that is busy with other things
+SECONDS = 1800  # for a machine that is busy with other things
 
 
 @contextmanager
@@ -85,66 +86,104 @@ def distance(ours, theirs):
     return 0.0 if ours == theirs else float("inf")
 
 
-def run_equal(folder, cases, dtype, num_ranks=2, settings=SETTINGS):
-    """All ranks end with the same bits, and with the numbers of one process.
-
-    In float64 each number and each tensor is compared by itself, to 1e-9. In float32 some are what is left of sums that
-    cancel, such as the gradient of a weight before a batch norm, and hold rounding only; there the parts of the state
-    are compared as wholes, to 1e-5: all weights, all momenta, all Fisher information, the numbers of a record.
-    """
+def run_ranks(folder, cases, dtype, num_ranks):
+    """What each rank ends with, by case; all have the same bits, in any precision and on any processor."""
     make_words(folder)
     with torchrun(DRIVER, "equal", str(folder), dtype, ",".join(cases), num_ranks=num_ranks) as (process, _):
         code, _, err = finish(process)
     assert code == 0, err
-    for case in cases:
-        alone = leaves(state_from_bytes(search_case(case, folder, ALONE, dtype, settings)))
+    found = {}
+    for path in folder.glob("*-0.bin"):
+        case = path.name.removesuffix("-0.bin")
         files = [folder / f"{case}-{rank}.bin" for rank in range(num_ranks)]
         ranks = [leaves(state_from_bytes(file.read_bytes())) for file in files]
         for other in ranks[1:]:
             assert other.keys() == ranks[0].keys()
             assert [name for name, value in other.items() if distance(value, ranks[0][name]) > 0] == []
-        assert ranks[0].keys() == alone.keys()
-        ours, theirs = (by_part(found) if dtype == "float32" else found for found in (ranks[0], alone))
+        found[case] = ranks[0]
+    return found
+
+
+def run_equal(folder, cases, num_ranks=2, settings=SETTINGS):
+    """In double precision all ranks end with the numbers of one process, each number and each tensor by itself.
+
+    The ranks add up in another order: a sum of n terms is then up to n u of its terms' size away, u = 1.1e-16. What a
+    search makes of it is a property of the search and not of a processor. Weights moved by 1e-12 in the beginning are
+    up to 1.2e2 times as far away in the end where networks are trained, and 2.4e4 times where the ENAS controller
+    learns from perplexities: rewards less their mean are 1/300 of the rewards, and Adam moves a weight by its learning
+    rate however small its gradient is, 6e-7 at most of the controller's. The sums are of up to 19 * 64 values of an
+    image's channel, 1216 * 1.2e2 * u = 1.6e-11, and of up to 95 words, 95 * 2.4e4 * u = 2.5e-10; a sum that is left
+    out moves numbers by 1e-3 and more. Of u = 6e-8, single precision's, the same is left of nothing: see there.
+    """
+    for case, ours in run_ranks(folder, cases, "float64", num_ranks).items():
+        theirs = leaves(state_from_bytes(search_case(case, folder, ALONE, "float64", settings)))
+        assert ours.keys() == theirs.keys()
         far = {name: distance(value, theirs[name]) for name, value in ours.items()}
         worst = max(far, key=far.get)
-        print(f"{case}, {num_ranks} ranks, {dtype}: {worst} is {far[worst]:.1e} away")
-        assert far[worst] < (1e-5 if dtype == "float32" else 1e-9), f"{case}: {worst} is {far[worst]} away"
-
-
-def by_part(found):
-    """The numbers of each part of the state in one tensor; everything else as it is."""
-    parts, rest = {}, {}
-    for name, value in found.items():
-        is_number = isinstance(value, float) or (isinstance(value, Tensor) and value.is_floating_point())
-        if is_number:
-            part = "/".join(name.split("/")[: 4 if "/guard/" in name or "/records/" in name else 3])
-            kind = name.rpartition(".")[2] if "running" in name else ""
-            parts.setdefault(f"{part} {kind}", []).append(torch.as_tensor(value).double().reshape(-1))
-        else:
-            rest[name] = value
-    return rest | {part: torch.cat(values) for part, values in parts.items()}
+        print(f"{case}, {num_ranks} ranks: {worst} is {far[worst]:.1e} away")
+        assert far[worst] < 1e-9, f"{case}: {worst} is {far[worst]} away"
 
 
 def test_two_ranks_equal_one_process(tmp_path):
     """Whole searches with each guard, with batch norms and without, on batches that do not divide by 2."""
-    run_equal(tmp_path, list(CASES), "float64")
+    run_equal(tmp_path, list(CASES))
 
 
-def test_two_ranks_equal_one_process_in_single_precision(tmp_path):
-    """Two guards on a small network: at the kink of a ReLU two roundings have two gradients, so larger ones differ."""
-    run_equal(tmp_path, ["words"], "float32")
+def gradients_and_bounds(layer, x, y):
+    """The gradient of a linear classifier's mean loss, and how far single precision may be from it, [classes, inputs].
+
+    Both are computed in double precision. With u = 2^-24 a sum of k terms, in any order and with any fused
+    multiplications, is at most k u times the sum of the terms' sizes away, up to terms in u squared (the 1.01 below):
+
+    - a logit is a sum of inputs + 1 terms;
+    - log p = logit - max - log(sum of exponentials) moves by at most twice what the logits move; its own roundings are
+      those of a sum of as many terms as classes and of some functions of numbers up to ``spread``, each good to 4 u;
+    - p - target is multiplied by the share of the batch: 8 roundings of both, with those of the softmax's derivative;
+    - the gradient is a sum over the samples, within a rank and over the ranks.
+    """
+    u, num_inputs, num_classes = 2.0**-24, x.shape[1], len(layer.bias)
+    weight, bias, x = layer.weight.detach().double(), layer.bias.detach().double(), x.double()
+    logits = x @ weight.T + bias  # [samples, classes]
+    p, target = logits.softmax(1), nn.functional.one_hot(y, num_classes).double()
+    logit_error = (num_inputs + 1) * u * (x.abs() @ weight.abs().T + bias.abs()).amax(1, keepdim=True)
+    spread = 1 + (logits.amax(1, keepdim=True) - logits.amin(1, keepdim=True)) + torch.tensor(num_classes).log()
+    p_error = p * torch.expm1(2 * logit_error + (num_classes + 16) * u * spread)
+    error = 1.01 * (p_error + (len(x) + 8) * u * (p + target))
+    by_input = torch.cat([x, torch.ones(len(x), 1)], 1)  # the last one is the bias's
+    return (p - target).T @ by_input / len(x), error.T @ by_input.abs() / len(x)
+
+
+def test_two_ranks_in_single_precision(tmp_path):
+    """Ranks stay alike to the last bit in whole searches; one step is the whole batch's, as far as rounding lets it.
+
+    More steps cannot be promised: at the kink of a ReLU two roundings have two gradients, and see ``run_equal``.
+    """
+    found = run_ranks(tmp_path, ["words", "projection"], "float32", num_ranks=2)
+    assert found.keys() == {"words", "projection", "step"}
+    alone = first_step(ALONE)
+    data, rows = alone.setup.data.train, alone._batches[0]
+    (trained,) = {name.rpartition(".")[0] for name in momenta_of(alone)}
+    layer = alone.setup.new_supernet(alone.plan.seed).get_submodule(trained)
+    expected, bound = gradients_and_bounds(layer, data.x[rows].flatten(1), data.y[rows])
+    assert len(rows) % 2 == 1 and bound.max() < 1e-3 * expected.abs().max()  # odd, so that a rank's part counts more
+    for momenta in (leaves(momenta_of(alone)), found["step"]):
+        assert {value.dtype for value in momenta.values()} == {torch.float32}
+        gradient = torch.cat([momenta[f"/{trained}.weight"], momenta[f"/{trained}.bias"][:, None]], 1)
+        excess = (gradient - expected).abs() / bound
+        print(f"one step: {excess.max():.2f} of the bound")
+        assert excess.max() <= 1
 
 
 @pytest.mark.slow
 def test_two_ranks_equal_one_process_whatever_they_search(tmp_path):
     """Also the guards that only Python names, the other statistics, groups, and DARTS."""
-    run_equal(tmp_path, [case for case in MORE_CASES if case not in CASES], "float64")
+    run_equal(tmp_path, [case for case in MORE_CASES if case not in CASES])
 
 
 @pytest.mark.slow
 def test_three_ranks_and_a_batch_of_two(tmp_path):
     """More ranks than samples in the last mini-batch of an epoch."""
-    run_equal(tmp_path, list(MORE_CASES), "float64", num_ranks=3, settings=SMALL_LAST)
+    run_equal(tmp_path, list(MORE_CASES), num_ranks=3, settings=SMALL_LAST)
 
 
 def test_parts_cover_a_batch():
@@ -196,14 +235,19 @@ SMALL += ["--archs-per-step", "3", "--batch-size", "9", "--candidates", "3", "--
 def kill_a_rank(out, rank):
     """Start a search on two ranks, kill one in the middle of it; gives standard output and standard error."""
     arguments = ["-m", "ramet", "search", *SMALL, "--checkpoint-every", "0", "--out", str(out)]
-    with torchrun(*arguments) as (process, mark):
-        while process.poll() is None and not list((out / "checkpoints").glob("search/step-*.json")):
-            time.sleep(0.001)
-        for pid in marked(f"RAMET_TEST_MARK={mark}", f"RANK={rank}"):
-            os.kill(pid, signal.SIGKILL)
-        code, printed, err = finish(process)
-    assert code != 0 and "result" not in [record["key"] for record in read_records(out)]
-    return printed, err
+    for _ in range(20):  # on a busy machine a kill may come late, when the search is over
+        with torchrun(*arguments) as (process, mark):
+            while process.poll() is None and not list((out / "checkpoints").glob("search/step-*.json")):
+                time.sleep(0.001)
+            for pid in marked(f"RAMET_TEST_MARK={mark}", f"RANK={rank}"):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            code, printed, err = finish(process)
+        if "result" not in [record["key"] for record in read_records(out)]:
+            assert code != 0
+            return printed, err
+        shutil.rmtree(out)
+    raise AssertionError("a search that lost a rank must end, but each came to its result.")
 
 
 def told(err):

@@ -5,17 +5,15 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-import ramet.ranking.diagnosis  # noqa: F401 - torch is imported before the clock starts
 from ramet.cli import main
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.execution import Inline, Processes, Ray, make_executor
-from ramet.execution.ray_cluster import check_address, import_ray
+from ramet.execution.ray_cluster import _SECONDS_TO_ANSWER, check_address, import_ray
 
 
 def has_ray() -> bool:
@@ -79,7 +77,7 @@ def listening(answer: bytes | None) -> Iterator[int]:
             with connection:
                 connection.recv(1000)
                 if answer is None:
-                    time.sleep(6)
+                    connection.recv(1000)  # until the other side has given up
                 else:
                     connection.sendall(answer)
 
@@ -90,11 +88,10 @@ def listening(answer: bytes | None) -> Iterator[int]:
 
 
 def refused(address: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """The line that the command says, within ten seconds and before anything is written."""
-    start = time.monotonic()
+    """The line that the command says, before anything is written."""
     with pytest.raises(SystemExit) as end:
         main(["rank", "--executor", "ray", "--ray-address", address, "--out", "/nonexistent/run"])
-    assert time.monotonic() - start < 10 and end.value.code == 2
+    assert end.value.code == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     return error
@@ -113,6 +110,11 @@ def test_an_address_where_no_cluster_answers_is_one_line(capsys):
     ):
         with listening(answer) as port:
             assert words in refused(f"127.0.0.1:{port}", capsys)
+
+
+def test_the_patience_is_less_than_ten_seconds():
+    """For the connection and for the answer; a clock would say how busy the machine is."""
+    assert 2 * _SECONDS_TO_ANSWER < 10
 
 
 @needs_ray

@@ -20,7 +20,7 @@ DRIVER = Path(__file__).parents[1].joinpath("support", "resumption_driver.py")
 def test_a_killed_run_ends_like_one_that_was_never_stopped(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, str(DRIVER), str(tmp_path)], capture_output=True, text=True, env=environment, timeout=540
+        [sys.executable, str(DRIVER), str(tmp_path)], capture_output=True, text=True, env=environment, timeout=1800
     )
     assert done.returncode == 0, done.stderr
     num_kills = json.loads(done.stdout)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import sys
 from dataclasses import replace
 
 import pytest
 import torch
-from tiny_study import OPTIONS, start, wait_for
+from caught import caught
+from tiny_study import OPTIONS, in_second_trial, start
 
 import ramet.continual.study.sequences as sequences
 from ramet.cli import main
@@ -38,10 +38,10 @@ def files(folder):
 
 def test_a_study_killed_in_the_middle_of_a_trial_ends_as_if_never_stopped(whole, tmp_path, capsys):
     folder = tmp_path / "killed"
-    process = start(*STUDY, "--out", str(folder), "--checkpoint-every", "0")
-    # The second task of the second trial is under way: its training has saved itself, and its result is not there.
-    wait_for(lambda: list(folder.glob("checkpoints/trial-1/task/*/step-*")), process)
-    process.send_signal(signal.SIGKILL)
+    process = caught(
+        lambda folder: start(*STUDY, "--out", str(folder), "--checkpoint-every", "0"), folder, in_second_trial
+    )
+    process.kill()
     process.communicate()
     keys = {record["key"] for record in read_records(folder)}
     assert "trial/0" in keys and "trial/1" not in keys

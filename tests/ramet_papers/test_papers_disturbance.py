@@ -83,9 +83,9 @@ class Idle(Executor):
 def test_two_targets_answer_i4_together(workspace, tmp_path):
     alone = replace(workspace, runs=tmp_path / "runs", results=tmp_path / "results")
     first = TARGETS["disturbance-immune/shared-layers"].run(alone, "small")
-    assert first.claims[0].holds is None, "half of it was not measured"
+    assert first.claims[0].holds is not True and "lambda not measured" in first.claims[0].ours
     second = TARGETS["disturbance-immune/lambda"].run(alone, "small")
-    assert isinstance(second.claims[0].holds, bool)
+    assert isinstance(second.claims[0].holds, bool) and "not measured" not in second.claims[0].ours
 
 
 @pytest.mark.parametrize("target", CLAIMS)
@@ -93,7 +93,9 @@ def test_a_reproduction_answers_its_claim_and_a_second_one_trains_nothing(worksp
     run = TARGETS[f"disturbance-immune/{target}"].run
     outcome = run(workspace, "small")
     assert [claim.id for claim in outcome.claims] == [CLAIMS[target]]
-    assert CLAIMS[target] == "I4" or isinstance(outcome.claims[0].holds, bool)
+    # I2 and I3 ask a control of equal own gain, which is not measured; the first time I4 has one of its halves.
+    assert isinstance(outcome.claims[0].holds, bool) or CLAIMS[target] in ("I2", "I3", "I4")
+    assert (outcome.claims[0].holds is None) == ("Not answered" in outcome.claims[0].note)
     assert CLAIMS[target] in {entry["id"] for entry in read_claims(workspace.results)}
     assert f"{CLAIMS[target]} " in outcome.to_text()
     json.dumps(outcome.to_json(), allow_nan=False)

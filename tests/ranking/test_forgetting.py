@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ramet.ranking.drops import reduction_over_seeds
 
 from ramet.errors import ConfigError
 from ramet.ranking import (
@@ -11,6 +12,9 @@ from ramet.ranking import (
     relative_reduction,
     worst_drop,
 )
+from ramet.ranking.intervals import t_interval
+from ramet.reports import Estimate
+from ramet.seeding import numpy_generator
 
 
 def test_forgetting_agrees_with_a_plain_loop():
@@ -47,6 +51,32 @@ def test_the_interval_of_a_reduction_resamples_both_sides_together():
     assert (paired.value, paired.low, paired.high) == (pytest.approx(0.9), pytest.approx(0.9), pytest.approx(0.9))
     apart = reduction_interval(drops, drops[::-1] / 10, generator=np.random.default_rng(0))
     assert apart.low < 0.85 < 0.9 < apart.high
+
+
+def test_few_seeds_have_students_interval_of_the_reduction_to_first_order():
+    drops, guarded = np.array([8.0, 10.0, 12.0]), np.array([1.0, 2.0, 0.0])
+    found = reduction_over_seeds(drops, guarded)
+    # r = 0.9, and the residuals 0.1 d - d' are -0.2, -1.0 and 1.2: of a mean of 0 and a deviation of 1.11355.
+    half = 4.302653 * 1.113553 / np.sqrt(3) / 10
+    assert (found.value, found.low, found.high) == pytest.approx((0.9, 0.9 - half, 0.9 + half), rel=1e-6)
+
+
+def test_a_reduction_over_seeds_is_a_bootstrap_from_eight_on():
+    generator = np.random.default_rng(0)
+    drops, guarded = 10 + generator.random(8), generator.random(8)
+    found = reduction_over_seeds(drops, guarded)
+    assert found == reduction_interval(drops, guarded, generator=numpy_generator(0, "reduction over seeds"))
+    again = reduction_over_seeds(drops, guarded, seed=1)
+    assert again == reduction_interval(drops, guarded, generator=numpy_generator(1, "reduction over seeds"))
+    few = reduction_over_seeds(drops[:7], guarded[:7])
+    share = relative_reduction(drops[:7], guarded[:7])
+    assert few == t_interval(share + ((1 - share) * drops[:7] - guarded[:7]) / drops[:7].mean())
+
+
+def test_nothing_forgotten_has_no_reduction_over_seeds():
+    found = reduction_over_seeds([0.0, 0.0], [1.0, 1.0])
+    assert np.isnan(found.value) and not found.has_interval
+    assert reduction_over_seeds([4.0], [1.0]) == Estimate(0.75)
 
 
 def test_the_interval_of_nothing_forgotten_is_not_defined():

@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kendalltau
+from scipy.stats import kendalltau, ttest_1samp
 
 from ramet.errors import ConfigError
 from ramet.ranking import intervals
-from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
+from ramet.ranking.intervals import (
+    correlation_gain_interval,
+    correlation_interval,
+    mean_interval,
+    seed_interval,
+    t_interval,
+)
+from ramet.reports import Estimate
+from ramet.seeding import numpy_generator
 
 
 def test_weighted_correlation_is_that_of_the_repeated_children():
@@ -66,3 +74,57 @@ def test_mean_interval_narrows_with_more_values():
 def test_impossible_confidence_is_refused():
     with pytest.raises(ConfigError, match="confidence"):
         correlation_interval([1, 2, 3], [1, 2, 3], generator=np.random.default_rng(0), confidence=1.5)
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 20])
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_t_interval_is_that_of_scipy(size, confidence):
+    sample = np.random.default_rng(size).normal(size=size)
+    found = t_interval(sample, confidence=confidence)
+    expected = ttest_1samp(sample, 0.0).confidence_interval(confidence)
+    assert found.value == pytest.approx(sample.mean())
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_one_value_has_a_mean_and_no_interval():
+    assert t_interval([0.5]) == seed_interval([0.5]) == Estimate(0.5)
+
+
+def test_few_seeds_have_students_interval_and_more_a_bootstrap():
+    values = np.random.default_rng(0).normal(size=8)
+    assert seed_interval(values[:7]) == t_interval(values[:7])
+    assert seed_interval(values[:7], confidence=0.5) == t_interval(values[:7], confidence=0.5)
+    many = seed_interval(values)
+    assert many == mean_interval(values, generator=numpy_generator(0, "seed interval"))
+    assert many == seed_interval(values) != t_interval(values), "the same figures have the same interval"
+    assert seed_interval(values, seed=1) == mean_interval(values, generator=numpy_generator(1, "seed interval"))
+    narrow = seed_interval(values, confidence=0.5)
+    assert narrow == mean_interval(values, generator=numpy_generator(0, "seed interval"), confidence=0.5)
+
+
+@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], 1.0])
+def test_a_mean_of_no_list_is_refused(values):
+    for interval in (t_interval, seed_interval, lambda v: mean_interval(v, generator=np.random.default_rng(0))):
+        with pytest.raises(ConfigError, match="at least one value"):
+            interval(values)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -0.1, 1.1])
+def test_a_confidence_that_is_no_share_is_refused(confidence):
+    for interval in (t_interval, seed_interval):
+        with pytest.raises(ConfigError, match=r"confidence must lie in \(0, 1\)"):
+            interval([1.0, 2.0], confidence=confidence)
+
+
+def test_students_interval_has_the_coverage_it_says_and_a_bootstrap_of_three_has_not():
+    generator = np.random.default_rng(5)
+    samples = generator.normal(size=(2000, 3))
+    by_t = np.mean([not (i.low <= 0 <= i.high) for i in map(t_interval, samples)])
+    by_bootstrap = np.mean(
+        [
+            not (i.low <= 0 <= i.high)
+            for i in (mean_interval(s, generator=generator, num_resamples=200) for s in samples)
+        ]
+    )
+    # Three deviations of a share of 2,000 samples are 0.015 at 0.05; the bootstrap's alarms are far beyond.
+    assert abs(by_t - 0.05) < 0.015 and by_bootstrap > 0.15

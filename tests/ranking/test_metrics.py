@@ -104,3 +104,96 @@ def test_kept_best_worked_by_hand():
     assert kept_best([1, 8, 7, 6, 5, 4, 3, 2], truth) == 0.5  # child 0 is pruned, child 1 kept
     assert kept_best(truth, truth) == 1.0
     assert kept_best([-t for t in truth], truth) == 0.0
+
+
+@pytest.mark.parametrize(("scored", "true"), [(3, 2), (2, 3)])
+def test_a_ranking_over_other_children_is_refused(scored, true):
+    scores, truth = np.arange(float(scored)), np.arange(float(true))
+    for call in (truth_correlation, kept_best):
+        with pytest.raises(ConfigError, match=f"cover the {true} children of the truth, but cover {scored}"):
+            call(scores if call is kept_best else scores[None], truth)
+    with pytest.raises(ConfigError, match=f"cover the {true} children of the truth, but cover {scored}"):
+        top_n_rank(scores, truth, 1)
+    with pytest.raises(ConfigError, match=f"same children, but got {scored} and {true}"):
+        rank_correlation(scores, truth)
+
+
+@pytest.mark.parametrize("scores", [[[[1.0, 2.0]]], 1.0])
+def test_scores_of_steps_have_two_dimensions(scores):
+    with pytest.raises(ConfigError, match=r"must have 2 dimension\(s\)"):
+        truth_correlation(scores, [1.0, 2.0])
+    with pytest.raises(ConfigError, match=r"must have 2 dimension\(s\), but have shape \(3,\)"):
+        metrics.stability([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("shares", "refused"),
+    [
+        ({"pruned": 0.0}, False),
+        ({"pruned": 1.0}, True),
+        ({"pruned": -0.1}, True),
+        ({"pruned": 0.99}, False),
+        ({"pruned": 1.5}, True),
+        ({"best": 0.0}, True),
+        ({"best": 1.0}, False),
+        ({"best": 1.1}, True),
+        ({"best": 0.01}, False),
+        ({"best": -0.1}, True),
+    ],
+)
+def test_shares_of_pruning_have_their_range(shares, refused):
+    if not refused:
+        assert 0.0 <= kept_best([1, 2, 3, 4], [1, 2, 3, 4], **shares) <= 1.0
+        return
+    with pytest.raises(ConfigError, match=r"pruned must lie in \[0, 1\) and best in \(0, 1\]"):
+        kept_best([1, 2, 3, 4], [1, 2, 3, 4], **shares)
+
+
+def test_pruning_and_the_best_have_the_shares_that_are_asked():
+    truth = [10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+    scores = [1, 10, 9, 8, 7, 6, 5, 4, 3, 2]  # the best child is the worst scored
+    assert kept_best(scores, truth, pruned=0.0, best=0.1) == 1.0
+    assert kept_best(scores, truth, pruned=0.1, best=0.1) == 0.0
+    assert kept_best(scores, truth, pruned=0.09, best=0.1) == 1.0  # not a whole child
+    assert kept_best(scores, truth, pruned=0.1, best=0.2) == 0.5
+    assert kept_best(scores, truth, pruned=0.1, best=0.01) == 0.0  # at least one child is the best
+    assert kept_best(scores, truth, pruned=0.1) == 0.5  # of 10 children a quarter, rounded, is 2
+    assert kept_best(scores, truth, best=1.0) == 0.5
+
+
+def test_pruning_is_pessimistic_and_of_equally_good_children_the_first_count():
+    assert kept_best([1, 1, 1, 1], [1, 2, 3, 4], best=0.5) == 0.0  # of tied scores the truly worst are kept
+    assert kept_best([4, 3, 2, 1], [1, 1, 1, 1], best=0.5) == 1.0
+
+
+def test_ranks_of_several_rankings_and_without_nan():
+    assert metrics.ranks([[1.0, 2.0], [4.0, 3.0]]).tolist() == [[2.0, 1.0], [1.0, 2.0]]
+    with pytest.raises(ConfigError, match="NaN"):
+        metrics.ranks([1.0, np.nan])
+
+
+def test_the_first_nan_is_named():
+    with pytest.raises(ConfigError, match=r"the one at \(1, 0\) is"):
+        metrics.stability([[1.0, 2.0], [np.nan, np.nan]])
+
+
+def test_two_rankings_have_a_stability_and_one_child_has_no_rank():
+    assert metrics.stability([[1.0, 2.0], [2.0, 1.0]]) == (-1.0, -1.0, -1.0)
+    with pytest.raises(ConfigError, match="at least 2 children, but got 1"):
+        metrics.stability([[1.0], [2.0], [3.0]])
+
+
+def test_the_order_of_pairs_with_infinite_scores():
+    assert metrics.pair_signs(np.array([np.inf, 1.0, -np.inf])).tolist() == [1.0, 1.0, 1.0]
+    assert metrics.pair_signs(np.array([-np.inf, -np.inf, np.inf])).tolist() == [0.0, -1.0, -1.0]
+
+
+def test_the_true_rank_of_tied_children_is_the_best_of_the_tie():
+    assert top_n_rank(scores=[3.0, 2.0, 1.0], truth=[0.5, 0.5, 0.9], n=1) == 2
+
+
+@pytest.mark.parametrize(
+    ("correlation", "seeds", "reliability"), [(0.5, 1, 0.5), (0.5, 3, 0.75), (0.2, 4, 0.5), (0, 9, 0)]
+)
+def test_the_reliability_of_a_mean_by_hand(correlation, seeds, reliability):
+    assert metrics.reliability_of_mean(correlation, seeds) == pytest.approx(reliability)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from caught import caught
 from exactness import bits
 
 from ramet.cli import main
@@ -127,34 +128,38 @@ def kill_and_resume(case: Case, name: str, workers: str, num_kills: int, seed: i
     return hits
 
 
+def check_kills(case: Case, name: str, workers: str, num_kills: int, least: int, seed: int) -> None:
+    """Whatever was killed, and however often, it ends the same; on a busy machine many kills may come too late."""
+    for attempt in range(20):
+        hits = kill_and_resume(case, f"{name}-{attempt}", workers, num_kills, seed + 100 * attempt)
+        assert case.content(f"{name}-{attempt}") == case.expected
+        if hits >= least:
+            return
+    raise AssertionError(f"at least {least} kills must hit a running process, but {hits} did")
+
+
 @pytest.mark.parametrize(("workers", "num_kills"), [("1", 3), ("2", 2)])
 def test_a_killed_diagnosis_ends_as_if_it_had_never_stopped(case: Case, workers: str, num_kills: int) -> None:
-    name = f"killed-{workers}"
-    assert kill_and_resume(case, name, workers, num_kills, seed=int(workers)) >= 1
-    assert case.content(name) == case.expected
+    check_kills(case, f"killed-{workers}", workers, num_kills, 1, seed=int(workers))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_diagnosis_survives_many_kills(case: Case, workers: str, seed: int) -> None:
-    name = f"killed-often-{workers}-{seed}"
-    assert kill_and_resume(case, name, workers, 12, seed) >= 3
-    assert case.content(name) == case.expected
+    check_kills(case, f"killed-often-{workers}-{seed}", workers, 12, 3, seed)
 
 
 @pytest.fixture(scope="module")
 def half_trained(case: Case) -> Path:
     """A run that was killed in the middle of its first instance; while it lived, no other process could have it."""
     run = case.folder / "half"
-    newest = run / "checkpoints" / "instance-0" / "group-0"
 
     def is_in_the_middle() -> bool:
-        return any(4 <= int(path.stem.removeprefix("step-")) < NUM_STEPS for path in newest.glob("step-*.json"))
+        steps = steps_of(run, "instance-0/group-0")
+        return bool(steps) and 4 <= steps[-1] < NUM_STEPS
 
-    process = start(*case.arguments("half"))
-    assert wait_until(is_in_the_middle, process)
-    process.send_signal(signal.SIGSTOP)
+    process = caught(lambda folder: start(*case.arguments("half")), run, lambda folder: is_in_the_middle())
     try:
         for arguments in (["resume", str(run)], [*case.arguments("half"), "--overwrite"]):
             refused = subprocess.run(

@@ -15,6 +15,8 @@ from ramet.reports import Page
 
 pytestmark = pytest.mark.needs_program
 
+MILLISECONDS = 300_000  # for a machine that is busy with other things
+
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -56,7 +58,7 @@ def browser(find_program: Callable[[str], str]) -> Iterator[Any]:
     else:
         playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        running = driver.chromium.launch(executable_path=program, args=ARGUMENTS, timeout=MILLISECONDS)
         yield running
         running.close()
 
@@ -69,6 +71,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
     def open_page(report: Page, width: int, scheme: str = "light") -> Visit:
         path = report.write(tmp_path / "report.html")
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context.set_default_timeout(MILLISECONDS)
         contexts.append(context)
         seen = Visit(context.new_page())
         seen.page.on("console", lambda message: seen.messages.append(message.text))

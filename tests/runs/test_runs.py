@@ -181,7 +181,7 @@ def test_a_second_process_is_refused_and_a_killed_one_does_not_block(run):
 
 def test_neither_a_forked_nor_a_spawned_process_keeps_the_lock(run):
     reader, writer = os.pipe()
-    spawned = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], close_fds=False)
+    spawned = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], close_fds=False)
     forked = os.fork()
     if forked == 0:
         os.write(writer, b"x")

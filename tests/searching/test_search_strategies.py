@@ -61,7 +61,7 @@ def test_reinforce_is_the_formula():
     twin = EnasController(SPACE, seed=0, hidden_size=8)
     for controller in (strategy, twin):
         controller.policy.double()  # Adam blows up the rounding of gradients that are nearly zero
-    archs, rewards = [(0, 0, 1, 1, 2), (2, 0, 3, 0, 4)], [0.2, 0.9]
+    archs, rewards = [(0, 0, 1, 1, 2), (2, 0, 3, 0, 4)], [0.25, 0.875]  # which single precision has too
     baseline = None
     optimizer = torch.optim.Adam(twin.policy.parameters(), lr=3.5e-3)
     for _ in range(3):
@@ -75,8 +75,8 @@ def test_reinforce_is_the_formula():
         loss.backward()
         optimizer.step()
     for ours, theirs in zip(strategy.policy.parameters(), twin.policy.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-    assert strategy.report()["baseline"] == pytest.approx(baseline, rel=1e-4)
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert strategy.report()["baseline"] == pytest.approx(baseline, rel=1e-12)
 
 
 def test_the_oldest_dies_however_good():

@@ -114,7 +114,7 @@ def test_only_the_chosen_option_is_touched() -> None:
 
 def test_threads_do_not_meet() -> None:
     """Two threads inside one supernet at the same moment: each waits in the first choice until both are there."""
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=300)
 
     class Meet(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -166,16 +166,16 @@ def test_the_suite_catches_a_space_that_is_wrong() -> None:
 
 def test_a_cell_is_the_formula_of_the_paper() -> None:
     """Child 413 of one cell, layer by layer."""
-    net = Cells64(channels=4, num_cells=1).supernet(3, 2).eval()
+    net = Cells64(channels=4, num_cells=1).supernet(3, 2).eval().double()
     stem, cell, head = net.stages
-    x = torch.randn(2, 3, 6, 6)
+    x = torch.randn(2, 3, 6, 6).double()
     edges = cell.dag.edges
     with torch.no_grad():
         inner = cell.preprocess(stem.layers(x))
         x1 = edges[0]["3"](inner)
         x2 = edges[1]["0"](inner) + edges[2]["2"](x1)
         logits = head.linear(torch.cat([x1, x2], 1).mean((2, 3)))
-        assert torch.allclose(net(x, (3, 0, 2)), logits, atol=1e-5)
+        assert torch.allclose(net(x, (3, 0, 2)), logits, atol=1e-12)
 
 
 def test_evaluating_all_computes_each_edge_of_the_first_cell_once_a_provenance() -> None:

@@ -65,35 +65,41 @@ def serving(find: Callable[[str], str]) -> Iterator[Server]:
     try:
         command = [initdb, "-D", str(data), "-U", USER, "-A", "scram-sha-256", "--pwfile", str(secret), "--no-sync"]
         made = subprocess.run(
-            [*command, "--locale=C", "-E", "UTF8"], capture_output=True, text=True, timeout=240, **options
+            [*command, "--locale=C", "-E", "UTF8"], capture_output=True, text=True, timeout=600, **options
         )
         assert made.returncode == 0, made.stderr
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
-        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        with log.open("w") as output:
-            server = subprocess.Popen([postgres, "-D", str(data), *arguments], stdout=output, stderr=output, **options)
-        _wait(server, port, password, log)
+        for is_last in [False] * 9 + [True]:  # somebody may take the free port before the server does
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+            arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+            with log.open("w") as output:
+                command = [postgres, "-D", str(data), *arguments]
+                server = subprocess.Popen(command, stdout=output, stderr=output, **options)
+            if _answers(server, port, password, log):
+                break
+            assert not is_last, log.read_text()
         yield Server(port, password)
     finally:
         if server is not None:
             server.send_signal(signal.SIGQUIT)  # at once, without waiting for clients
-            server.wait(timeout=60)
+            server.wait(timeout=300)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(server: subprocess.Popen[bytes], port: int, password: str, log: Path) -> None:
+def _answers(server: subprocess.Popen[bytes], port: int, password: str, log: Path) -> bool:
+    """Wait until a server takes connections, or has ended."""
     import psycopg
 
-    deadline = time.monotonic() + 120
-    while True:
-        assert server.poll() is None and time.monotonic() < deadline, log.read_text()
+    deadline = time.monotonic() + 300
+    while server.poll() is None:
+        assert time.monotonic() < deadline, log.read_text()
         try:
             psycopg.connect(
                 host="127.0.0.1", port=port, user=USER, password=password, dbname="postgres", connect_timeout=5
             ).close()
-            return
+            return True
         except psycopg.OperationalError:
             time.sleep(0.1)
+    return False

@@ -5,8 +5,11 @@ Without torchrun the same functions run in the test's own process: the twin that
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from ramet.guards import KroneckerPlasticity, OrthogonalProjection
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import state_to_bytes
 from ramet.searching import RelaxedSearch, Search, SearchPlan
-from ramet.spaces import Cells64, Recurrent
+from ramet.spaces import Cells64, Choice, ModuleSpace, Recurrent
 from ramet.training import Settings
 
 PLAN = SearchPlan(
@@ -78,9 +81,19 @@ def make_bench(case: str, folder: Path, settings: Settings = SETTINGS) -> Supern
     return SupernetSetup(Cells64(channels=2, num_cells=1), load("digits", train_size=40, eval_size=17), settings)
 
 
-def to_float64(network: nn.Module) -> None:
-    """Make a network compute in double precision; images stay as they are until they come in."""
-    network.double()
+@contextmanager
+def computing_in(dtype: str) -> Iterator[None]:
+    """A block in which whatever is made, networks and strategies and guards, is of this precision."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def take_doubles(network: nn.Module) -> None:
+    """Let a network of double precision take images, which stay as they are until they come in."""
     for module in (network, getattr(network, "supernet", network)):
         module.register_forward_pre_hook(lambda _, args: (as_double(args[0]), *args[1:]))
 
@@ -96,25 +109,47 @@ def search_case(case: str, folder: Path, ranks: Ranks, dtype: str, settings: Set
     plan = replace(PLAN, **MORE_CASES[case])
     kind = RelaxedSearch if plan.is_relaxed else Search
     record = lambda key, **fields: records.__setitem__(key, fields)  # noqa: E731
-    loop = kind(make_bench(case, folder, settings), plan, record=record, ranks=ranks)
-    if dtype == "float64":
-        to_float64(loop.network)
-        for alpha in getattr(loop, "alphas", ()):
-            alpha.data = alpha.data.double()
-    if case in OTHER_GUARDS:
-        loop.guard = OTHER_GUARDS[case]()
-    archs = loop.run().derive(3)
-    scores = [[score.error, score.reward] for score in loop.score(archs)]
-    return state_to_bytes({"state": loop._saver.state(), "records": records, "archs": archs, "scores": scores})
+    with computing_in(dtype):
+        loop = kind(make_bench(case, folder, settings), plan, record=record, ranks=ranks)
+        if dtype == "float64":
+            take_doubles(loop.network)
+        if case in OTHER_GUARDS:
+            loop.guard = OTHER_GUARDS[case]()
+        archs = loop.run().derive(3)
+        scores = [[score.error, score.reward] for score in loop.score(archs)]
+        return state_to_bytes({"state": loop._saver.state(), "records": records, "archs": archs, "scores": scores})
+
+
+def make_linear(in_channels: int, num_classes: int) -> nn.Module:
+    """A linear classifier of the digits; of its two options a search of one step trains one."""
+    return nn.Sequential(nn.Flatten(), Choice([nn.Linear(64 * in_channels, num_classes) for _ in range(2)]))
+
+
+def first_step(ranks: Ranks) -> Search:
+    """A search in single precision that ends after its first step, whose gradient the momentum then is."""
+    settings = replace(SETTINGS, weight_decay=0.0, clip_norm=None)
+    setup = SupernetSetup(ModuleSpace(make_linear), load("digits", train_size=40, eval_size=17), settings)
+    plan = replace(PLAN, epochs=1, warmup_epochs=0, models_per_epoch=1, batches_per_model=1)
+    loop = Search(setup, plan, ranks=ranks)
+    loop.run()
+    return loop
+
+
+def momenta_of(loop: Search) -> dict[str, Tensor]:
+    """The momentum of each parameter that was trained, by its name."""
+    state = loop._optimizer.state
+    return {name: state[param]["momentum_buffer"] for name, param in loop.network.named_parameters() if state[param]}
 
 
 def equal(folder: Path, dtype: str, cases: list[str]) -> None:
-    """Run the cases on all ranks."""
+    """Run the cases on all ranks; in single precision also the first step of one."""
     with joined() as ranks:
         settings = SETTINGS if ranks.size == 2 else SMALL_LAST
         for case in cases:
             found = search_case(case, folder, ranks, dtype, settings)
             (folder / f"{case}-{ranks.rank}.bin").write_bytes(found)
+        if dtype == "float32":
+            (folder / f"step-{ranks.rank}.bin").write_bytes(state_to_bytes(momenta_of(first_step(ranks))))
 
 
 def agree(folder: Path) -> None:
@@ -134,9 +169,13 @@ def agree(folder: Path) -> None:
         (folder / f"said-{ranks.rank}").write_text("\n".join(said))
 
 
-def hang() -> None:
+def hang(folder: Path) -> None:
     """The last rank stops answering."""
-    with joined(timeout_seconds=3.0) as ranks:
+    # The ranks have this timeout to find each other, too: they begin when all have come through their imports.
+    (folder / f"here-{os.environ['RANK']}").touch()
+    while len(list(folder.glob("here-*"))) < int(os.environ["WORLD_SIZE"]):
+        time.sleep(0.01)
+    with joined(timeout_seconds=20.0) as ranks:
         ranks.sum_([torch.ones(1)])
         if ranks.rank == ranks.size - 1:
             time.sleep(3600)
@@ -152,6 +191,6 @@ if __name__ == "__main__":
         agree(place)
     else:
         try:
-            hang()
+            hang(place)
         except LostRankError as error:
             sys.exit(f"ramet: {error}")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import traceback
 from pathlib import Path
-from typing import Any
 
 OPTIONS = [
     *("--stream", "split-digits:3", "--train-size", "60", "--eval-size", "60", "--network", "mlp:8"),
@@ -43,13 +41,11 @@ def join_together(address: str, count: int) -> list[str]:
     return done.stdout.split()
 
 
-def wait_for(condition: Any, process: subprocess.Popen[str], seconds: float = 240) -> None:
-    """Until a condition holds while a process runs."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.005)
+def in_second_trial(folder: Path) -> bool:
+    """Whether a study is in its second trial: a training of it has saved itself, and its result is not there."""
+    if not list(folder.glob("checkpoints/trial-1/task/*/step-*")):
+        return False
+    return b'"key":"trial/1"' not in (folder / "records.jsonl").read_bytes()
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.runs import Run
 from ramet.runs.encoding import Json, plain
 from ramet.searching.costs import ArchCosts, pareto_front
-from ramet.searching.final import export, train_final, trained_child
+from ramet.searching.final import train_final, trained_child, write_exported
 from ramet.searching.loop import Search
 from ramet.searching.plan import SearchPlan
 from ramet.searching.relaxed import RelaxedSearch
@@ -147,7 +147,8 @@ class Stages:
             arch: Arch = tuple(candidates[best]["arch"])
             seed = derive_seed(plan.seed, "final", 0)
             child = trained_child(setup, arch, seed, to_json(plan.final_network))
-            exported = export(child, setup.data.validation.x[:2], run.path / "network.pt2")
+            x = setup.data.validation.x
+            exported = write_exported(child, run.path / "network.pt2", input_shape=x.shape[1:], dtype=x.dtype)
         rewards = [-entry["error"] for entry in candidates]
         front = {
             cost: [candidates[place]["name"] for place in pareto_front([entry[cost] for entry in candidates], rewards)]

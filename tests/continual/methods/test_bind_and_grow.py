@@ -309,24 +309,24 @@ def block(seed=0):
 @pytest.mark.parametrize("make", [lambda b: ChannelPatch(b, [1, 4]), lambda b: AdapterPatch(b, 2, torch.Generator()),
                                   lambda b: AdapterPatch(b, 0)])  # fmt: skip
 def test_patches_begin_as_the_layer_and_merge_into_a_plain_one(make):
-    layer = block()
-    patch, x = make(layer), torch.randn(3, 2, 20, 20)
-    assert torch.allclose(patch(x, layer), layer(x), atol=1e-6)
+    layer = block().double()
+    patch, x = make(layer).double(), torch.randn(3, 2, 20, 20).double()
+    assert torch.allclose(patch(x, layer), layer(x), atol=1e-12)
     with torch.no_grad():
         for param in patch.parameters():
             param.add_(torch.randn_like(param))
     assert not torch.allclose(patch(x, layer), layer(x), atol=1e-2)
-    assert torch.allclose(patch.merged(layer)(x), patch(x, layer), atol=1e-5)
+    assert torch.allclose(patch.merged(layer)(x), patch(x, layer), atol=1e-12)
 
 
 def test_a_pointwise_adapter_is_a_1x1_convolution_beside_the_layer():
-    layer = block()
-    patch, x = AdapterPatch(layer, 0), torch.randn(3, 2, 20, 20)
+    layer = block().double()
+    patch, x = AdapterPatch(layer, 0).double(), torch.randn(3, 2, 20, 20).double()
     with torch.no_grad():
         patch.pointwise.normal_()
         beside = torch.einsum("oi,nihw->nohw", patch.pointwise, x)[:, :, 1:18, 1:18]  # the tap of a 4 x 4 kernel
         expected = layer.pool(layer.relu(layer.weights(x) + beside))
-        assert torch.allclose(patch(x, layer), expected, atol=1e-5)
+        assert torch.allclose(patch(x, layer), expected, atol=1e-12)
 
 
 def test_the_graph_refuses_what_does_not_fit():

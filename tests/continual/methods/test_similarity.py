@@ -18,8 +18,17 @@ from ramet.continual.methods.bind_and_grow.similarity import (
 from ramet.errors import ConfigError, DataError
 
 
-def draw(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+def draw(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def rounding(x, block=4096):
+    """How far a correlation may be away that is summed over blocks of features: n u |a| |b| for n terms a_i b_i.
+
+    The products of a block are taken in the precision of the activations, the blocks are summed in double precision;
+    centring, scaling and the last rounding add less than eight terms more.
+    """
+    return (min(x[0].numel(), block) + 8) * torch.finfo(x.dtype).eps / 2
 
 
 def slow_matrix(rows):
@@ -38,32 +47,36 @@ def slow_cka(first, second):
     return np.linalg.norm(x.T @ y) ** 2 / np.linalg.norm(x.T @ x) / np.linalg.norm(y.T @ y)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("block", [1, 7, 4096])
-def test_matrix_is_the_slow_twins(block):
-    x = draw(20, 3, 5, 4)
-    assert np.allclose(dissimilarity_matrix(x, block=block).numpy(), slow_matrix(x), atol=1e-6)
+def test_matrix_is_the_slow_twins(block, dtype):
+    x = draw(20, 3, 5, 4, dtype=dtype)
+    assert np.abs(dissimilarity_matrix(x, block=block).numpy() - slow_matrix(x)).max() < rounding(x, block)
 
 
-def test_matrix_is_scipys_far_from_zero_and_wide():
+@pytest.mark.parametrize("block", [16, 4096])
+def test_matrix_is_scipys_far_from_zero_and_wide(block):
     # A mean a thousand times the deviation: products that are not centred first would lose all digits of float32.
-    x = 1000 + draw(60, 9000, seed=1)
+    x = 1000 + draw(60, 9000, seed=1, dtype=torch.float32)
     expected = squareform(pdist(x.double().numpy(), "correlation"))
-    assert np.abs(dissimilarity_matrix(x).numpy() - expected).max() < 1e-6
+    assert np.abs(dissimilarity_matrix(x, block=block).numpy() - expected).max() < rounding(x, block)
 
 
-def test_rows_beyond_one_tile():
-    x = draw(600, 30, seed=2)
-    assert np.abs(dissimilarity_matrix(x).numpy() - squareform(pdist(x.double().numpy(), "correlation"))).max() < 1e-6
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_beyond_one_tile(dtype):
+    x = draw(600, 30, seed=2, dtype=dtype)
+    expected = squareform(pdist(x.double().numpy(), "correlation"))
+    assert np.abs(dissimilarity_matrix(x).numpy() - expected).max() < rounding(x)
 
 
 def test_dead_rows_are_uncorrelated_with_live_ones_and_alike_among_themselves():
-    x = draw(5, 8)
+    x = draw(5, 8, dtype=torch.float32)
     x[1], x[3] = 0.0, 0.7  # 0.7 is no binary fraction: its mean is rounded, and must count as constant all the same
     matrix = dissimilarity_matrix(x)
     assert matrix[1, 3] == 0
     assert (matrix[[1, 1, 3, 3], [0, 2, 2, 4]] == 1).all()
     live = [0, 2, 4]
-    assert np.allclose(matrix[live][:, live].numpy(), slow_matrix(x[live]), atol=1e-6)
+    assert np.allclose(matrix[live][:, live].numpy(), slow_matrix(x[live]), rtol=0, atol=rounding(x))
     assert (matrix.diagonal() == 0).all()
 
 
@@ -90,7 +103,7 @@ def test_rank_similarity_is_scipys_with_ties():
 
 
 def test_a_layer_that_is_dead_throughout_has_no_relation():
-    dead, alive = torch.zeros(10, 4), draw(10, 4)
+    dead, alive = torch.zeros(10, 4), draw(10, 4, dtype=torch.float32)
     assert rank_similarity(dissimilarity_matrix(dead), dissimilarity_matrix(alive)) == 0.0
     assert linear_cka(dead, alive) == 0.0
 
@@ -98,13 +111,13 @@ def test_a_layer_that_is_dead_throughout_has_no_relation():
 @pytest.mark.parametrize("block", [3, 4096])
 def test_cka_is_the_feature_space_form(block):
     first, second = 5 + draw(25, 4, 3), draw(25, 17, seed=1) + 5 + draw(25, 12).repeat(1, 2)[:, :17]
-    assert linear_cka(first, second, block=block) == pytest.approx(slow_cka(first, second), abs=1e-6)
+    assert linear_cka(first, second, block=block) == pytest.approx(slow_cka(first, second), abs=1e-12)
 
 
 def test_cka_knows_a_rotation_from_a_stranger():
     x = draw(50, 6)
     rotation = torch.linalg.qr(draw(6, 6, seed=4))[0]
-    assert linear_cka(x, x @ rotation) == pytest.approx(1.0, abs=1e-6)
+    assert linear_cka(x, x @ rotation) == pytest.approx(1.0, abs=1e-12)
     assert linear_cka(x, draw(50, 6, seed=5)) < 0.5
 
 

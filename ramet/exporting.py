@@ -1,0 +1,62 @@
+"""A network as a file that torch alone runs, with its weights and nothing else.
+
+``torch.export`` keeps the example that a network was traced with, and stores whole storages: of a view, everything that
+lies behind it. An example cut from a data set would therefore take the data set along. So what is exported is told the
+*shape* of an input and never sees one, and every tensor goes into the file alone.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ramet.costs import evaluating, zeros_for
+
+
+def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = torch.float32) -> bytes:
+    """A network in evaluation mode as ``torch.export`` saves it, for batches of any size where it can have that.
+
+    Args:
+        network: any module; it is run on zeros, and left as it was.
+        input_shape: the shape of one input without its batch, such as (3, 32, 32).
+        dtype: of an input; ``torch.int64`` for words.
+
+    Returns:
+        The bytes of a ``.pt2`` file: ``torch.export.load(path).module()(inputs)`` runs it.
+
+    Raises:
+        ConfigError: ``input_shape`` is not made of positive numbers.
+        Exception: whatever ``torch.export`` raises, where a module cannot be exported.
+
+    Example:
+        >>> program = export(nn.Linear(3, 2), (3,))
+        >>> torch.export.load(io.BytesIO(program)).module()(torch.ones(5, 3)).shape
+        torch.Size([5, 2])
+    """
+    example = zeros_for(network, input_shape, 2, dtype)  # one input would be taken for a batch of one for ever
+    buffer = io.BytesIO()
+    with evaluating(network), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of parts of itself, and of weights in channels_last memory
+        program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        _put_apart(program.state_dict, program.constants)
+        torch.export.save(program, buffer)
+    return buffer.getvalue()
+
+
+def _put_apart(*holders: dict[str, Any]) -> None:
+    """Give every tensor that is part of a larger storage one of its own; one tensor under two names stays one."""
+    alone: dict[int, tuple[Tensor, Tensor]] = {}  # the first is kept only so that no other tensor gets its id
+    for holder in holders:
+        for name, tensor in holder.items():
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().nbytes() > tensor.nbytes:
+                if id(tensor) not in alone:
+                    copy = tensor.detach().clone()
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    own = nn.Parameter(copy, requires_grad=tensor.requires_grad) if is_parameter else copy
+                    alone[id(tensor)] = tensor, own
+                holder[name] = alone[id(tensor)][1]

@@ -1,0 +1,173 @@
+"""Every loop that trains takes the whole recipe: optimizer, schedule, loss, transform and micro-batches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ramet.continual import train
+from ramet.data import DataSet, load
+from ramet.errors import ConfigError, RunError
+from ramet.execution.ranks import Ranks
+from ramet.growth import grow
+from ramet.ranking.fine_tuning import fine_tune
+from ramet.ranking.instance import train_instance
+from ramet.ranking.setup import SupernetSetup
+from ramet.searching import RelaxedSearch, Search, SearchPlan
+from ramet.searching.distributed import RankedTraining
+from ramet.searching.loop import restore, snapshot
+from ramet.spaces import Cells64
+from ramet.training import Recipe, fit
+
+SPACE = Cells64(channels=2, num_cells=1)
+PLAN = SearchPlan(
+    epochs=1, warmup_epochs=0, models_per_epoch=2, batches_per_model=3, strategy="random", strategy_steps=1,
+    archs_per_step=1, reward_samples=8, error_samples=8,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def digits() -> DataSet:
+    return load("digits", train_size=24, eval_size=20)
+
+
+class Notes:
+    """A recipe's functions, and what each was called with."""
+
+    def __init__(self) -> None:
+        self.made, self.seeds, self.rates, self.sizes = 0, [], [], []
+
+    def optimizer(self, groups: list[dict]) -> torch.optim.Optimizer:
+        self.made += 1
+        return torch.optim.AdamW(groups)
+
+    def schedule(self, step: int, num_steps: int) -> float:
+        self.rates.append((step, num_steps))
+        return 0.5
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if outputs.requires_grad:
+            self.sizes.append(len(targets))
+        return cross_entropy(outputs, targets)
+
+    def transform(self, x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        self.seeds.append(generator.initial_seed())
+        return x.flip(-1), y
+
+    def recipe(self, **changes) -> Recipe:
+        values = {
+            "epochs": 2, "batch_size": 8, "learning_rate": 0.02, "optimizer": self.optimizer, "loss": self.loss,
+            "schedule": self.schedule, "transform": self.transform, "accumulate": 2,
+        }  # fmt: skip
+        return Recipe(**(values | changes))
+
+
+def run_fit(digits: DataSet, recipe: Recipe, folder: Path) -> None:
+    fit(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), digits.train.x, digits.train.y, recipe, seed=0)
+
+
+def run_growth(digits: DataSet, recipe: Recipe, folder: Path) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2), nn.ReLU(), nn.Linear(2, 10))
+    grow(network, digits, "neurons=3,step=1", "splitting", settings=recipe, max_steps=0)
+
+
+def run_search(digits: DataSet, recipe: Recipe, folder: Path) -> None:
+    Search(SupernetSetup(SPACE, digits, recipe), PLAN).run()
+
+
+def run_darts(digits: DataSet, recipe: Recipe, folder: Path) -> None:
+    RelaxedSearch(
+        SupernetSetup(SPACE, digits, recipe), replace(PLAN, epochs=2, warmup_epochs=1, strategy="darts")
+    ).run()
+
+
+def run_fine_tuning(digits: DataSet, recipe: Recipe, folder: Path) -> None:
+    plain = Recipe(epochs=1, batch_size=8)
+    instance = {
+        "name": "a", "trained": None, "scored": [0], "order": "shuffled", "num_shared_cells": None, "weights_seed": 0,
+        "order_seed": 0, "batches_seed": 0, "last_epochs": 1, "last_steps": 1,
+    }  # fmt: skip
+    train_instance(SupernetSetup(SPACE, digits, plain, folder=folder), **instance)
+    # As many steps as the other loops take; the snapshot is of a training of one epoch.
+    setup = SupernetSetup(SPACE, digits, replace(recipe, epochs=1), folder=folder)
+    fine_tune(setup, instance=instance, indices=[3], seed=0, score_after=[6], learning_rate=0.02)
+
+
+@pytest.mark.parametrize("run", [run_fit, run_growth, run_search, run_darts, run_fine_tuning])
+def test_a_loop_takes_the_whole_recipe(run, digits, tmp_path):
+    notes = Notes()
+    run(digits, notes.recipe(), tmp_path)
+    assert notes.made == 1
+    assert len(notes.seeds) == 6 and len(set(notes.seeds)) == 6, "once a step, with a generator of the step's own"
+    num_steps = 3 if run is run_darts else 6  # after its first epoch DARTS also takes the loss on validation images
+    assert notes.sizes[: 2 * num_steps] == [4] * 2 * num_steps, "each mini-batch of 8 is taken in two halves"
+    if run is not run_fine_tuning:  # whose learning rate is constant
+        assert notes.rates == [(step, 6) for step in range(6)]
+
+
+def test_methods_of_continual_learning_take_all_but_loss_and_transform(digits):
+    notes, network = Notes(), nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    sizes: list[int] = []
+
+    def loss(rows: Tensor) -> Tensor:
+        sizes.append(len(rows))
+        return cross_entropy(network(digits.train.x[rows]), digits.train.y[rows])
+
+    recipe = notes.recipe(loss=None, transform=None)
+    train(network, loss, len(digits.train), recipe, seed=0)
+    assert notes.made == 1 and sizes == [4] * 12 and notes.rates == [(step, 6) for step in range(6)]
+    for changes in ({"loss": notes.loss}, {"transform": notes.transform}):
+        with pytest.raises(ConfigError, match="loss and transform must be none here"):
+            train(network, loss, len(digits.train), replace(recipe, **changes), seed=0)
+
+
+def test_candidates_of_a_growth_are_trained_on_transformed_batches(digits):
+    notes = Notes()
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2), nn.ReLU(), nn.Linear(2, 10))
+    options = {"num_neighbours": 2, "num_steps": 3}
+    grow(network, digits, "neurons=4,step=1", "nash", method_options=options, settings=notes.recipe(), max_steps=1)
+    first, trial, again, last = notes.seeds[:6], notes.seeds[6:9], notes.seeds[9:12], notes.seeds[12:]
+    assert trial == again, "NASH trains two networks, on the same batches"
+    assert len(last) == 6 and len({*first, *trial, *last}) == 15
+
+
+def test_a_diverged_child_is_put_back_with_all_that_its_optimizer_keeps():
+    network = nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.1)
+
+    def step() -> None:
+        network(torch.ones(1, 2)).square().sum().backward()
+        optimizer.step()
+
+    before_any = snapshot(network, optimizer)
+    step()
+    kept, before = snapshot(network, optimizer), {key: value.clone() for key, value in network.state_dict().items()}
+    first_moment = optimizer.state[network.weight]["exp_avg"].clone()
+    step()
+    restore(kept, network, optimizer)
+    assert torch.equal(network.weight, before["weight"])
+    assert torch.equal(optimizer.state[network.weight]["exp_avg"], first_moment)
+    assert int(optimizer.state[network.weight]["step"]) == 1
+    restore(before_any, network, optimizer)
+    assert not optimizer.state
+
+
+def test_ranks_take_mini_batches_whole():
+    network = nn.Linear(2, 2)
+    together = RankedTraining(network, Ranks(0, 2))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with pytest.raises(ConfigError, match="accumulate must be 1, but got 2"):
+        together.step(optimizer, Recipe(accumulate=2))
+    together.step(optimizer, Recipe())
+
+
+def test_a_relaxed_search_that_diverges_says_so(digits):
+    broken = Recipe(epochs=1, batch_size=8, loss=lambda outputs, targets: outputs.sum() * math.nan)
+    with pytest.raises(RunError, match="must stay finite, but is nan in step 0"):
+        run_darts(digits, broken, Path())
