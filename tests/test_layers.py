@@ -15,7 +15,7 @@ LAYERS = [
     ["spaces", "sharing", "guards", "data"],
     ["training", "execution", "reports"],
     # The ground: these may import each other, because each is a leaf or nearly one.
-    ["runs", "params", "costs", "seeding", "progress", "errors"],
+    ["runs", "params", "costs", "seeding", "progress", "errors", "registry"],
 ]
 GROUND = set(LAYERS[-1])
 HEIGHT = {part: height for height, line in enumerate(reversed(LAYERS)) for part in line}

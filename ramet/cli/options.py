@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
+
+from ramet.registry.references import anchored as anchored
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
@@ -104,19 +105,6 @@ class Common:
         options: dict[str, Any] = {"overwrite": self.overwrite, "tensorboard": self.tensorboard}
         options |= {"seconds_between_checkpoints": seconds_between_checkpoints, **more}
         return run(job, out, self.executor(), **options), out
-
-
-def anchored(text: str, names: Container[str] = ()) -> str:
-    """A source whose file or folder, up to the first colon, is named from the root: found again from any other folder.
-
-    Args:
-        text: PATH or PATH:REST. One that does not exist is kept, for the message about it.
-        names: what is no path, whatever lies in this folder.
-    """
-    place, colon, rest = text.partition(":")
-    if not place or place in names or not os.path.exists(place):  # False also for a name that is too long
-        return text
-    return f"{Path(place).absolute()}{colon}{rest}"
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from torch import nn
 
 from ramet.errors import ConfigError, RametError
 from ramet.growth.networks import NETWORKS
+from ramet.registry import resolve_reference
 from ramet.seeding import seeded_globally
-from ramet.spaces.reference import resolve_reference
 
 
 def make_network(
@@ -44,7 +44,7 @@ def make_network(
     if function is None:
         if ":" not in network:
             raise ConfigError(f"a network is {', '.join(NETWORKS)} or FILE.py:function, but got {network!r}.")
-        function = resolve_reference(network)
+        function = resolve_reference(network, trusted=True)
         if not callable(function):
             raise ConfigError(f"{network} must be a function that gives a module, but is {type(function).__name__}.")
     given = {"in_channels": in_channels, "image_size": tuple(image_size), "num_classes": num_classes}

@@ -65,6 +65,14 @@ class ElasticConsolidation(Guard):
         self.discount = discount
         self._memory = FisherMemory(protect=protect)
 
+    @classmethod
+    def for_search(
+        cls, strength: float = 60.0, *, form: Form = "implicit", discount: float = 0.9
+    ) -> ElasticConsolidation:
+        """Elastic consolidation for a supernet, with a discount: weights are held where finished models had them."""
+        # A supernet remembers a model a mini-batch: without a discount, its sum would freeze the weights in no time.
+        return cls(strength, form=form, discount=discount)
+
     def before_step(self, path: Params) -> None:
         """In the explicit form, add the penalty's gradient."""
         if self.form == "explicit" and self.strength > 0:

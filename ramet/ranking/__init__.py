@@ -10,8 +10,7 @@ from ramet.ranking.disturbance import (
     rank_consistency,
     stability_gain,
 )
-from ramet.ranking.evaluation import score_children
-from ramet.ranking.forgetting import (
+from ramet.ranking.drops import (
     Forgetting,
     final_drop,
     forgetting,
@@ -19,6 +18,7 @@ from ramet.ranking.forgetting import (
     relative_reduction,
     worst_drop,
 )
+from ramet.ranking.evaluation import score_children
 from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
 from ramet.ranking.job import RankJob, diagnose
 from ramet.ranking.metrics import (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ramet.errors import ConfigError
+from ramet.registry import resolve_reference
 from ramet.spaces.base import Space
 from ramet.spaces.cells.cells64 import Cells64
 from ramet.spaces.cells.nasbench201 import NasBench201
@@ -13,7 +14,6 @@ from ramet.spaces.darts.enas_micro import EnasMicro
 from ramet.spaces.darts.space import Darts
 from ramet.spaces.own.module_space import ModuleSpace
 from ramet.spaces.recurrent.space import Recurrent
-from ramet.spaces.reference import resolve_reference
 
 SPACES: Mapping[str, Callable[..., Space]] = {
     "cells64": Cells64,
@@ -46,7 +46,7 @@ def make_space(source: str | Mapping[str, Any], **arguments: Any) -> Space:
         source = str(arguments.pop("kind", ""))
         if source == "module":
             return _make_module_space(arguments)
-    maker: Any = SPACES.get(source) or (resolve_reference(source) if ":" in source else None)
+    maker: Any = SPACES.get(source) or (resolve_reference(source, trusted=True) if ":" in source else None)
     if maker is None:
         raise ConfigError(f"a space is {', '.join(SPACES)} or FILE.py:function, but got {source!r}.")
     if not isinstance(maker, type):

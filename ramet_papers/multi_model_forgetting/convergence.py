@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ramet.execution import WorkItem
-from ramet.ranking.forgetting import final_drop, reduction_interval, relative_reduction, worst_drop
+from ramet.ranking.drops import final_drop, reduction_interval, relative_reduction, worst_drop
 from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table

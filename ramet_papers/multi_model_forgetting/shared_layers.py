@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ramet.execution import WorkItem
-from ramet.ranking.forgetting import final_drop, worst_drop
+from ramet.ranking.drops import final_drop, worst_drop
 from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats, rank_correlation
 from ramet.reports import Table

@@ -1,33 +1,47 @@
-"""Functions and classes by a text that another process can follow: ``package.module:name`` or ``FILE.py:name``."""
+"""Functions and classes by a text that another process can follow: ``package.module:name`` or ``FILE.py:name``.
+
+The rule of trust lives here: code that is named by *data* (a run directory, a saved network, a stream's file) runs only
+after the user has said so.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
+from collections.abc import Container
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ramet.errors import ConfigError
+from ramet.registry.specs import split_chain, split_list
 
 
-def resolve_reference(text: str) -> Any:
+def resolve_reference(text: str, *, trusted: bool) -> Any:
     """The object that a reference names.
 
     A file is imported under its own name, as if its folder were on the path: what it defines can then be pickled, and
     is found again wherever the file can be imported.
 
+    Args:
+        text: ``package.module:name`` or ``FILE.py:name``.
+        trusted: whether the user named it, or has said that what data name may run. Nothing is imported otherwise.
+
     Raises:
-        ConfigError: if the text is no reference, or the module, file or name does not exist or cannot be imported.
+        ConfigError: if the text is no reference, is not trusted, or the module, file or name does not exist or cannot
+            be imported.
 
     Example:
-        >>> resolve_reference("math:gcd")(12, 18)
+        >>> resolve_reference("math:gcd", trusted=True)(12, 18)
         6
     """
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name:
         raise ConfigError(f"a reference reads package.module:name or FILE.py:name, but got {text!r}.")
+    if not trusted:
+        raise ConfigError(f"code that data name runs only with --trust (trust=True), but this would run {text!r}.")
     found: Any = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     for part in name.split("."):
         if not hasattr(found, part):
@@ -42,6 +56,26 @@ def reference_to(thing: Any) -> str | None:
     if not module or not name or module == "__main__" or "<" in name:
         return None
     return f"{module}:{name}"
+
+
+def anchored(text: str, names: Container[str] = ()) -> str:
+    """A source whose file or folder, up to the first colon, is named from the root: found again from any other folder.
+
+    Args:
+        text: PATH or PATH:REST. One that does not exist is kept, for the message about it.
+        names: what is no path, whatever lies in this folder.
+    """
+    place, colon, rest = text.partition(":")
+    if not place or place in names or not os.path.exists(place):  # False also for a name that is too long
+        return text
+    return f"{Path(place).absolute()}{colon}{rest}"
+
+
+def anchored_parts(text: str, names: Container[str] = ()) -> str:
+    """A list or a chain of specs, each of which is anchored."""
+    if not text.strip():
+        return text
+    return ",".join("+".join(anchored(part, names) for part in split_chain(whole)) for whole in split_list(text))
 
 
 def _import_module(name: str) -> ModuleType:

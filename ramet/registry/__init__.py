@@ -1,0 +1,38 @@
+"""One way in for every seam: a name, a file, an installed package or an object; see docs/names.md."""
+
+from ramet.registry.describing import describe_source
+from ramet.registry.entries import Entry, Option
+from ramet.registry.kinds import KINDS, registry_of
+from ramet.registry.references import anchored, anchored_parts, reference_to, resolve_reference
+from ramet.registry.registry import Registry
+from ramet.registry.specs import (
+    Spec,
+    parse_chain,
+    parse_list,
+    parse_options,
+    parse_spec,
+    quantity,
+    split_chain,
+    split_list,
+)
+
+__all__ = [
+    "KINDS",
+    "Entry",
+    "Option",
+    "Registry",
+    "Spec",
+    "anchored",
+    "anchored_parts",
+    "describe_source",
+    "parse_chain",
+    "parse_list",
+    "parse_options",
+    "parse_spec",
+    "quantity",
+    "reference_to",
+    "registry_of",
+    "resolve_reference",
+    "split_chain",
+    "split_list",
+]

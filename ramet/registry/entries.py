@@ -1,0 +1,126 @@
+"""What a user is told of a part: its name, one line, and its options, read from its docstring and signature."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ramet.registry.specs import format_value
+
+_ARGUMENT = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a part.
+
+    Args:
+        name: its key.
+        default: its value where none is given, as a spec has it; none for one that must be given.
+        summary: what it means, in one line.
+    """
+
+    name: str
+    default: str | None
+    summary: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a registry.
+
+    Args:
+        name: what the part is called.
+        summary: what it is, in one line.
+        options: what it can be given.
+        origin: ``built-in``, or the installed package that brings it.
+    """
+
+    name: str
+    summary: str
+    options: tuple[Option, ...]
+    origin: str
+
+
+def describe_maker(name: str, maker: Callable[..., Any], origin: str, given: Collection[str] = ()) -> Entry:
+    """The entry of a class or function.
+
+    Args:
+        name: what it is called.
+        maker: the class or function.
+        origin: where it comes from.
+        given: parameters that the caller fills, which are no options.
+    """
+    described = documented_arguments(maker)
+    options = [
+        Option(
+            parameter.name,
+            None if parameter.default is parameter.empty else _text(parameter.default),
+            described.get(parameter.name, ""),
+        )
+        for parameter in (parameters_of(maker) or {}).values()
+        if parameter.name not in given and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    return Entry(name, summary_of(maker), tuple(options), origin)
+
+
+def parameters_of(maker: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
+    """The parameters of a class or function by name, or None for a callable without a signature."""
+    try:
+        return dict(inspect.signature(maker).parameters)
+    except (ValueError, TypeError):  # some callables of other languages have no signature
+        return None
+
+
+def summary_of(maker: Callable[..., Any]) -> str:
+    """The first line of a docstring."""
+    lines = (inspect.getdoc(maker) or "").strip().splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def documented_arguments(maker: Callable[..., Any]) -> dict[str, str]:
+    """For each argument of a Google-style docstring its first sentence.
+
+    Those of a class may stand in the docstring of ``__init__``, and those of a class method in that of its class.
+    """
+    owner = getattr(maker, "__self__", None)  # a class method's class
+    documents = [inspect.getdoc(thing) or "" for thing in (maker, getattr(maker, "__init__", None), owner) if thing]
+    found: dict[str, str] = {}
+    for document in documents:
+        for name, text in _arguments(document).items():
+            found.setdefault(name, text)
+    return found
+
+
+def _arguments(document: str) -> dict[str, str]:
+    """The arguments of one docstring."""
+    found: dict[str, list[str]] = {}
+    lines = iter(document.splitlines())
+    for line in lines:
+        if line.strip() in ("Args:", "Arguments:"):
+            break
+    depth = 0
+    for line in lines:
+        if not line.strip() or not line[0].isspace():  # the section ends
+            break
+        indent = len(line) - len(line.lstrip())
+        depth = depth or indent
+        if indent == depth and (argument := _ARGUMENT.fullmatch(line.strip())):
+            found[argument["name"]] = [argument["text"]]
+        elif found:
+            found[next(reversed(found))].append(line.strip())
+    return {name: _first_sentence(" ".join(texts)) for name, texts in found.items()}
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
+
+
+def _text(value: Any) -> str:
+    try:
+        return format_value(list(value) if isinstance(value, tuple) else value)
+    except TypeError:
+        return getattr(value, "__qualname__", None) or repr(value)

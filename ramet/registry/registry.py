@@ -1,0 +1,199 @@
+"""A table of parts that is open to strangers: built-in names, names of installed packages, files, and objects."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import importlib.util
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any, Generic, TypeVar, cast
+
+from ramet.errors import ConfigError, RametError
+from ramet.registry.entries import Entry, describe_maker, parameters_of
+from ramet.registry.references import reference_to, resolve_reference
+from ramet.registry.specs import Spec, parse_spec
+
+Part = TypeVar("Part")
+
+
+class Registry(Generic[Part]):
+    """The parts of one kind by name; nothing is imported before a part is asked for.
+
+    It behaves as a collection of names: ``name in registry``, ``list(registry)``.
+
+    Args:
+        kind: what a part is called in messages.
+        base: the class of the parts, as a reference.
+        group: the group of entry points by which installed packages bring parts.
+        built_in: for each name a reference to its maker: a class, a class method or a function.
+        given: parameters of makers that the caller fills, which are no options of a user.
+
+    >>> from ramet.guards.registry import GUARDS
+    >>> GUARDS.make("plasticity:60").strength
+    60.0
+    """
+
+    def __init__(
+        self, kind: str, *, base: str, group: str, built_in: Mapping[str, str], given: Collection[str] = ()
+    ) -> None:
+        self.kind, self.group = kind, group
+        self._base, self._built_in, self._given = base, dict(built_in), tuple(given)
+
+    @cached_property
+    def base(self) -> type[Part]:
+        """The class of the parts."""
+        return cast("type[Part]", resolve_reference(self._base, trusted=True))
+
+    def names(self) -> tuple[str, ...]:
+        """All names: the built-in ones, then those that installed packages bring."""
+        return (*self._built_in, *(name for name in sorted(self._installed) if name not in self._built_in))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._built_in or name in self._installed
+
+    def __getitem__(self, name: str) -> Callable[..., Part]:
+        if name not in self:
+            raise KeyError(name)
+        return self.maker(name)
+
+    def parse(self, text: str) -> Spec:
+        """The spec of a text, in which the names of this registry are names."""
+        return parse_spec(text, self)
+
+    def maker(self, name: str, *, trusted: bool = True) -> Callable[..., Part]:
+        """What makes the parts of a name or of a reference.
+
+        Args:
+            name: a name, ``FILE.py:Name`` or ``package.module:Name``.
+            trusted: whether a reference may run; see ``resolve_reference``. Names always work.
+
+        Raises:
+            ConfigError: there is no such part, it cannot be imported or called, or it is not trusted.
+        """
+        if name in self._built_in:  # first: no package changes what a built-in name means
+            return cast("Callable[..., Part]", resolve_reference(self._built_in[name], trusted=True))
+        if name in self._installed:
+            return self._load(self._installed[name])
+        if not _is_reference(name):
+            near = difflib.get_close_matches(name, self.names(), n=1, cutoff=0.6)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            known = ", ".join(self.names())
+            raise ConfigError(f"a {self.kind} is one of {known}, or FILE.py:Name, but got {name!r}{hint}")
+        found = resolve_reference(name, trusted=trusted)
+        if not callable(found) and not isinstance(found, self.base):
+            raise ConfigError(f"a {self.kind} is made by a class or a function, but {name} is {found!r}.")
+        return cast("Callable[..., Part]", found)
+
+    def make(
+        self, source: str | Spec | Part | Callable[..., Part], *arguments: Any, trusted: bool = True, **context: Any
+    ) -> Part:
+        """A part.
+
+        Args:
+            source: a text or spec, a part, which is given back as it is, or a class or function that makes one.
+            arguments: what every maker takes first.
+            trusted: whether a reference in a text may run; False for a text that comes from data.
+            context: what a maker may ask for: each is passed on only where the maker takes it, and not where the
+                text sets it.
+
+        Raises:
+            ConfigError: there is no such part, it does not take the options, or it makes something else.
+        """
+        if isinstance(source, self.base):
+            return source
+        if isinstance(source, str):
+            source = self.parse(source)
+        if isinstance(source, Spec):
+            maker = self.maker(source.name, trusted=trusted)
+            if isinstance(maker, self.base):  # a file may name a part that is made already
+                return maker
+            return self._call(source.name, maker, arguments, source, context)
+        if not callable(source):
+            raise ConfigError(
+                f"a {self.kind} is a text, a {self.base.__name__} or what makes one, but got {type(source).__name__}."
+            )
+        name = reference_to(source) or str(getattr(source, "__name__", type(source).__name__))
+        return self._call(name, source, arguments, Spec(name), context)
+
+    def entry(self, name: str, *, trusted: bool = True) -> Entry:
+        """What a user is told of one part."""
+        origin = "built-in"
+        if name not in self._built_in:
+            origin = _origin(self._installed[name][0]) if name in self._installed else name.rpartition(":")[0]
+        return describe_maker(name, self.maker(name, trusted=trusted), origin, self._given)
+
+    def entries(self) -> list[Entry]:
+        """What a user is told of every part; it imports them."""
+        return [self.entry(name) for name in self.names()]
+
+    def _call(
+        self, name: str, maker: Callable[..., Part], arguments: tuple[Any, ...], spec: Spec, context: dict[str, Any]
+    ) -> Part:
+        known_parameters = parameters_of(maker)
+        parameters = known_parameters or {}
+        takes_all = known_parameters is None or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        options = {name: _suited(value, parameters.get(name)) for name, value in spec.options.items()}
+        if unknown := sorted(set(options) - set(parameters)) if not takes_all else []:
+            known = [each for each in parameters if each not in self._given]
+            raise ConfigError(f"options of {name} are {', '.join(known) or 'none'}, but got {', '.join(unknown)}.")
+        positional = [each for each in parameters.values() if each.kind is not each.KEYWORD_ONLY]
+        filled = {each.name for each in positional[: len(arguments) + len(spec.values)]}
+        pairs = zip_longest(spec.values, positional[len(arguments) :][: len(spec.values)])
+        values = [_suited(value, parameter) for value, parameter in pairs]
+        passed = {key: value for key, value in context.items() if (takes_all or key in parameters)}
+        passed = {key: value for key, value in passed.items() if key not in filled} | options
+        try:
+            made: Any = maker(*arguments, *values, **passed)
+        except RametError:
+            raise
+        except TypeError as error:
+            raise ConfigError(f"{self.kind} {name} must get the values that it takes, but: {error}.") from error
+        if not isinstance(made, self.base):
+            raise ConfigError(f"{name} must make a {self.base.__name__}, but made {type(made).__name__}.")
+        return made
+
+    @cached_property
+    def _installed(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
+        """The entry points of this group by name."""
+        found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+        for point in importlib.metadata.entry_points(group=self.group):
+            found.setdefault(point.name, []).append(point)
+        return found
+
+    def _load(self, points: list[importlib.metadata.EntryPoint]) -> Callable[..., Part]:
+        first = points[0]
+        if len({point.value for point in points}) > 1:
+            origins = " and ".join(sorted({_origin(point) for point in points}))
+            raise ConfigError(f"a {self.kind} has one installed package, but {first.name} comes from {origins}.")
+        try:
+            return cast("Callable[..., Part]", first.load())
+        except Exception as error:  # whatever a stranger's package raises when it is imported
+            raise ConfigError(f"{_origin(first)} must bring {first.value}, but: {error}.") from error
+
+
+def _suited(value: Any, parameter: inspect.Parameter | None) -> Any:
+    """A value of a text as a parameter wants it: 60 for a number that may be broken is 60.0."""
+    wanted = "" if parameter is None else str(getattr(parameter.annotation, "__name__", parameter.annotation))
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_whole and wanted in ("float", "float | None") else value
+
+
+def _origin(point: importlib.metadata.EntryPoint) -> str:
+    return "an installed package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def _is_reference(name: str) -> bool:
+    """Whether a text can be a reference: a file, or a module that there is; nothing is imported."""
+    place, colon, _ = name.rpartition(":")
+    if not colon:
+        return False
+    return place.endswith(".py") or "." in place or importlib.util.find_spec(place) is not None
