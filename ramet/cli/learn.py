@@ -70,7 +70,7 @@ def learn(
         common: the options of every command.
     """
     from ramet.continual.job import LearnJob, learn_stream
-    from ramet.continual.methods.by_name import split_specs
+    from ramet.continual.methods.making import split_specs
     from ramet.training import Settings
 
     options = {

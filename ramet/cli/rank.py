@@ -100,12 +100,12 @@ def rank(
     from ramet.ranking.job import RankJob
     from ramet.ranking.job import rank as run_rank
     from ramet.ranking.plan import Plan
-    from ramet.spaces import SPACES
+    from ramet.spaces import SPACES, size_options
     from ramet.training import Settings
 
     job = RankJob(
         space=anchored(space, SPACES),
-        space_options=_space_options(space, channels, cells, bn_momentum),
+        space_options=size_options(space, channels=channels, cells=cells) | given(bn_momentum=bn_momentum),
         data=anchored(data, SOURCES),
         data_options=given(
             data_dir=None if data_dir is None else str(data_dir.absolute()),
@@ -164,12 +164,3 @@ def show_rank(result: dict[str, Any], out: Path, as_json: bool) -> None:
 def default_cache() -> Path:
     """The folder for what is kept across runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramet"
-
-
-def _space_options(space: str, channels: int | None, cells: int | None, bn_momentum: float | None) -> dict[str, Any]:
-    """The arguments of the space: its own names, and small defaults for the built-in ones."""
-    own_name = {"cells64": "num_cells", "nasbench201": "cells_per_stage"}.get(space)
-    if own_name is None:
-        return given(channels=channels, num_cells=cells, bn_momentum=bn_momentum)
-    width, depth = 8 if channels is None else channels, 2 if cells is None else cells
-    return given(channels=width, **{own_name: depth}, bn_momentum=bn_momentum)

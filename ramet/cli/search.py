@@ -117,10 +117,10 @@ def search(
     from ramet.searching import Recipe, SearchJob, SearchPlan
     from ramet.searching import search as run_search
     from ramet.searching.job import TEXTS
-    from ramet.spaces import SPACES
+    from ramet.spaces import SPACES, size_options, takes_text
     from ramet.training import Settings
 
-    words = space == "recurrent"
+    words = takes_text(space)
     shared: dict[str, Any] = {"data_dir": None if data_dir is None else str(data_dir.absolute())}
     shared |= {"train_size": train_size, "eval_size": eval_size}
     if words:
@@ -137,7 +137,7 @@ def search(
     )
     job = SearchJob(
         space=anchored(space, SPACES),
-        space_options=_space_options(space, channels, cells, nodes),
+        space_options=size_options(space, channels=channels, cells=cells, nodes=nodes),
         data=anchored(data, {*SOURCES, *TEXTS}),
         data_options=data_options,
         settings=Settings(
@@ -190,18 +190,6 @@ def show_search(result: dict[str, Any], out: Path, as_json: bool) -> None:
     if result["exported"]:
         print(f"Network: {out / result['exported']}")
     print(f"Report: {out / 'report.html'}")
-
-
-def _space_options(space: str, channels: int | None, cells: int | None, nodes: int | None) -> dict[str, Any]:
-    """The arguments of the space by its own names, with small defaults."""
-    if space == "recurrent":
-        return given(hidden_size=64 if channels is None else channels, num_nodes=nodes)
-    depth = {"cells64": "num_cells", "darts": "num_cells", "nasbench201": "cells_per_stage"}
-    name = depth.get(space, "cells_per_stage" if space == "enas-micro" else None)
-    if name is None:
-        return given(channels=channels, num_cells=cells)
-    small = {"cells64": 2, "darts": 4, "nasbench201": 1, "enas-micro": 1}[space]
-    return given(channels=8 if channels is None else channels, **{name: cells or small}, num_nodes=nodes)
 
 
 def _strategy_options(texts: tuple[str, ...]) -> dict[str, Any]:

@@ -1,29 +1,38 @@
 """Task after task in one network, with little growth and nothing forgotten; see docs/learn.md."""
 
-from ramet.continual.joint import JointNetwork
-from ramet.continual.loop import DEFAULT_SETTINGS, Learned, accuracy_matrix, learn
-from ramet.continual.measures import (
-    average_accuracy,
-    average_gain,
-    backward_transfer,
-    forgetting,
-    forward_transfer,
-    intransigence,
-    paper_gain,
-    summary,
-)
-from ramet.continual.method import Method
-from ramet.continual.methods.bind_and_grow.method import BindAndGrow
-from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
-from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
-from ramet.continual.methods.by_name import METHODS, make_method
-from ramet.continual.networks.skeletons import Layer, Skeleton, make_skeleton
-from ramet.continual.streams.makers import DOMAINS, make_stream
-from ramet.continual.streams.stream import GoneDataError, Scenario, Stream, Task, TaskData, TaskInfo, fit_together
-from ramet.continual.study.result import SearchResult
-from ramet.continual.study.search import SequenceSearch
-from ramet.continual.study.sequences import GrowSequence, SequenceSpace
-from ramet.continual.training import Held, Saves, train
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ramet.registry.fronts import lazy_front
+
+if TYPE_CHECKING:
+    from ramet.continual.joint import JointNetwork
+    from ramet.continual.loop import DEFAULT_SETTINGS, Learned, accuracy_matrix, learn
+    from ramet.continual.measures import (
+        average_accuracy,
+        average_gain,
+        backward_transfer,
+        forgetting,
+        forward_transfer,
+        intransigence,
+        paper_gain,
+        summary,
+    )
+    from ramet.continual.method import Method
+    from ramet.continual.methods.bind_and_grow.method import BindAndGrow
+    from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
+    from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
+    from ramet.continual.methods.making import make_method
+    from ramet.continual.methods.registry import METHODS
+    from ramet.continual.networks.making import make_skeleton
+    from ramet.continual.networks.skeletons import Layer, Skeleton
+    from ramet.continual.streams.makers import DOMAINS, make_stream
+    from ramet.continual.streams.stream import GoneDataError, Scenario, Stream, Task, TaskData, TaskInfo, fit_together
+    from ramet.continual.study.result import SearchResult
+    from ramet.continual.study.search import SequenceSearch
+    from ramet.continual.study.sequences import GrowSequence, SequenceSpace
+    from ramet.continual.training import Held, Saves, train
 
 __all__ = [
     "DEFAULT_SETTINGS",
@@ -67,3 +76,5 @@ __all__ = [
     "summary",
     "train",
 ]
+
+__getattr__ = lazy_front(__name__)

@@ -12,8 +12,9 @@ from ramet.continual.analysis import analyse
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import DEFAULT_SETTINGS, learn
 from ramet.continual.method import check_classes
-from ramet.continual.methods.by_name import make_method
-from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.methods.making import make_method
+from ramet.continual.networks.making import make_skeleton
+from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.makers import make_stream
 from ramet.continual.streams.stream import Stream, check_scenario
 from ramet.data import on_device

@@ -17,7 +17,7 @@ from ramet.execution import pulse
 from ramet.growth.base import Edit, Growth, GrowthContext, Loss, Proposal, carry_out, mean_loss
 from ramet.growth.budget import Budget, Meter, select
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
-from ramet.growth.methods.by_name import METHODS
+from ramet.growth.methods.registry import GROWTHS
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
 from ramet.growth.tracing.coupling import Coupling
@@ -148,7 +148,7 @@ class Growing:
         self.inside = Inside()
         batches = self._batches(0)
         self.num_updates = settings.epochs * batches.steps_per_epoch
-        name = next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
+        name = GROWTHS.name_of(method)
         self.history = History(name, asdict(budget))
 
     def start(self) -> None:

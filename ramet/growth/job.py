@@ -15,8 +15,9 @@ from ramet.execution import Executor, Inline, WorkItem
 from ramet.growth.budget import Budget
 from ramet.growth.growing import Ends
 from ramet.growth.making import make_network
-from ramet.growth.methods.by_name import make_method
+from ramet.growth.methods.making import make_method
 from ramet.growth.tasks import GrowthSetup, finish, rehearse, take_turn
+from ramet.registry import file_name
 from ramet.reports.grow import write_grow_report
 from ramet.runs import Run, ScalarMirror, remove_run, require_tensorboard
 from ramet.runs.encoding import plain
@@ -254,7 +255,7 @@ def _summary(job: GrowJob, setting: dict[str, Any], run: Run) -> dict[str, Any]:
             "validation": steps[-1]["score"],
             "test": end["test"],
             "layers": end["layers"],
-            "network": f"networks/{method}",
+            "network": f"networks/{file_name(method)}",
             "not_exported": end["not_exported"],
         }
     return {**setting, "network": job.network, "data_name": job.data, "seed": job.seed, "methods": methods}

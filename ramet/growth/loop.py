@@ -14,7 +14,7 @@ from ramet.growth.base import Growth, Loss
 from ramet.growth.budget import Budget
 from ramet.growth.growing import Ends, Growing, SavesCheckpoints
 from ramet.growth.history import GrowthStep, History
-from ramet.growth.methods.by_name import make_method
+from ramet.growth.methods.making import make_method
 from ramet.training import Settings
 
 
@@ -93,7 +93,7 @@ def grow(
         network=network if in_place else copy.deepcopy(network),
         data=_split(data),
         budget=Budget.parse(budget) if isinstance(budget, str) else budget,
-        method=make_method(method, **(method_options or {})) if isinstance(method, str) else method,
+        method=make_method(method, **(method_options or {})),
         settings=settings or Settings(epochs=10, batch_size=64, learning_rate=0.05, weight_decay=1e-4),
         loss=loss,
         seed=seed,

@@ -16,8 +16,9 @@ from ramet.growth.budget import Budget
 from ramet.growth.description import describe_layers
 from ramet.growth.growing import PROBE_SIZE, Ends, Growing
 from ramet.growth.making import make_network
-from ramet.growth.methods.by_name import make_method
+from ramet.growth.methods.making import make_method
 from ramet.growth.saving import save_network
+from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.training import Settings, accuracy
 
@@ -94,7 +95,7 @@ class GrowthSetup:
             method=make_method(method, **self.method_options.get(method, {})),
             settings=self.settings,
             seed=self.seed,
-            checkpoints=None if self.folder is None else Checkpoints(self.folder / "checkpoints" / method),
+            checkpoints=None if self.folder is None else Checkpoints(self.folder / "checkpoints" / file_name(method)),
             seconds_between_checkpoints=self.seconds_between_checkpoints,
         )
         growing.start()
@@ -116,7 +117,7 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     while growing.advance(setup.ends) is not None:  # over already, unless its last checkpoint was damaged
         pass
     test = accuracy(growing.network, setup.data.test.x, setup.data.test.y)
-    folder = setup.folder / "networks" / method
+    folder = setup.folder / "networks" / file_name(method)
     problem = save_network(
         growing.network, folder, steps=growing.history.steps, origin=setup.origin, example=setup.probe
     )

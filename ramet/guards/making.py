@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ramet.guards.base import Guard
 from ramet.guards.chaining import chain
 from ramet.guards.registry import GUARDS
 from ramet.registry import parse_chain
 
-GuardSource = str | Guard | Callable[..., Guard]
+GuardSource = str | Mapping[str, Any] | Guard | Callable[..., Guard]
 """What names a guard: a text, a guard, or a class or function that makes one."""
 
 
@@ -37,6 +38,6 @@ def make_guard(source: GuardSource, *, warmup_epochs: int = 3, trusted: bool = T
     if isinstance(source, Guard):
         return copy.deepcopy(source)
     if not isinstance(source, str):
-        return GUARDS.make(source, warmup_epochs=warmup_epochs)
+        return GUARDS.make(source, warmup_epochs=warmup_epochs, trusted=trusted)
     specs = parse_chain(source, GUARDS)
     return chain(*(GUARDS.make(spec, warmup_epochs=warmup_epochs, trusted=trusted) for spec in specs))

@@ -134,6 +134,11 @@ class OrthogonalProjection(Guard):
         # All inputs would close a supernet's layers within an epoch; mean inputs leave most directions open.
         return cls(regularisation, inputs=inputs, rank=rank, forgetting=forgetting, reopen_every=reopen_every)
 
+    @classmethod
+    def for_tasks(cls, strength: float) -> OrthogonalProjection:
+        """Orthogonal projection by mean inputs."""
+        return cls(strength, inputs="mean")
+
     def memory_of(self, module: nn.Module) -> ProjectionMemory:
         """What the projections of a module will take: print it. Nothing is allocated."""
         return estimate_memory(module, rank=self.rank, max_width=self.max_width, wide=self.wide, wanted=self._is_wanted)

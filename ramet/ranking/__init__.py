@@ -1,43 +1,52 @@
 """How far a supernet's ranking can be trusted: metrics on arrays of scores, the truth, and the diagnosis."""
 
-from ramet.ranking.analysis import Scores, analyse
-from ramet.ranking.diagnosis import Diagnosis
-from ramet.ranking.disturbance import (
-    accuracy_drops,
-    drops_by_distance,
-    performance_change,
-    prediction_disturbance,
-    rank_consistency,
-    stability_gain,
-)
-from ramet.ranking.drops import (
-    Forgetting,
-    final_drop,
-    forgetting,
-    reduction_interval,
-    relative_reduction,
-    worst_drop,
-)
-from ramet.ranking.evaluation import score_children
-from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
-from ramet.ranking.job import RankJob, diagnose
-from ramet.ranking.metrics import (
-    kept_best,
-    rank_correlation,
-    rank_correlations,
-    rank_stability,
-    ranks,
-    reliability_of_mean,
-    stability,
-    top_n_rank,
-    truth_correlation,
-)
-from ramet.ranking.plan import Plan
-from ramet.ranking.setup import SupernetSetup
-from ramet.ranking.training_free import JacobianCovariance, Synflow, combine_ranks
-from ramet.ranking.truth import Truth, TruthCache, read_table
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ramet.registry.fronts import lazy_front
+
+if TYPE_CHECKING:
+    from ramet.ranking.analysis import Scores, analyse
+    from ramet.ranking.diagnosis import Diagnosis
+    from ramet.ranking.disturbance import (
+        accuracy_drops,
+        drops_by_distance,
+        performance_change,
+        prediction_disturbance,
+        rank_consistency,
+        stability_gain,
+    )
+    from ramet.ranking.drops import (
+        Forgetting,
+        final_drop,
+        forgetting,
+        reduction_interval,
+        relative_reduction,
+        worst_drop,
+    )
+    from ramet.ranking.evaluation import score_children
+    from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, mean_interval
+    from ramet.ranking.job import RankJob, diagnose
+    from ramet.ranking.metrics import (
+        kept_best,
+        rank_correlation,
+        rank_correlations,
+        rank_stability,
+        ranks,
+        reliability_of_mean,
+        stability,
+        top_n_rank,
+        truth_correlation,
+    )
+    from ramet.ranking.plan import Plan
+    from ramet.ranking.registry import SCORES
+    from ramet.ranking.setup import SupernetSetup
+    from ramet.ranking.training_free import JacobianCovariance, Synflow, TrainingFreeScore, combine_ranks
+    from ramet.ranking.truth import Truth, TruthCache, read_table
 
 __all__ = [
+    "SCORES",
     "Diagnosis",
     "Forgetting",
     "JacobianCovariance",
@@ -46,6 +55,7 @@ __all__ = [
     "Scores",
     "SupernetSetup",
     "Synflow",
+    "TrainingFreeScore",
     "Truth",
     "TruthCache",
     "accuracy_drops",
@@ -77,3 +87,5 @@ __all__ = [
     "truth_correlation",
     "worst_drop",
 ]
+
+__getattr__ = lazy_front(__name__)

@@ -71,7 +71,7 @@ def search_page(result: Json, epochs: list[Json], config: Json, other: list[Json
         )
     page.section("What was found")
     page.table(search_table(result))
-    for title, nodes, edges in cell_graphs(result["best"], result.get("operations") or ()):
+    for title, nodes, edges in _recorded(result) or cell_graphs(result["best"], result.get("operations") or ()):
         page.chart(
             graph_chart(nodes, edges),
             "Each arrow is an operation; the cell's output is made of its nodes.",
@@ -145,6 +145,14 @@ def _add_fronts(page: Page, result: Json) -> None:
             [group for group in groups if group.x], x_label=cost, y_label=f"{result['metric']}, shared weights"
         )
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")
+
+
+def _recorded(result: Json) -> list[tuple[str, list[GraphNode], list[Edge]]]:
+    """The cells as the space drew them; runs of earlier versions have none."""
+    return [
+        (cell["title"], [GraphNode(*node) for node in cell["nodes"]], [Edge(*edge) for edge in cell["edges"]])
+        for cell in result.get("cells", ())
+    ]
 
 
 def cell_graphs(name: str, operations: Sequence[str] = ()) -> list[tuple[str, list[GraphNode], list[Edge]]]:

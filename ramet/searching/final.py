@@ -18,7 +18,7 @@ from ramet.runs.encoding import Json
 from ramet.searching.measures import measure
 from ramet.searching.recipe import Recipe
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
-from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
+from ramet.spaces import Arch, NetworkAlone, Supernet, cutout
 from ramet.training import Batches, fit
 
 
@@ -52,7 +52,7 @@ def train_final(
     def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
         if made.cutout > 0:
             x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
-        if not isinstance(network, FinalNetwork):
+        if not isinstance(network, NetworkAlone):
             return cross_entropy(network(x, choices), y)
         network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
         return network.loss(x, y, auxiliary_weight=made.auxiliary_weight)
@@ -89,7 +89,7 @@ def trained_child(setup: SupernetSetup, arch: Arch, seed: int, recipe: Json | No
 
 def _plain(network: nn.Module, arch: Arch) -> nn.Module:
     """The architecture alone, without what is only for training."""
-    if isinstance(network, FinalNetwork):
+    if isinstance(network, NetworkAlone):
         return network.plain()
     assert isinstance(network, Supernet)
     return network.child(arch)

@@ -25,7 +25,7 @@ from ramet.searching.plan import SearchPlan
 from ramet.searching.recipe import Recipe
 from ramet.searching.relaxed import RelaxedSearch
 from ramet.seeding import derive_seed
-from ramet.spaces import SPACES, Arch, Recurrent, make_space
+from ramet.spaces import SPACES, Arch, make_space, takes_text
 from ramet.training import Settings
 
 KIND = "search"
@@ -74,7 +74,7 @@ class SearchJob:
 
     def build(self) -> SupernetSetup:
         """The space, the data and the settings; refuses whatever cannot work, before anything is written."""
-        words = self.data in TEXTS or self.space == "recurrent"
+        words = self.data in TEXTS or takes_text(self.space)
         try:
             data: DataSet = load_text(self.data, **self.data_options) if words else load(self.data, **self.data_options)
         except TypeError as error:
@@ -87,9 +87,9 @@ class SearchJob:
             raise
         except Exception as error:
             raise ConfigError(f"the function of {self.space} must run, but raises {error}.") from error
-        if isinstance(space, Recurrent) != isinstance(data, Text):
+        if space.takes_text != isinstance(data, Text):
             raise ConfigError(
-                f"text is for the space recurrent and images for the others, got {self.space}, {self.data}."
+                f"text is for spaces of language models and images for the others, got {self.space}, {self.data}."
             )
         setup = SupernetSetup(space, data, self.settings)
         self.plan.check(space)
@@ -202,7 +202,7 @@ def _check_setting(setup: SupernetSetup, run: Run | None) -> None:
 
 
 def _loop(setup: SupernetSetup, plan: SearchPlan, **options: Any) -> Search | RelaxedSearch:
-    return RelaxedSearch(setup, plan, **options) if plan.strategy == "darts" else Search(setup, plan, **options)
+    return RelaxedSearch(setup, plan, **options) if plan.is_relaxed else Search(setup, plan, **options)
 
 
 def _candidates(setup: SupernetSetup, plan: SearchPlan, run: Run, ranks: Ranks) -> list[Json]:
@@ -298,6 +298,7 @@ def _result(setup: SupernetSetup, plan: SearchPlan, run: Run, candidates: list[J
         "epochs": len(epochs),
         "diverged": sum(len(record.get("diverged", [])) for record in epochs),
         "exported": "network.pt2" if exported else None,
+        "cells": [asdict(cell) for cell in setup.space.graph(tuple(candidates[best]["arch"]))],
         "operations": list(getattr(setup.space, "operations", ())),
         "plan": plan.describe(),
     }

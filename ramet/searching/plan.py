@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ramet.errors import ConfigError
-from ramet.guards import make_guard
+from ramet.guards import GUARDS, NoGuard, make_guard
+from ramet.guards.making import GuardSource
+from ramet.registry import describe_source, parse_spec
 from ramet.searching.costs import parse_limits
 from ramet.searching.measures import BatchNormMode, check_batch_norm
 from ramet.searching.recipe import Recipe
-from ramet.searching.strategies import make_strategy
-from ramet.sharing import Sharing
+from ramet.searching.strategies import STRATEGIES, make_strategy
+from ramet.searching.strategies.making import StrategySource
+from ramet.sharing import SHARINGS, SharingSource, make_sharing
 from ramet.spaces import Space
+
+RELAXED = "darts"
+"""The strategy's name that stands for ``RelaxedSearch``, which proposes nothing and trains all children at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +30,12 @@ class SearchPlan:
     ``archs_per_step`` children on a validation mini-batch.
 
     Args:
-        strategy: random, evolution, enas, nao, or darts (``RelaxedSearch``).
-        strategy_options: arguments of the strategy.
-        guard: what keeps a child's updates from disturbing the others, for example plasticity:60.
-        sharing: full, groups:M:similar, groups:M:random, or prefix:K.
+        strategy: what proposes children: random, evolution, enas, nao, each with options after a colon if wanted, or
+            darts (``RelaxedSearch``); ``FILE.py:Class``, a class or function of one's own, or a ``Strategy``.
+        strategy_options: further options of a strategy by name.
+        guard: what keeps a child's updates from disturbing the others, for example plasticity:60; or ``FILE.py:Class``,
+            a class or function of one's own, or a ``Guard``, which is copied.
+        sharing: full, groups:M:similar, groups:M:random, prefix:K, ``FILE.py:Class``, or a ``Sharing``.
         epochs: passes of the loop.
         warmup_epochs: epochs, from 0 on, in which children are drawn uniformly and neither strategy nor guard acts.
         models_per_epoch: children that are trained in an epoch.
@@ -50,10 +58,10 @@ class SearchPlan:
         ConfigError: a number is out of its range, or a name is unknown.
     """
 
-    strategy: str = "enas"
+    strategy: StrategySource = "enas"
     strategy_options: dict[str, Any] = field(default_factory=dict)
-    guard: str = "none"
-    sharing: str = "full"
+    guard: GuardSource = "none"
+    sharing: SharingSource = "full"
     epochs: int = 10
     warmup_epochs: int = 1
     models_per_epoch: int = 20
@@ -88,23 +96,46 @@ class SearchPlan:
             raise ConfigError(f"final_epochs must be at least 1, but got {self.final_epochs}.")
         Recipe.from_json(self.final_recipe)
         check_batch_norm(self.batch_norm)
-        make_guard(self.guard)
-        if Sharing.parse(self.sharing).measured:
+        # Code that a text names runs in a search, not when its plan is read: the plan may come from data.
+        if not GUARDS.code(self.guard):
+            make_guard(self.guard)
+        if not SHARINGS.code(self.sharing) and make_sharing(self.sharing).is_measured:
             raise ConfigError(f"a search shares by full, groups of similar or random, or prefix, got {self.sharing!r}.")
         if self.budget is not None:
             parse_limits(self.budget)
 
     def check(self, space: Space) -> None:
         """Raise a ``ConfigError`` if the strategy does not suit the space."""
-        if self.strategy != "darts":
+        if not self.is_relaxed:
             make_strategy(self.strategy, space, seed=self.seed, **self.strategy_options)
-        elif self.guard != "none" or self.sharing != "full" or self.budget is not None:
+        elif (
+            not isinstance(make_guard(self.guard), NoGuard)
+            or not make_sharing(self.sharing).is_full
+            or self.budget is not None
+        ):
             raise ConfigError(
                 "DARTS trains all children at once: it takes no guard, no sharing but full and no budget."
             )
         elif space.num_archs < 2:
             raise ConfigError(f"a search needs a space of at least 2 architectures, but got {space.num_archs}.")
 
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether all children are trained at once, by ``RelaxedSearch``."""
+        return isinstance(self.strategy, str) and parse_spec(self.strategy).name == RELAXED
+
+    @property
+    def relaxed_options(self) -> dict[str, Any]:
+        """The options of ``RelaxedSearch``."""
+        assert isinstance(self.strategy, str)
+        return {**parse_spec(self.strategy).options, **self.strategy_options}
+
+    def code(self) -> list[str]:
+        """The references to code that the plan's texts name; see ``ramet.registry.check_trust``."""
+        return [*STRATEGIES.code(self.strategy), *GUARDS.code(self.guard), *SHARINGS.code(self.sharing)]
+
     def describe(self) -> dict[str, Any]:
-        """The plan as JSON values."""
-        return asdict(self)
+        """The plan as JSON values; an object is its class and its public arguments."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        copied = {name: dict(values[name]) for name in ("strategy_options", "final_recipe")}
+        return values | copied | {name: describe_source(values[name]) for name in ("strategy", "guard", "sharing")}

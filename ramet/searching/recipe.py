@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from ramet.errors import ConfigError
-from ramet.spaces import Arch, Darts, DartsNetwork, EnasMicro, EnasNetwork, Space, make_space
+from ramet.spaces import Arch, Space
 from ramet.spaces.darts.final_network import check_drop_path
 
 
@@ -66,10 +66,10 @@ class Recipe:
             raise ConfigError("auxiliary head, drop-path and cutout are for images, but the data are words.")
         if self.cutout > min(input_shape[1:]):
             raise ConfigError(f"cutout must be at most the {min(input_shape[1:])} pixels of a side, got {self.cutout}.")
-        if self._needs_network and not isinstance(space, Darts | EnasMicro):
+        if self._needs_network and not space.has_final_network:
             raise ConfigError(
-                "auxiliary head, drop-path and another size are for the spaces darts and enas-micro, "
-                f"but the space is {space.describe()['kind']}."
+                "auxiliary head, drop-path and another size are for spaces with a final network of their own, "
+                f"but {space.describe()['kind']} has none."
             )
 
     @property
@@ -81,14 +81,5 @@ class Recipe:
         """The network that is trained, called as ``network(x, arch)``."""
         if not self._needs_network:
             return space.supernet(in_channels, num_classes)
-        options = space.describe()
-        if self.channels is not None:
-            options["channels"] = self.channels
-        if self.cells is not None:
-            options["num_cells" if isinstance(space, Darts) else "cells_per_stage"] = self.cells
-        larger = make_space(options.pop("kind"), **options)
-        auxiliary = self.auxiliary_weight > 0
-        if isinstance(larger, Darts):
-            return DartsNetwork(larger, arch, in_channels, num_classes, auxiliary=auxiliary)
-        assert isinstance(larger, EnasMicro), "check() lets no other space pass"
-        return EnasNetwork(larger, arch, in_channels, num_classes, auxiliary=auxiliary)
+        larger = space.resized(channels=self.channels, cells=self.cells)
+        return larger.final_network(arch, in_channels, num_classes, auxiliary=self.auxiliary_weight > 0)

@@ -62,9 +62,9 @@ class RelaxedSearch:
         ranks: Ranks = ALONE,
     ) -> None:
         plan.check(setup.space)
-        options = {"order": 1, "alpha_learning_rate": 3e-4, "alpha_weight_decay": 1e-3} | plan.strategy_options
+        options = {"order": 1, "alpha_learning_rate": 3e-4, "alpha_weight_decay": 1e-3} | plan.relaxed_options
         if len(options) > 3 or options["order"] not in (1, 2):
-            raise ConfigError(f"DARTS takes order (1 or 2) and alpha_learning_rate, but got {plan.strategy_options}.")
+            raise ConfigError(f"DARTS takes order (1 or 2) and alpha_learning_rate, but got {plan.relaxed_options}.")
         self.setup, self.plan, self.order = setup, plan, options["order"]
         self._record, self._progress, self._checkpoints = record, progress, checkpoints
         supernet = setup.new_supernet(plan.seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramet.errors import ConfigError
@@ -58,6 +58,7 @@ plain = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(plain, max_size=3), st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]*", fullmatch=True), plain))
 def test_the_canonical_text_reads_back(values, options):
     spec = Spec("name", tuple(values), options)

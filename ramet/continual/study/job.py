@@ -10,8 +10,9 @@ from typing import Any
 
 from ramet.continual.loop import DEFAULT_SETTINGS
 from ramet.continual.methods.bind_and_grow.method import BindAndGrow
-from ramet.continual.methods.by_name import make_method
-from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.methods.making import make_method
+from ramet.continual.networks.making import make_skeleton
+from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.makers import make_stream
 from ramet.continual.streams.stream import Stream
 from ramet.continual.study.address import is_masked, masked

@@ -24,7 +24,7 @@ from ramet.growth.methods.overgrown_network import OvergrownNetwork
 
 
 class Firefly(Growth):
-    r"""Growth by the Firefly paper.
+    r"""Splits neurons, adds new ones and layers at once, and keeps what lowers the loss most.
 
     Args:
         split: whether existing units may be split.
