@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ramet.errors import ConfigError
+from ramet.registry.describing import describe_source
 
 T = TypeVar("T")
 
@@ -69,10 +70,11 @@ def described(value: Any) -> Any:
 
     An object can't be made from it again, so that a run that was given one goes on from Python only.
     """
-    describe = getattr(value, "describe", None) or getattr(value, "fingerprint", None)
-    kind = value if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")) else type(value)
-    name = f"{kind.__module__}:{kind.__qualname__}"
-    return {"$object": name} | ({"is": describe()} if callable(describe) and not isinstance(value, type) else {})
+    found: dict[str, Any] = describe_source(value)
+    say = getattr(value, "describe", None) or getattr(value, "fingerprint", None)
+    if callable(say) and not isinstance(value, type):
+        return {"$object": found["class"], "is": say()}
+    return {"$object": found.pop("class"), **found}
 
 
 def from_json(kind: type[T], values: Any, where: str = "") -> T:

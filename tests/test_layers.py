@@ -16,7 +16,7 @@ LAYERS = [
     ["costs", "exporting"],
     ["training", "execution", "reports"],
     # The ground: these may import each other, because each is a leaf or nearly one.
-    ["runs", "params", "seeding", "progress", "errors"],
+    ["registry", "runs", "fields", "params", "seeding", "progress", "errors"],
 ]
 GROUND = set(LAYERS[-1])
 HEIGHT = {part: height for height, line in enumerate(reversed(LAYERS)) for part in line}

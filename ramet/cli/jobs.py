@@ -25,6 +25,7 @@ def start_job(job: Job[Any], common: Common) -> None:
             out,
             common.executor(),
             overwrite=common.overwrite,
+            trust=common.trust,
             tensorboard=common.tensorboard,
             seconds_between_checkpoints=common.checkpoint_every,
             ranks=ranks,
@@ -37,15 +38,12 @@ def start_job(job: Job[Any], common: Common) -> None:
 def resume(
     directory: Path,
     *,
-    trust: Annotated[bool, FLAG] = False,
     common: Common = Common(),  # noqa: B008 - an immutable default
 ) -> None:
     """Go on with a run that was interrupted; it ends with the same numbers as if it had never stopped.
 
     Args:
         directory: the run directory.
-        trust: run the code that the run's config.json names (FILE.py:name); without this, such a run is refused, and
-            the message says what would run.
         common: where and how it is done; out is the run's own and is not taken from here.
     """
     from ramet.execution.ranks import joined
@@ -55,7 +53,7 @@ def resume(
         result = go_on(
             directory,
             common.executor(),
-            trust=trust,
+            trust=common.trust,
             tensorboard=common.tensorboard,
             seconds_between_checkpoints=common.checkpoint_every,
             ranks=ranks,

@@ -55,6 +55,8 @@ class Common:
         cpus_per_training: what a training asks Ray for; by default 1.
         gpus_per_training: the same of GPUs; by default 0.
         tensorboard: also write the numbers of the run as TensorBoard scalars (needs the extra tensorboard).
+        trust: run code that files name (FILE.py:name in a run's config.json, a stream or a saved network); without it
+            they are refused, and the message says what would run. Code that you name yourself runs in any case.
     """
 
     out: Path | None = None
@@ -67,6 +69,7 @@ class Common:
     cpus_per_training: float | None = None
     gpus_per_training: float | None = None
     tensorboard: Annotated[bool, FLAG] = False
+    trust: Annotated[bool, FLAG] = False
 
     def executor(self) -> Executor:
         """Where independent trainings run."""

@@ -19,6 +19,7 @@ from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, RunError
 from ramet.exporting import export
+from ramet.registry import Spec
 from ramet.runs import pack_state, unpack_state
 from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import decode, encode
@@ -94,7 +95,7 @@ class JointNetwork:
         return pack_state(
             {
                 "format": _FORMAT,
-                "method": method.name,
+                "method": method.source or method.name,
                 "options": method.options,
                 "skeleton": method.skeleton.to_json(),
                 "settings": asdict(method.settings),
@@ -106,19 +107,24 @@ class JointNetwork:
 
     @classmethod
     def from_snapshot(
-        cls, tensors: Mapping[str, Tensor], packed: Any, methods: Mapping[str, type[Method]] | None = None
+        cls,
+        tensors: Mapping[str, Tensor],
+        packed: Any,
+        methods: Mapping[str, type[Method]] | None = None,
+        *,
+        trust: bool = False,
     ) -> JointNetwork:
         """The inverse of ``snapshot``.
 
         Raises:
-            ConfigError: Another version wrote it, or its method is unknown here.
+            ConfigError: Another version wrote it, or its method is unknown here or not trusted.
         """
-        from ramet.continual.methods.by_name import make_method
+        from ramet.continual.methods.making import make_method
 
         values = unpack_state(tensors, packed)
         if values["format"] != _FORMAT:
             raise ConfigError(f"this ramet reads joint networks of format {_FORMAT}, but got {values['format']}.")
-        method = make_method(values["method"], methods, **values["options"])
+        method = make_method(Spec(values["method"], (), values["options"]), methods, trusted=trust)
         method.start(Skeleton.from_json(values["skeleton"]), Settings(**values["settings"]), values["seed"])
         method.tasks = [TaskInfo.from_json(task) for task in values["tasks"]]
         method.load_state(values["state"])
@@ -138,15 +144,19 @@ class JointNetwork:
         write_atomically(Path(path), safetensors.torch.save(own, metadata=header))
 
     @classmethod
-    def load(cls, path: str | Path, methods: Mapping[str, type[Method]] | None = None) -> JointNetwork:
+    def load(
+        cls, path: str | Path, methods: Mapping[str, type[Method]] | None = None, *, trust: bool = False
+    ) -> JointNetwork:
         """Read a network that ``save`` wrote.
 
         Args:
             path: The file.
             methods: Methods of one's own by name, besides the built-in ones.
+            trust: Whether a method of one's own that the file names, ``FILE.py:Class``, may run. Built-in methods and
+                those of installed packages need no trust.
 
         Raises:
-            ConfigError: There is no such file, it is damaged, or it is no joint network.
+            ConfigError: There is no such file, it is damaged, it is no joint network, or its method is not trusted.
             RunError: The file cannot be read.
         """
         path = Path(path)
@@ -165,7 +175,7 @@ class JointNetwork:
             raise ConfigError(f"a joint network must be whole, but {path} is damaged or something else.") from None
         if not is_whole:
             raise ConfigError(f"a joint network must match its checksum, but {path} is damaged.")
-        return cls.from_snapshot(tensors, decode(text), methods)
+        return cls.from_snapshot(tensors, decode(text), methods, trust=trust)
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -13,8 +13,9 @@ from torch import nn
 from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
 from ramet.continual.method import Method
-from ramet.continual.methods.by_name import make_method
-from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.methods.making import MethodSource, make_method
+from ramet.continual.networks.making import SkeletonSource, make_skeleton
+from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.recipe import LearnRecipe
 from ramet.continual.streams.scenario import check_scenario
 from ramet.continual.streams.stream import Stream, TaskData, TaskInfo
@@ -62,9 +63,9 @@ class Learned:
 def learn(
     stream: Stream,
     *,
-    method: str | Method = "naive",
+    method: MethodSource = "naive",
     onto: JointNetwork | None = None,
-    network: str | Skeleton = "mlp",
+    network: SkeletonSource = "mlp",
     head: str = "own",
     settings: Settings | None = None,
     seed: int = 0,
@@ -79,7 +80,8 @@ def learn(
 
     Args:
         stream: The tasks; ``make_stream`` makes one by name.
-        method: The name of a method (``METHODS``), with options after a colon, or a method.
+        method: The name of a method (``METHODS``), with options after a colon; ``FILE.py:Class`` or a class or function
+            of one's own; or a method.
         onto: A network that has learned other tasks already and goes on with these; method, network, settings and seed
             are then its own.
         network: The name of a skeleton (``make_skeleton``), or one.
@@ -145,16 +147,16 @@ def learn(
 
 def _fresh(
     stream: Stream,
-    method: str | Method,
-    network: str | Skeleton,
+    method: MethodSource,
+    network: SkeletonSource,
     head: str,
     settings: Settings,
     seed: int,
     device: str,
 ) -> JointNetwork:
     """A network that has learned nothing yet."""
-    made = make_method(method) if isinstance(method, str) else method
-    if isinstance(network, str):
+    made = make_method(method)
+    if not isinstance(network, Skeleton):
         channels, height, width = stream.input_shape
         network = make_skeleton(network, in_channels=channels, image_size=(height, width), head=head)
     made.start(network, settings, seed, device)
@@ -205,7 +207,7 @@ def _resumed(fresh: JointNetwork, folder: str | Path | None) -> Learned:
     method = fresh.method
     stored = unpack_state(checkpoint.tensors, checkpoint.state["network"])
     restored = JointNetwork.from_snapshot(
-        checkpoint.tensors, checkpoint.state["network"], {method.name: type(method)}
+        checkpoint.tensors, checkpoint.state["network"], {method.source or method.name: type(method)}
     ).method
     # The recipe by its values: what is read back is of its base class.
     own = (method.name, method.options, method.skeleton, vars(method.settings), method.seed)

@@ -39,6 +39,7 @@ class Method(ABC):
         seed: What all randomness follows from.
         device: Where the weights and the data are.
         tasks: The tasks learned so far, in order.
+        source: What the method was made from, where that was a text: a name, or ``FILE.py:Class``.
     """
 
     name: ClassVar[str]
@@ -52,6 +53,7 @@ class Method(ABC):
         self.seed: int = 0
         self.device: str = "cpu"
         self.tasks: list[TaskInfo] = []
+        self.source: str | None = None
 
     # What a loop calls.
 

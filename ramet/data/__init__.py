@@ -1,14 +1,23 @@
 """Images, and text, as tensors in memory: named sets, the user's own, splits by the seed, downloads with checksums."""
 
-from ramet.data.dataset import DataSet, Split
-from ramet.data.devices import on_device
-from ramet.data.fetching import fetch
-from ramet.data.loading import load
-from ramet.data.named import Description, data_folder, describe
-from ramet.data.sources import SOURCES, Source, SourceFile
-from ramet.data.text import Text, load_text
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ramet.registry.fronts import lazy_front
+
+if TYPE_CHECKING:
+    from ramet.data.dataset import DataSet, Split
+    from ramet.data.devices import on_device
+    from ramet.data.fetching import fetch
+    from ramet.data.loading import load
+    from ramet.data.named import Description, data_folder, describe
+    from ramet.data.registry import DATA
+    from ramet.data.sources import SOURCES, Source, SourceFile
+    from ramet.data.text import Text, load_text
 
 __all__ = [
+    "DATA",
     "SOURCES",
     "DataSet",
     "Description",
@@ -23,3 +32,5 @@ __all__ = [
     "load_text",
     "on_device",
 ]
+
+__getattr__ = lazy_front(__name__)

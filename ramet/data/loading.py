@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -19,9 +21,11 @@ from ramet.data.named import read_named
 from ramet.data.npz import from_arrays, from_npz
 from ramet.data.preparation import Pixels, channel_statistics, standardise
 from ramet.data.raw import Layout, RawData
+from ramet.data.registry import DATA
 from ramet.data.sources import SOURCES, find_source
 from ramet.data.splits import Indices, hold_out, subset
-from ramet.errors import DataError
+from ramet.errors import DataError, RametError
+from ramet.registry import parse_spec
 
 
 def load(
@@ -37,6 +41,7 @@ def load(
     eval_size: int | None = None,
     layout: Layout | None = None,
     name: str | None = None,
+    trusted: bool = True,
 ) -> DataSet:
     """Read a source, split it by the seed, and standardise it by its training split.
 
@@ -47,7 +52,8 @@ def load(
     Args:
         source: The name of a data set; the path of an ``.npz`` file or of a folder of class folders; a pair of
             ``(images, labels)``; a mapping of the arrays that an ``.npz`` holds; a map-style torch ``Dataset``, or a
-            pair of them to train and to test. A string that is a known name is never a path.
+            pair of them to train and to test; ``FILE.py:function`` of one's own, or the name of an installed package's
+            data set, which gives any of these, or a ``DataSet``. A string that is a known name is never a path.
         data_dir: Where named sets lie; by default ``RAMET_DATA``, or a folder in the user's cache.
         seed: What the splits and the subsets are drawn from.
         validation_fraction: The part of each class of the training images that validates.
@@ -59,6 +65,7 @@ def load(
         eval_size: The same for the validation and for the test images, each.
         layout: The order of the axes of the user's own arrays, where their shape leaves it open.
         name: What to call the data set; by default the source's own name.
+        trusted: Whether code that the source names may run; False for a source that comes from data.
 
     Returns:
         The data set, in memory.
@@ -79,6 +86,12 @@ def load(
     counts = {option: None if size is None else _count(option, size) for option, size in sizes.items()}
     wanted = None if image_size is None else _height_and_width(image_size)
 
+    source = _made(source, trusted)
+    if isinstance(source, DataSet):
+        given = {**sizes, "image_size": image_size, "layout": layout}
+        if changed := [option for option, value in given.items() if value is not None]:
+            raise DataError(f"a DataSet is taken as it is, but got {', '.join(changed)}.")
+        return source if name is None else replace(source, name=name)
     try:
         raw = _read(source, data_dir, layout)
     except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
@@ -113,6 +126,22 @@ def load(
         deviation=tuple(deviation.tolist()),
         notes=raw.notes,
     )
+
+
+def _made(source: Any, trusted: bool) -> Any:
+    """What a function of one's own gives, where the source names one; any other source as it is."""
+    if not isinstance(source, str) or source in SOURCES or os.path.exists(source):
+        return source
+    if source.partition(":")[0] not in DATA and ":" not in parse_spec(source or "''").name:
+        return source
+    spec = DATA.parse(source)
+    maker = DATA.maker(spec.name, trusted=trusted)
+    try:
+        return maker(*spec.values, **spec.options)
+    except RametError:
+        raise
+    except Exception as error:
+        raise DataError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error
 
 
 def _read(source: Any, data_dir: str | Path | None, layout: Layout | None) -> RawData:

@@ -12,9 +12,20 @@ if TYPE_CHECKING:
     from ramet.growth.ends import Ends
     from ramet.growth.history import GrowthStep, History
     from ramet.growth.loop import grow
-    from ramet.growth.methods.by_name import METHODS, make_method
-    from ramet.growth.networks import NETWORKS
+    from ramet.growth.making import make_network
+    from ramet.growth.methods.autogrow import AutoGrow
+    from ramet.growth.methods.firefly import Firefly
+    from ramet.growth.methods.gradmax import GradMax
+    from ramet.growth.methods.making import make_method
+    from ramet.growth.methods.nash import Nash
+    from ramet.growth.methods.net2net import Net2Net
+    from ramet.growth.methods.random_choice import RandomChoice
+    from ramet.growth.methods.registry import GROWTHS
+    from ramet.growth.methods.registry import GROWTHS as METHODS
+    from ramet.growth.methods.scratch import Scratch
+    from ramet.growth.methods.splitting import Splitting
     from ramet.growth.plan import GrowPlan
+    from ramet.growth.registry import NETWORKS
     from ramet.growth.saving import load_network, save_network
     from ramet.growth.surgery.layers import Deepening, Site, deepen, find_sites
     from ramet.growth.surgery.widening import Widening
@@ -23,23 +34,32 @@ if TYPE_CHECKING:
     from ramet.growth.tracing.coupling import Coupling, Group, Refusal
 
 __all__ = [
+    "GROWTHS",
     "METHODS",
     "NETWORKS",
+    "AutoGrow",
     "Budget",
     "Candidate",
     "Coupling",
     "Deepening",
     "Edit",
     "Ends",
+    "Firefly",
+    "GradMax",
     "Group",
     "GrowPlan",
     "Growth",
     "GrowthContext",
     "GrowthStep",
     "History",
+    "Nash",
+    "Net2Net",
     "Proposal",
+    "RandomChoice",
     "Refusal",
+    "Scratch",
     "Site",
+    "Splitting",
     "Widening",
     "carry_out",
     "deepen",
@@ -48,6 +68,7 @@ __all__ = [
     "grow",
     "load_network",
     "make_method",
+    "make_network",
     "save_network",
     "widen",
 ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from ramet.errors import ConfigError
+from ramet.registry import parse_options, quantity
 
 UNITS = ("neurons", "params", "flops", "latency")
-_SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ms": 1e-3, "s": 1.0, "us": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,12 @@ class Budget:
     @classmethod
     def parse(cls, text: str) -> Budget:
         """A budget from text such as ``params=200k``, with ``step=30%`` and ``layers=1`` if wanted."""
-        fields: dict[str, float] = {}
-        for part in text.split(","):
-            name, _, value = part.strip().partition("=")
-            match = re.fullmatch(r"([0-9.eE+-]+)\s*([a-z%]*)", value.strip().lower())
-            if match is None or (match[2] != "%" and match[2] not in _SCALES) or name not in (*UNITS, "step", "layers"):
-                raise ConfigError(f"a budget reads like 'params=200k' or 'neurons=64, step=30%', but got {text!r}.")
-            try:
-                fields[name] = float(match[1]) * (0.01 if match[2] == "%" else _SCALES[match[2]])
-            except ValueError:
-                raise ConfigError(f"a budget needs a number after {name}=, but got {value!r}.") from None
+        try:
+            fields = {name: quantity(value) for name, value in parse_options(text).items()}
+        except ConfigError as error:
+            raise ConfigError(f"a budget reads like 'params=200k' or 'neurons=64, step=30%', but: {error}") from None
+        if unknown := sorted(set(fields) - {*UNITS, "step", "layers"}):
+            raise ConfigError(f"a budget has {', '.join(UNITS)}, step and layers, but got {', '.join(unknown)}.")
         units = [name for name in fields if name in UNITS]
         if len(units) != 1:
             raise ConfigError(f"a budget names exactly one of {', '.join(UNITS)}, but got {text!r}.")

@@ -19,7 +19,7 @@ from ramet.growth.budget import Budget
 from ramet.growth.ends import Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.meter import Meter, select
-from ramet.growth.methods.by_name import METHODS
+from ramet.growth.methods.registry import GROWTHS
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
 from ramet.growth.tracing.coupling import Coupling
@@ -102,7 +102,7 @@ class Growing:
         self.inside = Inside()
         batches = self._batches(0)
         self.num_updates = settings.epochs * batches.steps_per_epoch
-        name = next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
+        name = GROWTHS.name_of(method)
         self.history = History(name, asdict(budget))
         # The history comes first: the network and its optimizer get the shapes of what was saved from it.
         parts: dict[str, SavedPart] = {

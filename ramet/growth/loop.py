@@ -15,7 +15,7 @@ from ramet.growth.budget import Budget
 from ramet.growth.ends import Ends
 from ramet.growth.growing import Growing
 from ramet.growth.history import GrowthStep, History
-from ramet.growth.methods.by_name import make_method
+from ramet.growth.methods.making import make_method
 from ramet.training import SavesCheckpoints, Settings
 from ramet.training.recipe import Loss
 
@@ -95,7 +95,7 @@ def grow(
         network=network if in_place else copy.deepcopy(network),
         data=_split(data),
         budget=Budget.parse(budget) if isinstance(budget, str) else budget,
-        method=make_method(method, **(method_options or {})) if isinstance(method, str) else method,
+        method=make_method(method, **(method_options or {})),
         settings=settings or Settings(epochs=10, batch_size=64, learning_rate=0.05, weight_decay=1e-4),
         loss=loss,
         seed=seed,

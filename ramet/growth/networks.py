@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -143,10 +143,6 @@ def mobilenet(
         return nn.Sequential(stem, *blocks, head)
     whole = _Residuals(stem, blocks, added, head)
     return torch.fx.GraphModule(whole, _Whole().trace(whole), "MobileNet")
-
-
-NETWORKS: dict[str, Callable[..., nn.Module]] = {"mlp": mlp, "vgg": vgg, "mobilenet": mobilenet}
-"""The built-in networks by the names that ``--network`` takes."""
 
 
 class _Whole(torch.fx.Tracer):

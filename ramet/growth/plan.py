@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.budget import Budget
 from ramet.growth.ends import Ends
 from ramet.registry import Spec, parse_spec, split_list
-
-if TYPE_CHECKING:
-    from ramet.growth.base import Growth
 
 DEFAULT_GROWTH = 10
 """Without a budget a network may get so many times its size."""
@@ -55,26 +52,6 @@ class GrowPlan:
         if self.budget is None:
             return Budget("params", DEFAULT_GROWTH * float(max(num_parameters, 1)))
         return Budget.parse(self.budget) if isinstance(self.budget, str) else self.budget
-
-
-def method_of(text: str) -> Growth:
-    """The method that a spec such as ``firefly:num_new=50`` names.
-
-    Raises:
-        ConfigError: there is no such method, or it does not take the options.
-
-    >>> method_of("net2net:noise=0").noise
-    0
-    """
-    from ramet.growth.methods.by_name import make_method
-
-    spec = parse_spec(text)
-    if spec.values:
-        raise ConfigError(f"options of a method read NAME=VALUE, but got {text!r}.")
-    try:
-        return make_method(spec.name, **spec.options)
-    except TypeError as error:
-        raise ConfigError(f"options of {spec.name} must be numbers of their kind, but: {error}.") from None
 
 
 def _name(spec: Spec) -> str:

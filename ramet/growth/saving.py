@@ -69,20 +69,26 @@ def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep
     return ""
 
 
-def load_network(folder: str | Path, network: nn.Module | None = None) -> nn.Module:
+def load_network(folder: str | Path, network: nn.Module | None = None, *, trust: bool = False) -> nn.Module:
     """A grown network as the module that it is, of the classes that it was made of, ready to go on with.
 
     Args:
         folder: what :func:`save_network` wrote, for example ``runs/NAME/networks/firefly``.
         network: the module before it grew, where it was given as an object; it is copied, and its weights do not count.
+        trust: whether a function of one's own that the folder names, ``FILE.py:function``, may run. The built-in
+            networks need no trust.
 
     Raises:
-        ConfigError: the folder holds no network of this format, or what made the network makes another one now.
+        ConfigError: the folder holds no network of this format, what made the network makes another one now, or it is
+            code that is not trusted.
     """
     folder = Path(folder)
     try:
         description = json.loads((folder / "network.json").read_text())
-        version, origin, grown = description["format"], description["origin"], description["steps"]
+        version, written, grown = description["format"], description["origin"], description["steps"]
+        # Only what save_network writes: no other entry of the file may reach make_network.
+        origin = {name: written[name] for name in ("network", "in_channels", "image_size", "num_classes")}
+        origin |= {name: written[name] for name in ("options", "seed") if name in written}
         tensors = safetensors.torch.load_file(folder / "weights.safetensors")
         steps = [
             GrowthStep(s["number"], {n: GroupGrowth(**g) for n, g in s["widened"].items()}, s["layers"]) for s in grown
@@ -93,7 +99,9 @@ def load_network(folder: str | Path, network: nn.Module | None = None) -> nn.Mod
         raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
     if network is None and origin["network"] is None:
         raise ConfigError("a network that was given as an object is loaded with that object, but got none: network=...")
-    network = make_network(**origin) if network is None else copy.deepcopy(network)
+    if origin["network"] is not None and not isinstance(origin["network"], str):
+        raise ConfigError(f"network.json must name its network, but {folder} has {origin['network']!r}.")
+    network = make_network(**origin, trusted=trust) if network is None else copy.deepcopy(network)
     probe = torch.randn((4, *_input_shape(origin)), generator=torch_generator(0, "probe"))
     try:
         replay(network, probe, steps)

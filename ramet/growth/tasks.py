@@ -18,8 +18,9 @@ from ramet.growth.description import describe_layers
 from ramet.growth.ends import Ends
 from ramet.growth.growing import PROBE_SIZE, Growing
 from ramet.growth.making import make_network
-from ramet.growth.plan import method_of
+from ramet.growth.methods.making import make_method
 from ramet.growth.saving import save_network
+from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.training import Settings, accuracy
 
@@ -95,10 +96,10 @@ class GrowthSetup:
             network=self.new_network(),
             data=tuple(getattr(getattr(data, split), part) for split in splits for part in "xy"),
             budget=self.budget,
-            method=method_of(self.methods[method]),
+            method=make_method(self.methods[method]),
             settings=self.settings,
             seed=self.seed,
-            checkpoints=None if self.folder is None else Checkpoints(self.folder / "checkpoints" / method),
+            checkpoints=None if self.folder is None else Checkpoints(self.folder / "checkpoints" / file_name(method)),
             seconds_between_checkpoints=self.seconds_between_checkpoints,
         )
         growing.start()
@@ -120,7 +121,7 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     while growing.advance(setup.ends) is not None:  # over already, unless its last checkpoint was damaged
         pass
     test = accuracy(growing.network, setup.data.test.x, setup.data.test.y)
-    folder = setup.folder / "networks" / method
+    folder = setup.folder / "networks" / file_name(method)
     problem = save_network(growing.network, folder, steps=growing.history.steps, origin=setup.origin)
     return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
 

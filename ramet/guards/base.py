@@ -35,6 +35,11 @@ class Guard(ABC):
     ``ramet.testing.guards`` tell whether the guard keeps what this seam promises.
     """
 
+    @classmethod
+    def for_tasks(cls, strength: float) -> Guard:
+        """A guard of this kind for tasks that are learned one after the other, each to its end."""
+        return cls(strength)  # type: ignore[call-arg]
+
     # What a loop calls.
 
     def watch(self, module: nn.Module) -> AbstractContextManager[None]:

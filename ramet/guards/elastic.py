@@ -65,6 +65,19 @@ class ElasticConsolidation(Guard):
         self.discount = discount
         self._memory = FisherMemory(protect=protect)
 
+    @classmethod
+    def for_search(
+        cls, strength: float = 60.0, *, form: Form = "implicit", discount: float = 0.9
+    ) -> ElasticConsolidation:
+        """Elastic consolidation for a supernet, with a discount: weights are held where finished models had them."""
+        # A supernet remembers a model a mini-batch: without a discount, its sum would freeze the weights in no time.
+        return cls(strength, form=form, discount=discount)
+
+    @classmethod
+    def for_tasks(cls, strength: float) -> ElasticConsolidation:
+        """Elastic consolidation by proximal steps, which are stable at any strength."""
+        return cls(strength, form="implicit")
+
     def before_step(self, path: Params) -> None:
         """In the explicit form, add the penalty's gradient."""
         if self.form == "explicit" and self.strength > 0:

@@ -29,9 +29,10 @@ from ramet.params import Params
 
 
 class KroneckerPlasticity(Guard):
-    r"""The interaction term :math:`v^\top \Omega v` of Eq. 3 with a Kronecker-factored Fisher information.
+    r"""Weight plasticity by whole layers: a direction of the weights that no input excites costs nothing.
 
-    The diagonal of Eq. 7 takes every weight for itself. Here each layer has a full matrix in the form
+    The interaction term :math:`v^\top \Omega v` of Eq. 3 with a Kronecker-factored Fisher information. The diagonal of
+    Eq. 7 takes every weight for itself. Here each layer has a full matrix in the form
     :math:`\Omega = A \otimes G`, with the second moments :math:`A = E[a a^\top]` of its inputs and
     :math:`G = E[g g^\top]` of its output gradients, so that for a layer's weights :math:`W` and anchor :math:`\hat W`
 
@@ -44,7 +45,7 @@ class KroneckerPlasticity(Guard):
     Both factors come from the forward and backward passes inside ``watch``; the loss must be a mean over the batch.
 
     Args:
-        strength: alpha.
+        strength: alpha, how firmly earlier models are held.
         form: "implicit", the penalty's proximal step after the optimizer's, solved exactly in the factors' eigenbases;
             or "explicit", its gradient; see ``WeightPlasticity``.
         protect: shell patterns of the weight names that are guarded.

@@ -31,8 +31,9 @@ class WeightPlasticity(Guard):
     :math:`F \leftarrow (1 - \eta) F + \eta\, (\partial L / \partial\theta)^2` and the anchor is the model trained last.
 
     Args:
-        strength: alpha. The paper does not say; 60 is the released code's value for recurrent search. With
-            per-sample Fisher information from a converged model, 100 to 10,000 are reasonable.
+        strength: alpha, how firmly earlier models are held. The paper does not say; 60 is the released
+            code's value for recurrent search. With per-sample Fisher information from a converged model, 100 to
+            10,000 are reasonable.
         form: "implicit" takes the penalty's proximal step after the optimizer's, which is stable at any strength;
             "explicit" adds its gradient, the loss as written, and diverges once step size x alpha x F exceeds 2.
         eta: weight of the newest squared gradient (0.9 in the paper), or None to add them up.
@@ -99,9 +100,29 @@ class WeightPlasticity(Guard):
         self._memory = FisherMemory(protect=protect, max_norm=max_fisher_norm)
 
     @classmethod
-    def for_search(cls, strength: float = 60.0, *, warmup_epochs: int = 5, form: Form = "implicit") -> WeightPlasticity:
-        """The search variant with the paper's values: eta 0.9, flushed every 3 epochs, decay from epoch 15 on."""
-        return cls(strength, form=form, eta=0.9, warmup_epochs=warmup_epochs, flush_every=3, decay=1.0, decay_from=15)
+    def for_search(
+        cls,
+        strength: float = 60.0,
+        *,
+        form: Form = "implicit",
+        eta: float | None = 0.9,
+        warmup_epochs: int = 5,
+        flush_every: int | None = 3,
+        decay: float = 1.0,
+        decay_from: int = 15,
+        max_fisher_norm: float | None = None,
+    ) -> WeightPlasticity:
+        """Weight plasticity for a search, with the paper's values: shared weights that matter to others move less."""
+        return cls(
+            strength,
+            form=form,
+            eta=eta,
+            warmup_epochs=warmup_epochs,
+            flush_every=flush_every,
+            decay=decay,
+            decay_from=decay_from,
+            max_fisher_norm=max_fisher_norm,
+        )
 
     @property
     def alpha(self) -> float:

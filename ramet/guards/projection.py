@@ -120,6 +120,25 @@ class OrthogonalProjection(Guard):
         self._projectors: dict[str, Projector] = {}
         self._before: Params = {}
 
+    @classmethod
+    def for_search(
+        cls,
+        regularisation: float = 1.0,
+        *,
+        inputs: Literal["all", "mean"] = "mean",
+        rank: int | None = None,
+        forgetting: float = 1.0,
+        reopen_every: int | None = None,
+    ) -> OrthogonalProjection:
+        """Orthogonal projection for a supernet: updates are orthogonal to the mean inputs of earlier models."""
+        # All inputs would close a supernet's layers within an epoch; mean inputs leave most directions open.
+        return cls(regularisation, inputs=inputs, rank=rank, forgetting=forgetting, reopen_every=reopen_every)
+
+    @classmethod
+    def for_tasks(cls, strength: float) -> OrthogonalProjection:
+        """Orthogonal projection by mean inputs."""
+        return cls(strength, inputs="mean")
+
     def memory_of(self, module: nn.Module) -> ProjectionMemory:
         """What the projections of a module will take: print it. Nothing is allocated."""
         return estimate_memory(module, rank=self.rank, max_width=self.max_width, wide=self.wide, wanted=self._is_wanted)

@@ -80,8 +80,13 @@ class StreamOptions(DataOptions):
         eval_size: use only that many validation and test images of each data set.
     """
 
-    def streams(self, source: Any, seeds: range) -> list[Stream]:
+    def streams(self, source: Any, seeds: range, trust: bool = False) -> list[Stream]:
         """The stream of a name, drawn by each of several seeds; or what was given as objects.
+
+        Args:
+            source: the name, the file or the objects.
+            seeds: one for each stream.
+            trust: whether code that the file names may run.
 
         Raises:
             ConfigError: there is no such stream, or the objects do not fit the seeds.
@@ -91,7 +96,7 @@ class StreamOptions(DataOptions):
 
         if isinstance(source, str):
             try:
-                return [make_stream(source, **self.given(seed=seed)) for seed in seeds]
+                return [make_stream(source, trusted=trust, **self.given(seed=seed)) for seed in seeds]
             except TypeError as error:
                 raise ConfigError(f"data_options must be options of a stream, but: {error}.") from None
         if self != type(self)():

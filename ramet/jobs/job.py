@@ -65,12 +65,11 @@ class Job(ABC, Generic[Setup]):
         """The type of what the job gives."""
 
     @abstractmethod
-    def build(self, *, trusted: bool = True) -> Setup:
+    def build(self, *, trust: bool = False) -> Setup:
         """All that the options name; refuses whatever cannot work, before anything is written.
 
         Args:
-            trusted: whether code that the options name may run. A job that was read from a run directory names code
-                that whoever wrote the directory chose.
+            trust: whether code may run that files name which the options name: a stream's, or a saved network's.
         """
 
     @abstractmethod
@@ -83,6 +82,10 @@ class Job(ABC, Generic[Setup]):
 
         None on a rank that is not the leader.
         """
+
+    def code(self) -> list[str]:
+        """The references to code that the options name; a job that a run directory holds needs trust for them."""
+        return []
 
     def anchored(self) -> Self:
         """The job with its files and folders named from the root, so that it is found again from any other folder."""

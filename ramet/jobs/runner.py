@@ -16,6 +16,7 @@ from ramet.fields import differences
 from ramet.jobs import JOBS, Job, job_class
 from ramet.jobs.job import Session
 from ramet.jobs.result import Result
+from ramet.registry import check_trust
 from ramet.runs import Run, ScalarMirror, read_config, read_records, remove_run, require_tensorboard
 from ramet.runs.encoding import Json, decode, encode, plain
 
@@ -30,6 +31,7 @@ def start(
     *,
     overwrite: bool = False,
     go_on: bool = False,
+    trust: bool = False,
     tensorboard: bool = False,
     seconds_between_checkpoints: float = 30.0,
     ranks: Ranks = ALONE,
@@ -43,6 +45,7 @@ def start(
         executor: where independent trainings run.
         overwrite: replace a run that is there already.
         go_on: go on with a run of the same job that is there already.
+        trust: run code that files name which the job names; what the job itself names runs in any case.
         tensorboard: also write the numbers of the records as TensorBoard scalars.
         seconds_between_checkpoints: how much work a kill may cost; it has no influence on the result.
         ranks: the processes that do the job together; only the leader writes, the others get no result.
@@ -53,7 +56,7 @@ def start(
         RunError: the job failed.
     """
     _check(job, tensorboard, seconds_between_checkpoints, ranks)
-    setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build())
+    setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build(trust=trust))
 
     def make() -> Run | None:
         if not ranks.is_leader:
@@ -99,7 +102,8 @@ def resume(
                 return _given(known, run)
         job = ranks.agree(lambda: read_job(kind, config, path))
         _check(job, tensorboard, seconds_between_checkpoints, ranks)
-        setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build(trusted=trust))
+        ranks.agree(lambda: check_trust(job.code(), trust))
+        setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build(trust=trust))
         return _do(job, setup, run, executor, tensorboard, seconds_between_checkpoints, ranks, notify)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError, RametError
-from ramet.registry import KINDS, anchored, parse_spec, registry_of
+from ramet.registry import KINDS, anchored, registry_of
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
@@ -45,6 +45,11 @@ def anchored_source(source: Any, kind: str) -> Any:
     return anchored(source, names)
 
 
+def code_of(kind: str, source: Any) -> list[str]:
+    """The references to code in a text that names a part of a kind; a path names none."""
+    return registry_of(kind).code(source) if isinstance(source, str) else []
+
+
 def build_data(source: str | DataSet, options: dict[str, Any], device: str) -> DataSet:
     """The data set of a name, a path or an object, on a device."""
     from ramet.data import DataSet, load, on_device
@@ -54,15 +59,12 @@ def build_data(source: str | DataSet, options: dict[str, Any], device: str) -> D
     return on_device(load(source, **options), device)
 
 
-def takes_text(space: str | Space, data: str | DataSet) -> bool:
+def are_words(space: str | Space, data: str | DataSet) -> bool:
     """Whether the data are words: by their name, or because the space's networks are language models."""
     from ramet.data import Text
-    from ramet.spaces import Recurrent
+    from ramet.spaces import takes_text
 
-    if not isinstance(data, str):
-        return isinstance(data, Text)
-    of_words = parse_spec(space).name == "recurrent" if isinstance(space, str) else isinstance(space, Recurrent)
-    return of_words or data in TEXTS
+    return (data in TEXTS or takes_text(space)) if isinstance(data, str) else isinstance(data, Text)
 
 
 def build_text(source: str | DataSet, options: dict[str, Any], device: str) -> DataSet:
@@ -74,36 +76,21 @@ def build_text(source: str | DataSet, options: dict[str, Any], device: str) -> D
     return on_device(load_text("ptb" if source == "digits" else source, **options), device)
 
 
-def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet, *, trusted: bool) -> Space:
+def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
     """The space of a spec or an object; whatever a user's own function raises is one line."""
-    from ramet.spaces import SPACES, Space, make_space
+    from ramet.spaces import SPACES, Space, make_space, size_options
 
     if isinstance(source, Space):
         if sizes.given():
             raise ConfigError(f"sizes are for spaces by name, but got {sizes.given()} with an object.")
         return source
-    spec = parse_spec(source, SPACES)
-    fitting: dict[str, Any] = {}
-    if spec.name not in SPACES:
-        fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes}
+    spec = SPACES.parse(source)
+    given = sizes.given()
+    momentum = {"bn_momentum": given.pop("bn_momentum")} if "bn_momentum" in given else {}
+    fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes} if spec.name not in SPACES else {}
     try:
-        return make_space(spec.name, **(fitting | _arguments(spec.name, sizes) | dict(spec.options)))
+        return make_space(source, **(fitting | size_options(source, **given) | momentum | dict(spec.options)))
     except RametError:
         raise
     except Exception as error:
         raise ConfigError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error
-
-
-def _arguments(source: str, sizes: SpaceSizes) -> dict[str, Any]:
-    """The sizes by the space's own names, with small defaults for the built-in ones."""
-    given = sizes.given()
-    if source == "recurrent":
-        given = {"channels": 64} | given
-        names = {"channels": "hidden_size", "cells": "num_cells", "nodes": "num_nodes"}
-    else:
-        small = {"cells64": 2, "darts": 4, "nasbench201": 1, "enas-micro": 1}
-        depth = {"nasbench201": "cells_per_stage", "enas-micro": "cells_per_stage"}.get(source, "num_cells")
-        if source in small:
-            given = {"channels": 8, "cells": small[source]} | given
-        names = {"cells": depth, "nodes": "num_nodes"}
-    return {names.get(name, name): value for name, value in given.items()}

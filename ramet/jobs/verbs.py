@@ -21,7 +21,12 @@ def new_folder(kind: str) -> Path:
 
 
 def run_verb(
-    job: Job[Any], out: str | Path | None, executor: Executor | int | None, data_options: dict[str, Any]
+    job: Job[Any],
+    out: str | Path | None,
+    executor: Executor | int | None,
+    data_options: dict[str, Any],
+    *,
+    trust: bool = False,
 ) -> Result:
     """Do a job, or go on with it, and give its result.
 
@@ -30,6 +35,7 @@ def run_verb(
         out: the run directory.
         executor: where trainings run; a number of workers, or none for this process.
         data_options: of the job's data, as keywords.
+        trust: whether code may run that files name which the job names.
     """
     from ramet.execution import make_executor
     from ramet.jobs.runner import start
@@ -41,6 +47,6 @@ def run_verb(
             raise ConfigError(f"options must be options of a data set, but: {error}.") from None
     place = new_folder(job.kind) if out is None else Path(out)
     engine = make_executor(executor or 1) if executor is None or isinstance(executor, int) else executor
-    result = start(job.anchored(), place, engine, go_on=True)
+    result = start(job.anchored(), place, engine, go_on=True, trust=trust)
     assert result is not None  # there are no ranks here
     return result

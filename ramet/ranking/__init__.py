@@ -1,5 +1,7 @@
 """How far a supernet's ranking can be trusted: metrics on arrays of scores, the truth, and the diagnosis."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ramet.registry.fronts import lazy_front
@@ -43,13 +45,13 @@ if TYPE_CHECKING:
         truth_correlation,
     )
     from ramet.ranking.plan import Plan
+    from ramet.ranking.registry import SCORES
     from ramet.ranking.setup import SupernetSetup
-    from ramet.ranking.training_free import JacobianCovariance, Synflow, combine_ranks
+    from ramet.ranking.training_free import JacobianCovariance, Synflow, TrainingFreeScore, combine_ranks
     from ramet.ranking.truth import Truth, TruthCache, read_table
 
-__getattr__ = lazy_front(__name__)
-
 __all__ = [
+    "SCORES",
     "Diagnosis",
     "Forgetting",
     "JacobianCovariance",
@@ -57,6 +59,7 @@ __all__ = [
     "Scores",
     "SupernetSetup",
     "Synflow",
+    "TrainingFreeScore",
     "Truth",
     "TruthCache",
     "accuracy_drops",
@@ -89,3 +92,5 @@ __all__ = [
     "truth_correlation",
     "worst_drop",
 ]
+
+__getattr__ = lazy_front(__name__)

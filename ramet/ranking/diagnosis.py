@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from ramet.ranking.plan import Plan, variation_overrides
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import Truth, TruthCache, read_table
+from ramet.registry import describe_source
 from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, torch_generator
-from ramet.sharing import Groups, Sharing, affinity_groups, gradient_affinity
+from ramet.sharing import Groups, affinity_groups, gradient_affinity, make_sharing
 
 Costs = tuple[Floats, Floats]
 """The parameters and the multiply-adds of some children, each of shape [children]."""
@@ -58,6 +59,11 @@ class Diagnosis:
         """The trainings alone that are known already; read once, because its name is a digest of all the data."""
         return TruthCache(self.cache, self.setup)
 
+    @cached_property
+    def _context(self) -> SupernetSetup:
+        """What every task is given: the setup, and the guard where it is an object, which no JSON argument can hold."""
+        return self.setup if isinstance(self.plan.guard, str) else replace(self.setup, guard=self.plan.guard)
+
     def __call__(self) -> Json:
         """Do what is not done yet, and give the result: figures, words, and what they rest on."""
         self.plan.check(self.setup.space, self.setup.settings)
@@ -77,7 +83,7 @@ class Diagnosis:
     def _finish(self, tasks: Iterable[WorkItem]) -> None:
         """Run the tasks whose result is not recorded yet, and record each result when it arrives."""
         waiting = [task for task in tasks if task.key not in self.run.records]
-        for task, result in self.executor.run(waiting, self.setup, on_failure=self.run.record_failure):
+        for task, result in self.executor.run(waiting, self._context, on_failure=self.run.record_failure):
             # Before the result itself, whose record says that the task is done.
             for epoch, loss in enumerate(result["loss"] if task.function is train_instance else [], start=1):
                 self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)
@@ -105,8 +111,8 @@ class Diagnosis:
             "trained": list(groups[group]) if len(groups) > 1 else None,
             "scored": list(groups[group]) if len(groups) > 1 else list(scored),
             "order": self.plan.order,
-            "guard": self.plan.guard,
-            "num_shared_cells": Sharing.parse(self.plan.sharing).num_shared_cells,
+            "guard": describe_source(self.plan.guard),
+            "num_shared_cells": make_sharing(self.plan.sharing).num_shared_cells,
             "weights_seed": self._seed("weights", instance, group),
             "order_seed": self._seed("order", instance, group),
             "batches_seed": self._seed("batches", instance, group),
@@ -154,10 +160,10 @@ class Diagnosis:
 
     def _groups(self) -> Groups:
         """The groups of children; by interference, they follow from a supernet that is trained first."""
-        space, sharing = self.setup.space, Sharing.parse(self.plan.sharing)
+        space, sharing = self.setup.space, make_sharing(self.plan.sharing)
         if sharing.num_groups == 1:
             return (tuple(range(len(space))) if self.plan.children is None else (),)
-        if not sharing.measured:
+        if not sharing.is_measured:
             return sharing.groups(len(space), self.plan.seed)
         if "groups" not in self.run.records:
             pilot = WorkItem(

@@ -31,7 +31,7 @@ def train_instance(
     trained: Sequence[int] | None,
     scored: Sequence[int],
     order: OrderKind,
-    guard: str = "none",
+    guard: Any = "none",
     num_shared_cells: int | None,
     weights_seed: int,
     order_seed: int,
@@ -51,7 +51,7 @@ def train_instance(
         trained: indices of the children that take turns in training; all of the space if none.
         scored: indices of the children that are scored.
         order: which child a mini-batch trains.
-        guard: what keeps a child's updates from disturbing the others.
+        guard: what keeps a child's updates from disturbing the others: a text, or the description of the setup's own.
         num_shared_cells: prefix sharing, see ``PrefixShared``; full sharing if none.
         weights_seed: the seed of the initial weights.
         order_seed: the seed of the order.
@@ -99,7 +99,7 @@ def train_instance(
                 log["epochs"].append(scores())
         pulse(done / num_steps)
 
-    keeper = None if guard == "none" else make_guard(guard)
+    keeper = None if guard == "none" else make_guard(guard if setup.guard is None else setup.guard)
     fit(
         network,
         data.train.x,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
-from ramet.fields import HIDDEN, option
+from ramet.fields import HIDDEN, option, to_json
 
 if TYPE_CHECKING:
+    from ramet.guards.making import GuardSource
+    from ramet.sharing import SharingSource
     from ramet.spaces import Space
     from ramet.training import Recipe
 
@@ -29,8 +31,10 @@ class Plan:
         instances: how many supernets are trained.
         order: which child a mini-batch trains: ``cyclic``, ``shuffled`` or ``uniform``.
         varied: what differs among instances: the initial ``weights``, the ``order`` of the children, or ``both``.
-        sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``.
-        guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``.
+        sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``,
+            ``FILE.py:Class``, or a ``Sharing``.
+        guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``; or
+            ``FILE.py:Class``, a class or function of one's own, or a ``Guard``: every supernet gets a copy.
         supernet_epochs: epochs of a supernet, when they are not those of a child alone.
         stop_epoch: end supernets after that many epochs of their schedule, to look at them half-trained.
         children: how many children, drawn by the seed, are scored; all if none. Training covers the whole space.
@@ -52,8 +56,8 @@ class Plan:
     instances: int = 3
     order: OrderKind = "shuffled"
     varied: Varied = "both"
-    sharing: str = "full"
-    guard: str = "none"
+    sharing: SharingSource = option("full", kind=str)
+    guard: GuardSource = option("none", kind=str)
     supernet_epochs: int | None = None
     stop_epoch: int | None = None
     children: int | None = None
@@ -95,18 +99,26 @@ class Plan:
             raise ConfigError(f"truth must be train, none or table:FILE[:COLUMN], but got {self.truth!r}.")
         if self.children is not None and self.children < 2:
             raise ConfigError(f"children must be at least 2, because one child has no rank, but got {self.children}.")
-        from ramet.guards import make_guard
-        from ramet.sharing import Order, Sharing
+        from ramet.guards import GUARDS, make_guard
+        from ramet.sharing import SHARINGS, Order
 
         Order(self.order, 1, 0)
-        make_guard(self.guard)
-        sharing = Sharing.parse(self.sharing)
-        if self.children is not None and (sharing.num_groups > 1 or sharing.num_shared_cells is not None):
-            raise ConfigError(f"sharing {sharing} needs all children to be scored, but children is {self.children}.")
+        # Code that a text names runs in the diagnosis, not when its plan is read: the plan may come from data.
+        if not GUARDS.code(self.guard):
+            make_guard(self.guard)
+        if not SHARINGS.code(self.sharing):
+            self._check_sharing()
         for text in self.also:
             parse_variation(text)
             if self.also.count(text) > 1:
                 raise ConfigError(f"also must name each variation once, but {text!r} is there twice.")
+
+    def _check_sharing(self) -> None:
+        from ramet.sharing import make_sharing
+
+        sharing = make_sharing(self.sharing)
+        if self.children is not None and not sharing.is_full:
+            raise ConfigError(f"sharing {sharing} needs all children to be scored, but children is {self.children}.")
 
     @property
     def table(self) -> str | None:
@@ -122,7 +134,8 @@ class Plan:
 
     def check(self, space: Space, settings: Recipe) -> None:
         """Refuse a plan that does not fit the space or the settings."""
-        from ramet.sharing import Sharing
+        from ramet.guards import make_guard
+        from ramet.sharing import make_sharing
 
         for text in self.also:
             replace(settings, **variation_overrides(text)[0])
@@ -134,9 +147,9 @@ class Plan:
             raise ConfigError(f"children must be at most the {len(space)} of the space, but got {self.children}.")
         if self.children is None and len(space) > 4096:
             raise ConfigError(f"a space of {len(space)} children is too large to score whole; give --children.")
-        sharing = Sharing.parse(self.sharing)
-        if sharing.num_groups > len(space):
-            raise ConfigError(f"groups must be at most the {len(space)} children, but got {sharing.num_groups}.")
+        self._check_sharing()
+        make_sharing(self.sharing).check(len(space))
+        make_guard(self.guard)
 
     def scored(self, space: Space) -> list[int]:
         """The indices of the children that are scored, rising."""
@@ -151,9 +164,17 @@ class Plan:
             chosen.add(space.index(space.sample(generator)))
         return sorted(chosen)
 
+    def code(self) -> list[str]:
+        """The references to code that the plan's texts name; see ``ramet.registry.check_trust``."""
+        from ramet.guards import GUARDS
+        from ramet.sharing import SHARINGS
+
+        return [*GUARDS.code(self.guard), *SHARINGS.code(self.sharing)]
+
     def describe(self) -> dict[str, Any]:
-        """The plan as JSON values."""
-        return asdict(self) | {"also": list(self.also)}
+        """The plan as JSON values; an object is its class and its public arguments."""
+        values: dict[str, Any] = to_json(self)
+        return values
 
 
 def parse_variation(text: str) -> tuple[str, float]:

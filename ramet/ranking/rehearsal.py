@@ -11,7 +11,7 @@ from ramet.ranking.instance import build_network
 from ramet.ranking.plan import Plan
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import read_table
-from ramet.sharing import Sharing
+from ramet.sharing import make_sharing
 from ramet.spaces import Space
 
 
@@ -27,7 +27,7 @@ def rehearse(setup: SupernetSetup, plan: Plan) -> None:
         read_table(plan.table, setup.space, plan.scored(setup.space))
     indices = children_of_every_option(setup.space)
     try:
-        _train_once(setup, indices, Sharing.parse(plan.sharing).num_shared_cells)
+        _train_once(setup, indices, make_sharing(plan.sharing).num_shared_cells)
         child_costs(setup, indices)
     except RametError:
         raise

@@ -12,6 +12,7 @@ from torch import nn
 
 from ramet.data import DataSet
 from ramet.errors import ConfigError
+from ramet.guards.making import GuardSource
 from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
 from ramet.spaces import Space
@@ -30,6 +31,7 @@ class SupernetSetup:
         settings: the numbers of a training.
         folder: where trainings keep their checkpoints; none to keep nothing.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
+        guard: of supernets, where it is an object and not a text; each gets a copy.
     """
 
     space: Space
@@ -37,6 +39,7 @@ class SupernetSetup:
     settings: Settings
     folder: Path | None = None
     seconds_between_checkpoints: float = 30.0
+    guard: GuardSource | None = None
 
     def __post_init__(self) -> None:
         if not self.seconds_between_checkpoints >= 0:

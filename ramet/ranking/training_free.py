@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -25,7 +26,19 @@ EIGENVALUE_OFFSET = 1e-5
 """What keeps the logarithm of an eigenvalue finite, k in the reference."""
 
 
-class Synflow:
+class TrainingFreeScore(ABC):
+    """A score of an untrained network, highest for the best; it works on any module that takes images.
+
+    Made once for a network, by a registry as ``Score(network, x)``, it scores as many architectures as are asked for.
+    An author copies the network at construction and writes ``__call__``.
+    """
+
+    @abstractmethod
+    def __call__(self, *arguments: Any) -> float:
+        """The score of ``network(x, *arguments)``; minus infinity where it is not defined."""
+
+
+class Synflow(TrainingFreeScore):
     r"""How much flows through a network from its input to its output: the synaptic flow.
 
     With every weight replaced by its magnitude and an input of ones, let :math:`R` be the sum of the outputs. The score
@@ -68,6 +81,11 @@ class Synflow:
         device = self._params[0].device if self._params else None
         self._ones = torch.ones(1, *shape, dtype=torch.float64, device=device)
 
+    @classmethod
+    def at(cls, network: nn.Module, x: Tensor) -> Synflow:
+        """How much flows through a network from its input to its output; it needs no data."""
+        return cls(network, x.shape[1:])
+
     def __call__(self, *arguments: Any) -> float:
         """The score of ``network(ones, *arguments)``; minus infinity where nothing flows."""
         flow = self._network(self._ones, *arguments).sum()
@@ -82,7 +100,7 @@ class Synflow:
         return math.log(total) if total > 0 else -math.inf
 
 
-class JacobianCovariance:
+class JacobianCovariance(TrainingFreeScore):
     r"""How differently a network treats different inputs, from the Jacobian of its output at a mini-batch.
 
     Row i of J is the gradient of the summed outputs of input i with respect to it. With the eigenvalues

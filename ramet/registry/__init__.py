@@ -3,10 +3,11 @@
 from ramet.registry.describing import describe_source
 from ramet.registry.entries import Entry, Option
 from ramet.registry.kinds import KINDS, registry_of
-from ramet.registry.references import anchored, anchored_parts, reference_to, resolve_reference
+from ramet.registry.references import anchored, anchored_parts, check_trust, reference_to, resolve_reference
 from ramet.registry.registry import Registry
 from ramet.registry.specs import (
     Spec,
+    file_name,
     parse_chain,
     parse_list,
     parse_options,
@@ -24,7 +25,9 @@ __all__ = [
     "Spec",
     "anchored",
     "anchored_parts",
+    "check_trust",
     "describe_source",
+    "file_name",
     "parse_chain",
     "parse_list",
     "parse_options",

@@ -34,7 +34,7 @@ def describe_source(source: Any) -> Any:
 
 
 def _name(thing: Any) -> str:
-    return reference_to(thing) or getattr(thing, "__qualname__", type(thing).__name__)
+    return reference_to(thing) or str(getattr(thing, "__qualname__", type(thing).__name__))
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

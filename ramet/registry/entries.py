@@ -78,16 +78,19 @@ def parameters_of(maker: Callable[..., Any]) -> dict[str, inspect.Parameter] | N
 def summary_of(maker: Callable[..., Any]) -> str:
     """The first line of a docstring."""
     lines = (inspect.getdoc(maker) or "").strip().splitlines()
-    return lines[0].strip() if lines else ""
+    return _plain(lines[0].strip()) if lines else ""
 
 
 def documented_arguments(maker: Callable[..., Any]) -> dict[str, str]:
     """For each argument of a Google-style docstring its first sentence.
 
-    Those of a class may stand in the docstring of ``__init__``, and those of a class method in that of its class.
+    Those of a class may stand in the docstring of ``__init__`` or of a class above it, and those of a class method in
+    that of its class.
     """
-    owner = getattr(maker, "__self__", None)  # a class method's class
-    documents = [inspect.getdoc(thing) or "" for thing in (maker, getattr(maker, "__init__", None), owner) if thing]
+    owner = getattr(maker, "__self__", maker)  # a class method's class
+    classes = owner.__mro__ if isinstance(owner, type) else ()
+    makers = [vars(each)["__init__"] for each in classes if "__init__" in vars(each)]
+    documents = [inspect.getdoc(thing) or "" for thing in (maker, *classes, *makers)]
     found: dict[str, str] = {}
     for document in documents:
         for name, text in _arguments(document).items():
@@ -100,7 +103,7 @@ def _arguments(document: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     lines = iter(document.splitlines())
     for line in lines:
-        if line.strip() in ("Args:", "Arguments:"):
+        if line.strip() in ("Args:", "Arguments:", "Attributes:"):
             break
     depth = 0
     for line in lines:
@@ -116,7 +119,12 @@ def _arguments(document: str) -> dict[str, str]:
 
 
 def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
+    return _plain(re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0])
+
+
+def _plain(text: str) -> str:
+    """A line without the marks of reStructuredText, which a terminal does not render."""
+    return re.sub(r":\w+:`([^`]*)`|``([^`]*)``", lambda mark: mark[1] or mark[2], text)
 
 
 def _text(value: Any) -> str:

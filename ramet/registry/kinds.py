@@ -10,6 +10,15 @@ from ramet.registry.registry import Registry
 
 KINDS = {
     "guard": "ramet.guards.registry:GUARDS",
+    "strategy": "ramet.searching.strategies.registry:STRATEGIES",
+    "space": "ramet.spaces.registry:SPACES",
+    "sharing": "ramet.sharing.registry:SHARINGS",
+    "growth": "ramet.growth.methods.registry:GROWTHS",
+    "network": "ramet.growth.registry:NETWORKS",
+    "skeleton": "ramet.continual.networks.registry:SKELETONS",
+    "method": "ramet.continual.methods.registry:METHODS",
+    "score": "ramet.ranking.registry:SCORES",
+    "data": "ramet.data.registry:DATA",
 }
 """For each kind a reference to its registry."""
 

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,14 +40,25 @@ def resolve_reference(text: str, *, trusted: bool) -> Any:
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name:
         raise ConfigError(f"a reference reads package.module:name or FILE.py:name, but got {text!r}.")
-    if not trusted:
-        raise ConfigError(f"code that data name runs only with --trust (trust=True), but this would run {text!r}.")
+    check_trust([text], trusted)
     found: Any = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     for part in name.split("."):
         if not hasattr(found, part):
             raise ConfigError(f"{place} must define {name}, but it has no {part!r}.")
         found = getattr(found, part)
     return found
+
+
+def check_trust(references: Iterable[str], trusted: bool) -> None:
+    """Refuse code that data name, unless the user trusts it; nothing is imported.
+
+    Raises:
+        ConfigError: it is not trusted; the one line shows all that would run.
+    """
+    names = list(dict.fromkeys(references))
+    if names and not trusted:
+        shown = ", ".join(map(repr, names))
+        raise ConfigError(f"code that data name runs only with --trust (trust=True), but this would run {shown}.")
 
 
 def reference_to(thing: Any) -> str | None:

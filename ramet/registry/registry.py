@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 from ramet.errors import ConfigError, RametError
 from ramet.registry.entries import Entry, describe_maker, parameters_of
 from ramet.registry.references import reference_to, resolve_reference
-from ramet.registry.specs import Spec, parse_spec
+from ramet.registry.specs import Spec, parse_chain, parse_spec, split_list
 
 Part = TypeVar("Part")
 
@@ -65,6 +65,12 @@ class Registry(Generic[Part]):
             raise KeyError(name)
         return self.maker(name)
 
+    def name_of(self, part: Part) -> str:
+        """The name of a part's class here; of a class that has none, its own."""
+        reference = reference_to(type(part))
+        named = {maker.partition(".for_")[0]: name for name, maker in self._built_in.items()}
+        return named.get(reference or "", type(part).__name__)
+
     def parse(self, text: str) -> Spec:
         """The spec of a text, in which the names of this registry are names."""
         return parse_spec(text, self)
@@ -93,13 +99,30 @@ class Registry(Generic[Part]):
             raise ConfigError(f"a {self.kind} is made by a class or a function, but {name} is {found!r}.")
         return cast("Callable[..., Part]", found)
 
+    def class_of(self, name: str, *, trusted: bool = True) -> type[Part]:
+        """The class of the parts of a name.
+
+        Raises:
+            ConfigError: there is no such part, or a function makes it.
+        """
+        maker: Any = self.maker(name, trusted=trusted)
+        found = getattr(maker, "__self__", maker)  # a class method's class
+        if not isinstance(found, type) or not issubclass(found, self.base):
+            raise ConfigError(f"a {self.kind} must be named by its class here, but {name} is made by a function.")
+        return found
+
     def make(
-        self, source: str | Spec | Part | Callable[..., Part], *arguments: Any, trusted: bool = True, **context: Any
+        self,
+        source: str | Spec | Mapping[str, Any] | Part | Callable[..., Part],
+        *arguments: Any,
+        trusted: bool = True,
+        **context: Any,
     ) -> Part:
         """A part.
 
         Args:
-            source: a text or spec, a part, which is given back as it is, or a class or function that makes one.
+            source: a text or spec, what ``describe_source`` gave for a class or an object, a part, which is given back
+                as it is, or a class or function that makes one.
             arguments: what every maker takes first.
             trusted: whether a reference in a text may run; False for a text that comes from data.
             context: what a maker may ask for: each is passed on only where the maker takes it, and not where the
@@ -110,6 +133,8 @@ class Registry(Generic[Part]):
         """
         if isinstance(source, self.base):
             return source
+        if isinstance(source, Mapping):
+            source = _described(source)
         if isinstance(source, str):
             source = self.parse(source)
         if isinstance(source, Spec):
@@ -121,8 +146,25 @@ class Registry(Generic[Part]):
             raise ConfigError(
                 f"a {self.kind} is a text, a {self.base.__name__} or what makes one, but got {type(source).__name__}."
             )
-        name = reference_to(source) or getattr(source, "__name__", type(source).__name__)
+        name = reference_to(source) or str(getattr(source, "__name__", type(source).__name__))
         return self._call(name, source, arguments, Spec(name), context)
+
+    def code(self, source: object) -> list[str]:
+        """The references to code in a text, chain, list or description; nothing for names and for objects.
+
+        What comes from data is asked for it before anything is made: see ``check_trust``.
+
+        >>> from ramet.guards.registry import GUARDS
+        >>> GUARDS.code("plasticity:60+mine.py:Slowing")
+        ['mine.py:Slowing']
+        """
+        if isinstance(source, Mapping):
+            source = _described(source)
+        if isinstance(source, str):
+            specs = [spec for text in split_list(source) for spec in parse_chain(text, self)] if source.strip() else []
+        else:
+            specs = [source] if isinstance(source, Spec) else []
+        return [spec.name for spec in specs if spec.name not in self and ":" in spec.name]
 
     def entry(self, name: str, *, trusted: bool = True) -> Entry:
         """What a user is told of one part."""
@@ -151,6 +193,10 @@ class Registry(Generic[Part]):
         values = [_suited(value, parameter) for value, parameter in pairs]
         passed = {key: value for key, value in context.items() if (takes_all or key in parameters)}
         passed = {key: value for key, value in passed.items() if key not in filled} | options
+        required = [each for each in parameters.values() if each.default is each.empty]
+        named = [each.name for each in required if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        if missing := [each for each in named if each not in filled and each not in passed]:
+            raise ConfigError(f"{self.kind} {name} must be given {', '.join(missing)}, but got {str(spec)!r}.")
         try:
             made: Any = maker(*arguments, *values, **passed)
         except RametError:
@@ -178,6 +224,16 @@ class Registry(Generic[Part]):
             return cast("Callable[..., Part]", first.load())
         except Exception as error:  # whatever a stranger's package raises when it is imported
             raise ConfigError(f"{_origin(first)} must bring {first.value}, but: {error}.") from error
+
+
+def _described(source: Mapping[str, Any]) -> Spec:
+    """The spec of what ``describe_source`` gave for a class or an object."""
+    arguments = source.get("arguments", {})
+    if not isinstance(source.get("class"), str) or not isinstance(arguments, Mapping):
+        raise ConfigError(f"a description has a class and its arguments, but got {dict(source)!r}.")
+    values = [value for name, value in arguments.items() if name.isdecimal()]
+    options = {name: value for name, value in arguments.items() if not name.isdecimal()}
+    return Spec(source["class"], tuple(values), options)
 
 
 def _suited(value: Any, parameter: inspect.Parameter | None) -> Any:

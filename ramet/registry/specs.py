@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -172,6 +173,18 @@ def format_value(value: Any) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value == value.strip() and _value(value) == value:
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def file_name(text: str) -> str:
+    """A spec as the name of a file or folder: itself where it can be, and otherwise with a digest of the whole.
+
+    >>> file_name("firefly"), file_name("/home/me/mine.py:Growth:rate=2")
+    ('firefly', 'mine.py-Growth-rate-2-52a1fd9f')
+    """
+    if re.fullmatch(r"[\w.=:,-]+", text) and not text.startswith("."):
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9_.]+', '-', text.rpartition('/')[2])[-80:].strip('.-')}-{digest}"
 
 
 def _split_name(text: str, names: Container[str] | None) -> tuple[str, str]:

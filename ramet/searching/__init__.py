@@ -30,3 +30,5 @@ __all__ = [
     "pareto_front",
     "parse_limits",
 ]
+
+__getattr__ = lazy_front(__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,12 @@ from torch import nn
 
 from ramet.costs import count_flops, count_parameters, measure_latency
 from ramet.errors import ConfigError
+from ramet.registry import parse_options, quantity
 from ramet.searching.strategies.base import Strategy
 from ramet.seeding import seeded_globally
-from ramet.spaces import Arch, ModuleSpace, Space
+from ramet.spaces import Arch, Space
 
 COSTS = ("params", "flops", "latency")
-_UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "ms": 1e-3, "us": 1e-6, "s": 1.0}
 
 
 def parse_limits(text: str) -> dict[str, float]:
@@ -28,16 +27,12 @@ def parse_limits(text: str) -> dict[str, float]:
     {'params': 200000.0, 'latency': 0.005}
     """
     limits: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, amount = part.strip().partition("=")
-        digits = amount.rstrip("kMGmsu")
-        try:
-            value = float(digits) * _UNITS[amount[len(digits) :]]
-        except (ValueError, KeyError):
-            value = math.nan
-        if name not in COSTS or not 0 < value < math.inf:
-            raise ConfigError(f"a budget reads params=200k, flops=10M or latency=5ms, joined by commas, got {part!r}.")
-        limits[name] = value
+    for name, amount in parse_options(text).items():
+        limits[name] = quantity(amount)
+        if name not in COSTS or not limits[name] > 0:
+            raise ConfigError(
+                f"a budget reads params=200k, flops=10M or latency=5ms, joined by commas, but got {name}={amount}."
+            )
     return limits
 
 
@@ -74,7 +69,7 @@ class ArchCosts:
 
         A user's own module may use a layer's weights without calling it, so that there the child is counted.
         """
-        if isinstance(self.space, ModuleSpace):
+        if not self.space.calls_its_weights:
             return count_parameters(self._network.child(arch))
         sizes: dict[int, int] = {}
 

@@ -20,7 +20,7 @@ from ramet.runs.encoding import Json
 from ramet.searching.final_network_options import FinalNetworkOptions
 from ramet.searching.measures import measure
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
-from ramet.spaces import Arch, FinalNetwork, Supernet, cutout
+from ramet.spaces import Arch, NetworkAlone, Supernet, cutout
 from ramet.training import Batches, fit, saved_part
 
 
@@ -55,7 +55,7 @@ def train_final(
     def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
         if made.cutout > 0:
             x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
-        if not isinstance(network, FinalNetwork):
+        if not isinstance(network, NetworkAlone):
             return of_outputs(network(x, choices), y)
         network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
         return network.loss(x, y, auxiliary_weight=made.auxiliary_weight, of_outputs=of_outputs)
@@ -90,7 +90,7 @@ def trained_child(setup: SupernetSetup, arch: Arch, seed: int, final_network: Js
 
 def _plain(network: nn.Module, arch: Arch) -> nn.Module:
     """The architecture alone, without what is only for training."""
-    if isinstance(network, FinalNetwork):
+    if isinstance(network, NetworkAlone):
         return network.plain()
     assert isinstance(network, Supernet)
     return network.child(arch)

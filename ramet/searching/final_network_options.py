@@ -62,34 +62,21 @@ class FinalNetworkOptions:
 
     def check(self, space: Space, input_shape: tuple[int, ...]) -> None:
         """Raise a ``ConfigError`` if the space or its inputs have no such final network."""
-        from ramet.spaces import Darts, EnasMicro
-
         if self.is_plain:
             return
         if len(input_shape) != 3:
             raise ConfigError("auxiliary head, drop-path and cutout are for images, but the data are words.")
         if self.cutout > min(input_shape[1:]):
             raise ConfigError(f"cutout must be at most the {min(input_shape[1:])} pixels of a side, got {self.cutout}.")
-        if self._needs_network and not isinstance(space, Darts | EnasMicro):
+        if self._needs_network and not space.has_final_network:
             raise ConfigError(
-                "auxiliary head, drop-path and another size are for the spaces darts and enas-micro, "
-                f"but the space is {space.describe()['kind']}."
+                "auxiliary head, drop-path and another size are for spaces with a final network of their own, "
+                f"but {space.describe()['kind']} has none."
             )
 
     def build(self, space: Space, arch: Arch, in_channels: int, num_classes: int) -> nn.Module:
         """The network that is trained, called as ``network(x, arch)``."""
-        from ramet.spaces import Darts, DartsNetwork, EnasMicro, EnasNetwork, make_space
-
         if not self._needs_network:
             return space.supernet(in_channels, num_classes)
-        options = space.describe()
-        if self.channels is not None:
-            options["channels"] = self.channels
-        if self.cells is not None:
-            options["num_cells" if isinstance(space, Darts) else "cells_per_stage"] = self.cells
-        larger = make_space(options.pop("kind"), **options)
-        auxiliary = self.auxiliary_weight > 0
-        if isinstance(larger, Darts):
-            return DartsNetwork(larger, arch, in_channels, num_classes, auxiliary=auxiliary)
-        assert isinstance(larger, EnasMicro), "check() lets no other space pass"
-        return EnasNetwork(larger, arch, in_channels, num_classes, auxiliary=auxiliary)
+        larger = space.resized(channels=self.channels, cells=self.cells)
+        return larger.final_network(arch, in_channels, num_classes, auxiliary=self.auxiliary_weight > 0)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ramet.execution.ranks import ALONE, Ranks
-from ramet.guards import Guard, make_guard
+from ramet.guards import Guard, NoGuard, make_guard
 from ramet.params import named_params
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
@@ -124,7 +124,7 @@ class Search:
             diverged = any(map(math.isnan, losses)) or math.isnan(score.error)
             if diverged:
                 restore(before, self.network, self._optimizer)
-            elif guarded and plan.guard != "none":
+            elif guarded and not isinstance(self.guard, NoGuard):
                 self._remember(arch, turn)
         self._log["err1"].append(None if diverged else score.error)
         self._log["loss"].append(None if diverged else sum(losses) / len(losses))

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option, to_json
-from ramet.registry import Spec, parse_spec
+from ramet.registry import parse_spec
 from ramet.searching.final_network_options import FinalNetworkOptions
 
 if TYPE_CHECKING:
+    from ramet.guards.making import GuardSource
     from ramet.searching.strategies import Strategy
+    from ramet.searching.strategies.making import StrategySource
+    from ramet.sharing import SharingSource
     from ramet.spaces import Space
 
 BatchNormMode = Literal["batch", "running", "reestimated"]
+
 RELAXED = "darts"
 """The strategy's name that stands for ``RelaxedSearch``, which proposes nothing and trains all children at once."""
 
@@ -55,9 +59,9 @@ class SearchPlan:
         ConfigError: a number is out of its range, or a name is unknown.
     """
 
-    strategy: str = "enas"
-    guard: str = "none"
-    sharing: str = "full"
+    strategy: StrategySource = option("enas", kind=str)
+    guard: GuardSource = option("none", kind=str)
+    sharing: SharingSource = option("full", kind=str)
     epochs: int = 10
     warmup_epochs: int = 2
     models_per_epoch: int = 20
@@ -92,21 +96,30 @@ class SearchPlan:
             raise ConfigError(f"final_epochs must be at least 1, but got {self.final_epochs}.")
         if self.batch_norm not in (modes := get_args(BatchNormMode)):
             raise ConfigError(f"batch_norm must be one of {', '.join(modes)}, but got {self.batch_norm!r}.")
-        from ramet.guards import make_guard
+        from ramet.guards import GUARDS, make_guard
         from ramet.searching.costs import parse_limits
-        from ramet.sharing import Sharing
+        from ramet.sharing import SHARINGS, make_sharing
 
-        make_guard(self.guard)
-        if Sharing.parse(self.sharing).measured:
+        # Code that a text names runs in a search, not when its plan is read: the plan may come from data.
+        if not GUARDS.code(self.guard):
+            make_guard(self.guard)
+        if not SHARINGS.code(self.sharing) and make_sharing(self.sharing).is_measured:
             raise ConfigError(f"a search shares by full, groups of similar or random, or prefix, got {self.sharing!r}.")
         if self.budget is not None:
             parse_limits(self.budget)
 
     def check(self, space: Space) -> None:
         """Raise a ``ConfigError`` if the strategy does not suit the space."""
+        from ramet.guards import NoGuard, make_guard
+        from ramet.sharing import make_sharing
+
         if not self.is_relaxed:
             self.make_strategy(space)
-        elif self.guard != "none" or self.sharing != "full" or self.budget is not None:
+        elif (
+            not isinstance(make_guard(self.guard), NoGuard)
+            or not make_sharing(self.sharing).is_full
+            or self.budget is not None
+        ):
             raise ConfigError(
                 "DARTS trains all children at once: it takes no guard, no sharing but full and no budget."
             )
@@ -117,26 +130,28 @@ class SearchPlan:
         """The strategy for a space."""
         from ramet.searching.strategies import make_strategy
 
-        spec = self._strategy
-        if spec.values:
-            raise ConfigError(f"options of a strategy read NAME=VALUE, but got {self.strategy!r}.")
-        return make_strategy(spec.name, space, seed=self.seed, **spec.options)
+        return make_strategy(self.strategy, space, seed=self.seed)
 
     @property
     def is_relaxed(self) -> bool:
         """Whether all children are trained at once, by ``RelaxedSearch``."""
-        return self._strategy.name == RELAXED
+        return isinstance(self.strategy, str) and parse_spec(self.strategy).name == RELAXED
 
     @property
     def relaxed_options(self) -> dict[str, Any]:
         """The options of ``RelaxedSearch``."""
-        return dict(self._strategy.options)
+        assert isinstance(self.strategy, str)
+        return dict(parse_spec(self.strategy).options)
 
-    @property
-    def _strategy(self) -> Spec:
-        return parse_spec(self.strategy)
+    def code(self) -> list[str]:
+        """The references to code that the plan's texts name; see ``ramet.registry.check_trust``."""
+        from ramet.guards import GUARDS
+        from ramet.searching.strategies import STRATEGIES
+        from ramet.sharing import SHARINGS
+
+        return [*STRATEGIES.code(self.strategy), *GUARDS.code(self.guard), *SHARINGS.code(self.sharing)]
 
     def describe(self) -> dict[str, Any]:
-        """The plan as JSON values."""
+        """The plan as JSON values; an object is its class and its public arguments."""
         values: dict[str, Any] = to_json(self)
         return values

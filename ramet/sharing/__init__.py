@@ -1,21 +1,39 @@
 """Which children use which copy of the weights, and in which order they are trained."""
 
-from ramet.sharing.groups import Groups, affinity_groups, random_groups, similar_groups
-from ramet.sharing.interference import gradient_affinity, mean_change, trained_effect
-from ramet.sharing.orders import Order, OrderKind
-from ramet.sharing.plan import Sharing
-from ramet.sharing.prefix import PrefixShared
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ramet.registry.fronts import lazy_front
+
+if TYPE_CHECKING:
+    from ramet.sharing.base import Sharing
+    from ramet.sharing.groups import Groups, affinity_groups, random_groups, similar_groups
+    from ramet.sharing.interference import gradient_affinity, mean_change, trained_effect
+    from ramet.sharing.kinds import FullSharing, GroupSharing, PrefixSharing
+    from ramet.sharing.making import SharingSource, make_sharing
+    from ramet.sharing.orders import Order, OrderKind
+    from ramet.sharing.prefix import PrefixShared
+    from ramet.sharing.registry import SHARINGS
 
 __all__ = [
+    "SHARINGS",
+    "FullSharing",
+    "GroupSharing",
     "Groups",
     "Order",
     "OrderKind",
     "PrefixShared",
+    "PrefixSharing",
     "Sharing",
+    "SharingSource",
     "affinity_groups",
     "gradient_affinity",
+    "make_sharing",
     "mean_change",
     "random_groups",
     "similar_groups",
     "trained_effect",
 ]
+
+__getattr__ = lazy_front(__name__)

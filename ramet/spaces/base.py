@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, Self, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -21,15 +22,48 @@ Arch = tuple[int, ...]
 """One architecture: for each decision of its space, the index of the option taken, counted from 0."""
 
 
+@dataclass(frozen=True)
+class CellGraph:
+    """A cell of an architecture as a picture has it.
+
+    Args:
+        title: what the cell is called.
+        nodes: for each node a key and what is written on it.
+        edges: for each operation the keys of its two nodes and its name.
+    """
+
+    title: str
+    nodes: tuple[tuple[str, str], ...]
+    edges: tuple[tuple[str, str, str], ...]
+
+
 class Space(ABC, Sequence[Arch]):
     """The architectures there are, in lexicographic order.
 
     A space behaves as an immutable sequence of architectures: ``len(space)``, ``space[59]``, ``list(space)`` and
     ``arch in space`` work without ever holding them all. ``space.index(arch)`` is the inverse of ``space[i]``.
 
+    A space answers for itself: how its sizes are called, whether its inputs are words, how an architecture is drawn and
+    what its final network is. All of this has defaults, so that an author of a space writes only what is abstract.
+
     Args:
         num_options: for each decision the number of its options.
     """
+
+    takes_text: ClassVar[bool] = False
+    """Whether inputs are words by number, shape [batch, time], and not images."""
+
+    size_names: ClassVar[Mapping[str, str]] = {"channels": "channels", "cells": "num_cells", "nodes": "num_nodes"}
+    """The arguments of this space for the sizes that a command asks for: width, number of cells, nodes of a cell."""
+
+    small_sizes: ClassVar[Mapping[str, int]] = {}
+    """Sizes for a first try on a small machine, where the space's own defaults are a paper's."""
+
+    has_final_network: ClassVar[bool] = False
+    """Whether ``final_network`` makes a network that differs from the path in a supernet."""
+
+    calls_its_weights: ClassVar[bool] = False
+    """Whether a child's weights are those of the layers that its forward pass calls, so that calls can be counted."""
 
     def __init__(self, num_options: Sequence[int]) -> None:
         if not num_options or min(num_options) < 1:
@@ -116,9 +150,84 @@ class Space(ABC, Sequence[Arch]):
         """An architecture drawn uniformly."""
         return tuple(int(torch.randint(n, (), generator=generator)) for n in self.num_options)
 
+    @classmethod
+    def size_arguments(cls, *, small: bool = False, **sizes: int | None) -> dict[str, Any]:
+        """The arguments of this space for the sizes of ``size_names``.
+
+        Args:
+            small: whether ``small_sizes`` stand for sizes that are not given.
+            sizes: sizes by the names that all spaces understand; none for one that is not given.
+
+        Raises:
+            ConfigError: the space has no such size.
+        """
+        given = {name: value for name, value in sizes.items() if value is not None}
+        if unknown := sorted(set(given) - set(cls.size_names)):
+            raise ConfigError(f"sizes of {cls.__name__} are {', '.join(cls.size_names)}, but got {', '.join(unknown)}.")
+        chosen = {**(cls.small_sizes if small else {}), **given}
+        return {cls.size_names[name]: chosen[name] for name in cls.size_names if name in chosen}
+
+    def resized(self, **sizes: int | None) -> Self:
+        """This space with other sizes, see ``size_arguments``."""
+        arguments = {name: value for name, value in self.describe().items() if name != "kind"}
+        return type(self)(**{**arguments, **self.size_arguments(small=False, **sizes)})
+
+    def final_network(self, arch: Arch, in_channels: int, num_classes: int, *, auxiliary: bool = False) -> NetworkAlone:
+        """The network in which an architecture is trained alone in the end, where the space has one.
+
+        Args:
+            arch: the architecture.
+            in_channels: of images.
+            num_classes: of logits.
+            auxiliary: whether a second classifier is trained beside.
+        """
+        raise ConfigError(f"only a path of the supernet is trained in the end, and {type(self).__name__} has no other.")
+
+    def graph(self, arch: Arch) -> list[CellGraph]:
+        """The cells of an architecture, to be drawn; nothing for a space that draws none."""
+        return []
+
+    @property
+    def mixed_options(self) -> tuple[int, ...]:
+        """Of each edge that DARTS mixes operations on, how many there are."""
+        return self.num_options
+
+    def strongest(self, weights: Sequence[Tensor]) -> Arch:
+        """The architecture of the strongest operations of a mixture, a row of weights for each of ``mixed_options``."""
+        return tuple(int(row.argmax()) for row in weights)
+
     def example(self, num_samples: int, input_shape: Sequence[int], num_classes: int) -> Tensor:
         """Random inputs that the supernet takes, for checks and for counting; a space of tokens overrides it."""
         return torch.randn(num_samples, *input_shape)
+
+
+class NetworkAlone(nn.Module, ABC):
+    """One architecture as a network that is trained alone, with what is only for its training."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, arch: Arch | None = None) -> Tensor:
+        """Logits; ``arch`` may be named, as for a supernet, and must then be this one."""
+
+    @abstractmethod
+    def loss(
+        self, x: Tensor, y: Tensor, *, auxiliary_weight: float, of_outputs: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """The loss on a mini-batch, in training with that of an auxiliary classifier at a weight.
+
+        Args:
+            x: inputs.
+            y: targets.
+            auxiliary_weight: of the second classifier's loss.
+            of_outputs: the loss of logits and targets.
+        """
+
+    @abstractmethod
+    def plain(self) -> nn.Module:
+        """The network without what is only for training, which needs no ramet to run."""
+
+    @abstractmethod
+    def set_drop_path(self, probability: float) -> None:
+        """Change how probably an operation is left out for an image in training."""
 
 
 class Supernet(nn.Module, ABC):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,7 +11,6 @@ from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, Space, Supernet
 from ramet.spaces.cells.dag import DenseDag
 from ramet.spaces.darts.cell import DartsCell
-from ramet.spaces.darts.space import Darts
 
 
 class Relaxed(nn.Module):
@@ -35,10 +33,7 @@ class Relaxed(nn.Module):
     @property
     def num_options(self) -> list[int]:
         """The number of operations of each edge; for ``Darts`` those of the normal, then of the reduction cell."""
-        if isinstance(self.space, Darts):
-            edges = sum(node + 2 for node in range(self.space.num_nodes))
-            return [len(self.space.operations)] * (2 * edges)
-        return list(self.space.num_options)
+        return list(self.space.mixed_options)
 
     def forward(self, x: Tensor, weights: Sequence[Tensor]) -> Tensor:
         """Logits of the mixture.
@@ -61,29 +56,8 @@ class Relaxed(nn.Module):
         return logits
 
     def derive(self, weights: Sequence[Tensor]) -> Arch:
-        """The architecture of the strongest operations.
-
-        For ``Darts`` each node keeps the two edges whose strongest operation, ``none`` apart, is strongest.
-        """
-        rows = [row.detach().cpu() for row in weights]
-        if not isinstance(self.space, Darts):
-            return tuple(int(row.argmax()) for row in rows)
-        choices: list[int] = []
-        for cell in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
-            edge = 0
-            for node in range(self.space.num_nodes):
-                best = []
-                for start in range(node + 2):
-                    row = cell[edge].clone()
-                    if "none" in self.space.operations and len(self.space.operations) > 1:
-                        row[self.space.operations.index("none")] = -1.0
-                    best.append((-float(row.max()), start, int(row.argmax())))
-                    edge += 1
-                (low, first), (high, second) = sorted((start, option) for _, start, option in sorted(best)[:2])
-                if node > 0:
-                    choices.append(list(combinations(range(node + 2), 2)).index((low, high)))
-                choices += [first, second]
-        return tuple(choices)
+        """The architecture of the strongest operations; the space says which they are."""
+        return self.space.strongest([row.detach().cpu() for row in weights])
 
 
 def _is_cell(stage: nn.Module) -> bool:

@@ -136,7 +136,7 @@ def check_a_saved_network_takes_a_new_task(make: MakeMethod) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         JointNetwork(method).save(path)
-        loaded = JointNetwork.load(path, {method.name: type(method)}).method
+        loaded = JointNetwork.load(path, {method.source or method.name: type(method)}).method
     assert loaded.options == method.options and loaded.tasks == method.tasks
     assert_same(method.state(), loaded.state())
     for one, other in zip(outputs(method, stream), outputs(loaded, stream), strict=True):

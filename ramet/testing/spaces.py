@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.seeding import seeded_globally, torch_generator
@@ -63,7 +64,7 @@ def check_description(space: Space, input_shape: Sequence[int], num_classes: int
     """``describe`` is JSON, and makes the same space again."""
     description = space.describe()
     assert json.loads(json.dumps(description, allow_nan=False)) == description, "describe() is not plain JSON"
-    again = make_space(description)
+    again = make_space(description, trusted=True)
     assert type(again) is type(space) and again.num_options == space.num_options, "the space made again is another"
     assert again.describe() == description, "the space made again describes itself otherwise"
     copy = pickle.loads(pickle.dumps(space))
@@ -135,6 +136,51 @@ def check_stages(space: Space, input_shape: Sequence[int], num_classes: int) -> 
     _refuses(lambda: net.child(tuple(space.num_options)), "child for an architecture of another space")
 
 
+def check_sizes(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """The sizes that a command asks for are arguments of the space, and without any it stays as it is."""
+    assert set(space.small_sizes) <= set(space.size_names), "a small size has no name"
+    assert isinstance(space.takes_text, bool) and isinstance(space.has_final_network, bool)
+    description = space.describe()
+    named = {name: key for name, key in space.size_names.items() if key in description}
+    assert set(space.small_sizes) <= set(named), "a small size is no argument that describe() gives"
+    if named or space.small_sizes:
+        again = space.resized(**{name: description[key] for name, key in named.items()})
+        assert again.describe() == description, "the space with its own sizes describes itself otherwise"
+    _refuses(lambda: space.size_arguments(no_such_size=1), "a size that no space has")
+
+
+def check_graph(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """What is drawn of an architecture is a graph: its nodes have keys of their own, and its edges join them."""
+    for arch in sample_archs(space):
+        for cell in space.graph(arch):
+            keys = [key for key, _ in cell.nodes]
+            assert cell.title and len(set(keys)) == len(keys), "a cell has no title, or two nodes have one key"
+            assert all({start, end} <= set(keys) for start, end, _ in cell.edges), "an edge ends at no node"
+            assert all(isinstance(part, str) for edge in cell.edges for part in edge), "an edge is not of texts"
+
+
+def check_final_network(space: Space, input_shape: Sequence[int], num_classes: int) -> None:
+    """A final network trains, takes the architecture as a supernet does, and has a plain twin; or there is none."""
+    arch = sample_archs(space)[0]
+    if not space.has_final_network:
+        _refuses(lambda: space.final_network(arch, input_shape[0], num_classes), "a final network that there is not")
+        return
+    with seeded_globally(0, "conformance"):
+        network = space.final_network(arch, input_shape[0], num_classes, auxiliary=False)
+        x = space.example(4, input_shape, num_classes)
+    network.set_drop_path(0.0)
+    loss = network.train().loss(
+        x, torch.zeros(len(x), dtype=torch.long), auxiliary_weight=0.0, of_outputs=cross_entropy
+    )
+    torch.autograd.backward(loss)
+    assert _with_gradients(network), "no parameter of the final network got a gradient"
+    network.eval()
+    with torch.no_grad():
+        logits = network(x, arch)
+        assert logits.shape[:2] == (len(x), num_classes), f"logits have the shape {tuple(logits.shape)}"
+        assert torch.equal(network.plain().eval()(x), logits), "the plain network differs from the final one"
+
+
 SPACE_CHECKS: tuple[Callable[[Space, Sequence[int], int], None], ...] = (
     check_enumeration,
     check_names,
@@ -143,6 +189,9 @@ SPACE_CHECKS: tuple[Callable[[Space, Sequence[int], int], None], ...] = (
     check_forward_all,
     check_gradients,
     check_stages,
+    check_sizes,
+    check_graph,
+    check_final_network,
 )
 """Every check, each called as ``check(space, input_shape, num_classes)``."""
 

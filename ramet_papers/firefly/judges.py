@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ramet.ranking.drops import reduction_over_seeds
-
 from ramet.ranking.intervals import seed_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Estimate

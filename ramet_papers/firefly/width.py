@@ -12,8 +12,7 @@ from torch import nn
 from ramet.costs import count_parameters
 from ramet.data import DataSet, load, on_device
 from ramet.execution import WorkItem, pulse
-from ramet.growth import Budget, GrowthStep, grow, make_method
-from ramet.growth.networks import NETWORKS
+from ramet.growth import NETWORKS, Budget, GrowthStep, grow, make_method
 from ramet.ranking.metrics import Floats
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, seeded_globally

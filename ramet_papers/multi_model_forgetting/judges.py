@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from ramet.ranking.drops import reduction_over_seeds, relative_reduction
 
+from ramet.ranking.drops import reduction_over_seeds, relative_reduction
 from ramet.ranking.intervals import seed_interval
 from ramet.ranking.metrics import Floats, rank_correlation
 from ramet.reports.formats import percent

@@ -8,8 +8,8 @@ import torch.fx
 from torch import nn
 
 from ramet.errors import ConfigError
-from ramet.growth import find_coupling
-from ramet.growth.networks import NETWORKS, mlp, mobilenet, vgg
+from ramet.growth import NETWORKS, find_coupling
+from ramet.growth.networks import mlp, mobilenet, vgg
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -19,9 +19,9 @@ from ramet.guards import (
     sample_labels,
     step_sizes,
 )
-from ramet.guards.chain import Chain
+from ramet.guards.chaining import Chain
+from ramet.guards.making import make_guard
 from ramet.guards.quadratic import penalty_gradients, proximal_step_
-from ramet.guards.spec import make_guard
 from ramet.params import named_params
 from ramet.testing.guards import make_batch, make_network, make_optimizer, train
 

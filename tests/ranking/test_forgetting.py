@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from ramet.ranking.drops import reduction_over_seeds
 
 from ramet.errors import ConfigError
 from ramet.ranking import (
@@ -12,6 +11,7 @@ from ramet.ranking import (
     relative_reduction,
     worst_drop,
 )
+from ramet.ranking.drops import reduction_over_seeds
 from ramet.ranking.intervals import t_interval
 from ramet.reports import Estimate
 from ramet.seeding import numpy_generator

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from ramet.errors import ConfigError
-from ramet.ranking import JacobianCovariance, Synflow, combine_ranks
+from ramet.ranking import SCORES, JacobianCovariance, Synflow, combine_ranks
 from ramet.spaces import Cells64, Darts, NasBench201
+from ramet.testing.scores import SCORE_CHECKS
 
 SPACES = {
     "nasbench201": NasBench201(channels=4, cells_per_stage=1),
@@ -142,3 +143,9 @@ def test_combined_ranks_are_the_mean_of_the_places():
 def test_bad_input_is_one_line(action, words):
     with pytest.raises(ConfigError, match=words):
         action()
+
+
+@pytest.mark.parametrize("check", SCORE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", SCORES)
+def test_conformance(name, check):
+    check(lambda network, x: SCORES.make(name, network, x))

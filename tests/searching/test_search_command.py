@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cell_graphs import cell_graphs
 from cyclopts import App
 
 from ramet.cli.main import main
@@ -15,7 +16,6 @@ from ramet.cli.options import command_of
 from ramet.execution import Inline
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.search import SearchJob
-from ramet.jobs.search.cell_graphs import cell_graphs
 from ramet.runs import read_config
 from ramet.searching import SearchPlan
 from ramet.spaces import Cells64, EnasMicro

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from cell_graphs import cell_graphs
 from torch import nn
 
 from ramet.costs import count_flops, count_parameters
 from ramet.errors import ConfigError
 from ramet.searching.costs import ArchCosts
 from ramet.seeding import torch_generator
-from ramet.spaces import Darts, DartsNetwork, EnasMicro, Recurrent, cutout
+from ramet.spaces import Darts, DartsNetwork, EnasMicro, Recurrent, cutout, make_space, size_options, takes_text
 from ramet.spaces.darts.genotypes import DARTS_V2
 from ramet.spaces.darts.strided import FactorisedReduction
 from ramet.testing.spaces import SPACE_CHECKS
@@ -30,6 +31,41 @@ def test_conformance(name, check):
     if name == "recurrent":  # dropout would tell the child from the supernet in training mode
         space = Recurrent(hidden_size=8, num_nodes=4, input_dropout=0, output_dropout=0, word_dropout=0)
     check(space, shape, num_classes)
+
+
+@pytest.mark.parametrize("name", [*SPACES, "cells64", "nasbench201"])
+def test_a_space_draws_what_its_notation_says(name):
+    """Against the report's reading of the notations, which knows nothing of the space."""
+    space = make_space(name) if name not in SPACES else SPACES[name][0]
+    for number in range(5):
+        arch = space.sample(torch_generator(number))
+        twins = cell_graphs(space.name(arch), getattr(space, "operations", ()))
+        assert len(twins) == len(space.graph(arch)) > 0
+        for cell, (title, nodes, edges) in zip(space.graph(arch), twins, strict=True):
+            assert (cell.title, cell.nodes) == (title, tuple((node.key, node.label) for node in nodes))
+            drawn = [edge for edge in edges if edge.label != "none"]
+            assert sorted(cell.edges) == sorted((edge.source, edge.target, edge.label) for edge in drawn)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "arguments"),
+    [
+        ("cells64", {}, {"channels": 8, "num_cells": 2}),
+        ("nasbench201", {"cells": 3}, {"channels": 8, "cells_per_stage": 3}),
+        ("darts", {"channels": 4, "nodes": 2}, {"channels": 4, "num_cells": 4, "num_nodes": 2}),
+        ("enas-micro:num_nodes=2", {}, {"channels": 8, "cells_per_stage": 1}),
+        ("recurrent", {"channels": 16}, {"hidden_size": 16}),
+        ("torch.nn:Sequential.forward", {}, {}),
+    ],
+)
+def test_a_space_knows_its_sizes(name, sizes, arguments):
+    assert size_options(name, **sizes) == arguments
+    assert takes_text(name) == (name == "recurrent")
+
+
+def test_a_size_that_a_space_does_not_have_is_refused():
+    with pytest.raises(ConfigError, match="sizes of Recurrent are channels, nodes, but got cells"):
+        size_options("recurrent", cells=3)
 
 
 def test_darts_v2_has_its_published_parameters():

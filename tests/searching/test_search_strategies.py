@@ -162,8 +162,11 @@ def test_the_front_is_what_nothing_beats():
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (lambda: make_strategy("best", SPACE), "a strategy is one of random, evolution, enas, nao, but got 'best'"),
-        (lambda: make_strategy("enas", SPACE, wings=2), "must get the options it knows"),
+        (
+            lambda: make_strategy("best", SPACE),
+            "a strategy is one of random, evolution, enas, nao, or FILE.py:Name, but got 'best'",
+        ),
+        (lambda: make_strategy("enas", SPACE, wings=2), "options of enas are hidden_size"),
         (lambda: Evolution(SPACE, population_size=0), "at least 1 member"),
         (lambda: EnasController(SPACE, temperature=0), "must be positive"),
         (lambda: Nao(SPACE, trade_off=1.0), "trade_off in"),

@@ -9,13 +9,15 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
-from ramet.seeding import seeded_globally
+from ramet.searching.shared import share
+from ramet.seeding import seeded_globally, torch_generator
 from ramet.sharing import (
     Order,
     PrefixShared,
     Sharing,
     affinity_groups,
     gradient_affinity,
+    make_sharing,
     random_groups,
     similar_groups,
     trained_effect,
@@ -70,8 +72,54 @@ def test_impossible_numbers_of_groups_are_refused(num_groups):
     "text", ["full:1", "groups", "groups:x", "groups:0", "groups:4:alike", "prefix", "prefix:-1", "half", ""]
 )
 def test_sharings_that_do_not_exist_are_refused(text):
-    with pytest.raises(ConfigError, match="sharing must be"):
-        Sharing.parse(text)
+    with pytest.raises(ConfigError, match=r"sharing|grouping|NAME"):
+        make_sharing(text)
+
+
+@pytest.mark.parametrize("text", ["full", "groups:6:similar", "groups:6:random", "prefix:2"])
+def test_a_search_and_a_diagnosis_have_the_same_groups(text):
+    """The diagnosis asks for lists, the search for the group of a child; 64 children make no 6 equal groups."""
+    space, seed = Cells64(channels=2, num_cells=1), 3
+    sharing = make_sharing(text)
+    of_child = [sharing.group_of(place, len(space), seed) for place in range(len(space))]
+    listed = sharing.groups(len(space), seed)
+    assert [[place for place, group in enumerate(of_child) if group == number] for number in range(len(listed))] == [
+        list(group) for group in listed
+    ]
+    if sharing.num_groups > 1:
+        network = share(space, space.supernet(1, 2), text, seed)
+        assert [network.group_of(arch) for arch in space] == of_child
+
+
+def test_groups_are_those_that_earlier_diagnoses_had():
+    """The claims of *Deeper insights* rest on them."""
+    assert make_sharing("groups:6:similar").groups(64, 0) == similar_groups(64, 6)
+    assert make_sharing("groups:6:random").groups(64, 5) == random_groups(64, 6, torch_generator(5, "groups"))
+    assert make_sharing("groups:4:random").groups(64, 5) != make_sharing("groups:4:random").groups(64, 6)
+
+
+@pytest.mark.parametrize("grouping", ["similar", "random"])
+def test_groups_of_a_space_that_fits_into_no_list_are_balanced(grouping):
+    sharing, size = make_sharing(f"groups:7:{grouping}"), 10**18
+    places = range(0, size, size // 2000)
+    counts = np.bincount([sharing.group_of(place, size, 0) for place in places], minlength=7)
+    # Five standard deviations of a multinomial draw; slices are exact.
+    assert abs(counts - len(places) / 7).max() < 5 * np.sqrt(len(places) / 7)
+    assert sharing.group_of(size - 1, size, 0) in range(7)
+
+
+def test_a_sharing_of_ones_own_must_fill_its_groups():
+    class Odd(Sharing):
+        num_groups = 3
+
+        def group_of(self, place, num_children, seed):
+            return place % 2
+
+    with pytest.raises(ConfigError, match="group 2 has none"):
+        make_sharing(Odd).groups(8, 0)
+    Odd.num_groups = 1
+    with pytest.raises(ConfigError, match="must be one of the 1, but got 1"):
+        make_sharing(Odd()).groups(8, 0)
 
 
 def test_cyclic_repeats_one_order_and_shuffled_does_not():

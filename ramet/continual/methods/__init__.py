@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from ramet.continual.methods.apd.method import AdditiveDecomposition
     from ramet.continual.methods.bind_and_grow.method import BindAndGrow
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
-    from ramet.continual.methods.by_name import METHODS, make_method
     from ramet.continual.methods.cpg.method import CompactPickGrow
     from ramet.continual.methods.den import ExpandableNetwork
     from ramet.continual.methods.distillation import Distillation
@@ -19,10 +18,12 @@ if TYPE_CHECKING:
     from ramet.continual.methods.individual import Individual
     from ramet.continual.methods.joint_training import Joint
     from ramet.continual.methods.learn_to_grow.method import LearnToGrow
+    from ramet.continual.methods.making import make_method
     from ramet.continual.methods.naive import Naive
     from ramet.continual.methods.packnet import PackNet
     from ramet.continual.methods.progressive import Progressive
     from ramet.continual.methods.rcl.method import Reinforced
+    from ramet.continual.methods.registry import METHODS
     from ramet.continual.methods.replay import Replay
 
 __all__ = [

@@ -58,7 +58,7 @@ class Skeleton:
         DataError: The images are too small for the convolutions.
 
     Example:
-        >>> skeleton = make_skeleton("mlp:100,100", in_channels=1, image_size=(8, 8))
+        >>> skeleton = mlp(100, 100, in_channels=1, image_size=(8, 8))
         >>> sum(parameter.numel() for parameter in skeleton.make_network(num_classes=2, seed=0).parameters())
         16802
     """
@@ -181,44 +181,62 @@ class Skeleton:
         return place == 0 or self.layers[place - 1].kind == "conv"
 
 
-def make_skeleton(
-    network: str = "mlp",
-    *,
+def mlp(
+    *widths: int,
     in_channels: int,
     image_size: tuple[int, int],
     batch_norm: bool = False,
-    head: str = "own",
+    shared_head: bool = False,
 ) -> Skeleton:
-    """A skeleton by name.
+    """Linear layers: two of 100, or as many as widths are given, as in mlp:300,300,300.
 
-    ``mlp`` has two hidden layers of 100, ``mlp:300,300,300`` those widths. ``conv`` is the network of the paper for
-    CIFAR: convolutions of 64 (4 x 4), 128 (3 x 3) and 256 (2 x 2) channels, each max-pooled, and two linear layers
-    of 2048; ``conv:8,16,32,64,64`` the same with other widths. ``head`` is ``own``, one for each task, or ``shared``.
+    Args:
+        widths: Of the layers.
+        in_channels: The channels of an image.
+        image_size: Its height and width.
+        batch_norm: Whether each layer has batch norm.
+        shared_head: Whether all tasks have one head.
 
     Raises:
-        ConfigError: The name has another form.
+        ConfigError: A width is no positive whole number.
     """
-    if head not in ("own", "shared"):
-        raise ConfigError(f"head must be own or shared, but got {head!r}.")
-    name, _, text = network.partition(":")
-    try:
-        widths = [int(width) for width in text.split(",")] if text else []
-    except ValueError:
-        widths = [0]
-    kernels = (4, 3, 2)
-    if (
-        name not in ("mlp", "conv")
-        or any(width < 1 for width in widths)
-        or (name == "conv" and len(widths) not in (0, 5))
-    ):
-        raise ConfigError(f"a network must be mlp, mlp:WIDTH,..., conv or conv: and five widths, but got {network!r}.")
-    if name == "mlp":
-        layers = [Layer(f"layer{i}", "linear", width) for i, width in enumerate(widths or [100, 100], start=1)]
-    else:
-        widths = widths or [64, 128, 256, 2048, 2048]
-        layers = [Layer(f"conv{i + 1}", "conv", widths[i], kernels[i], pool=True) for i in range(3)]
-        layers += [Layer(f"linear{i - 2}", "linear", widths[i]) for i in (3, 4)]
-    return Skeleton(tuple(layers), in_channels, image_size, batch_norm, head == "shared")
+    checked = _checked("mlp", widths) or (100, 100)
+    layers = tuple(Layer(f"layer{i}", "linear", width) for i, width in enumerate(checked, start=1))
+    return Skeleton(layers, in_channels, image_size, batch_norm, shared_head)
+
+
+def conv(
+    *widths: int,
+    in_channels: int,
+    image_size: tuple[int, int],
+    batch_norm: bool = False,
+    shared_head: bool = False,
+) -> Skeleton:
+    """The paper's network for CIFAR: three max-pooled convolutions and two linear layers; or five widths after a colon.
+
+    Args:
+        widths: Of the five layers; 64 (4 x 4), 128 (3 x 3), 256 (2 x 2), 2048 and 2048 in the paper.
+        in_channels: The channels of an image.
+        image_size: Its height and width.
+        batch_norm: Whether each layer has batch norm.
+        shared_head: Whether all tasks have one head.
+
+    Raises:
+        ConfigError: A width is no positive whole number, or there are not five.
+    """
+    checked, kernels = _checked("conv", widths) or (64, 128, 256, 2048, 2048), (4, 3, 2)
+    if len(checked) != 5:
+        raise ConfigError(f"a network must be conv or conv: and five widths, but got {len(checked)}.")
+    layers = [Layer(f"conv{i + 1}", "conv", checked[i], kernels[i], pool=True) for i in range(3)]
+    layers += [Layer(f"linear{i - 2}", "linear", checked[i]) for i in (3, 4)]
+    return Skeleton(tuple(layers), in_channels, image_size, batch_norm, shared_head)
+
+
+def _checked(name: str, widths: tuple[Any, ...]) -> tuple[int, ...]:
+    if any(not isinstance(width, int) or isinstance(width, bool) or width < 1 for width in widths):
+        shown = ", ".join(map(repr, widths))
+        raise ConfigError(f"a network must be {name} or {name}: and widths of at least 1, but got {shown}.")
+    return widths
 
 
 def seeded(make: Callable[[], nn.Sequential], seed: int, *role: str | int) -> nn.Sequential:

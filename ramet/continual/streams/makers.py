@@ -36,6 +36,7 @@ def make_stream(
     train_size: int | None = None,
     eval_size: int | None = None,
     validation_fraction: float = 0.2,
+    trusted: bool = False,
 ) -> Stream:
     """A stream by its name.
 
@@ -56,6 +57,7 @@ def make_stream(
         train_size: Training images of each data set (not task) to keep.
         eval_size: The same for validation and for test images.
         validation_fraction: The part of the training images that validates.
+        trusted: Whether code that a ``.json`` file names as data, ``FILE.py:function``, may run.
 
     Raises:
         ConfigError: The name has another form, or the number of tasks does not fit the classes.
@@ -75,7 +77,7 @@ def make_stream(
         "validation_fraction": validation_fraction,
     }
     if isinstance(source, Path) or source.endswith(".json"):
-        return _from_file(Path(source), options)
+        return _from_file(Path(source), options | {"trusted": trusted})
     if source == "domains":
         return _several("domains", [(name, name, {}) for name in DOMAINS], options)
     kind, _, rest = source.partition("-")
@@ -234,14 +236,16 @@ def _from_file(path: Path, options: dict[str, Any]) -> Stream:
                 f"each task of a stream's file must have a name and data, but task {place} of {path} has not."
             )
         own = {key: value for key, value in entry.items() if key not in ("name", "data")}
-        if unknown := set(own) - set(options):
+        known = set(options) - {"trusted"}
+        if unknown := set(own) - known:
             raise DataError(
-                f"a task of a stream's file takes {', '.join(sorted(options))}, but {entry['name']!r} of {path} has "
+                f"a task of a stream's file takes {', '.join(sorted(known))}, but {entry['name']!r} of {path} has "
                 f"{', '.join(sorted(unknown))}."
             )
         data = entry["data"]
-        near = path.parent / data  # a path is read from where the file lies
-        parts.append((entry["name"], str(near) if near.exists() else data, own))
+        place, mark, function = data.partition(".py:")
+        near = path.parent / (place + mark[:-1])  # a path is read from where the file lies
+        parts.append((entry["name"], str(near) + mark[-1:] + function if near.exists() else data, own))
     return _several(path.stem, parts, options)
 
 

@@ -19,7 +19,7 @@ from ramet.growth.surgery.layers import Deepening
 
 
 class AutoGrow(Growth):
-    """Growth in depth by turns. The budget must allow a layer a step.
+    """Deeper, one part of the network after another, for as long as it pays; the budget must allow layers.
 
     Args:
         threshold: the least rise of the validation score that keeps a place on the list; the value is ours.

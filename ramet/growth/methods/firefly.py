@@ -25,7 +25,7 @@ from ramet.training import Step
 
 
 class Firefly(Growth):
-    r"""Growth by the Firefly paper.
+    r"""Splits neurons, adds new ones and layers at once, and keeps what lowers the loss most.
 
     Args:
         split: whether existing units may be split.

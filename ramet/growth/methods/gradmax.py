@@ -24,7 +24,7 @@ from ramet.growth.methods.slopes import open_relu
 
 
 class GradMax(Growth):
-    """Growth by the largest gradient.
+    """New neurons that change nothing now and get the largest gradient next.
 
     Args:
         num_new: new candidates for each group.

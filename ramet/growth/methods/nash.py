@@ -21,7 +21,7 @@ from ramet.growth.methods.random_choice import score_by_training
 
 
 class Nash(Growth):
-    """Growth by hill climbing.
+    """Hill climbing: every step tries a few grown networks and keeps the best.
 
     Args:
         num_neighbours: networks that are tried in a step, 8 in the paper.

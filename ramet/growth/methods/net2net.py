@@ -18,7 +18,7 @@ from ramet.growth.surgery.widening import Widening, slot_shape
 
 
 class Net2Net(Growth):
-    """Growth by Net2Net.
+    """Wider by copying random neurons of each layer, deeper by identity layers; the function stays.
 
     Args:
         noise: standard deviation of what is added to one copy and taken from the other, relative to that of the

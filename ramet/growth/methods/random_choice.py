@@ -17,7 +17,7 @@ from ramet.growth.methods.overgrown_network import OvergrownNetwork
 
 
 class RandomChoice(Growth):
-    """Growth by chance.
+    """Growth by chance: of units to split, or of units to split and new ones.
 
     Args:
         num_new: brand-new candidates for each group beside the splits; 0 is "split", 5 the paper's "split+new".

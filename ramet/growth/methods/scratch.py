@@ -12,18 +12,19 @@ from typing import Any
 from torch import Tensor
 
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
-from ramet.growth.methods.net2net import Net2Net
+from ramet.growth.methods.registry import GROWTHS
 
 
 class Scratch(Growth):
-    """Grow by another method's choice, then forget all weights.
+    """Training from scratch at the same size: another method chooses what grows, and all weights are drawn anew.
 
     Args:
-        method: what chooses; uniform growth by default.
+        method: what chooses: a growth method, or the name of one, which has its defaults.
     """
 
-    def __init__(self, method: Growth | None = None) -> None:
-        self.method = Net2Net() if method is None else method
+    def __init__(self, method: Growth | str = "net2net") -> None:
+        # A name only: what is named inside an option is not shown to the user before it runs.
+        self.method = GROWTHS.make(method, trusted=False)
 
     def propose(self, context: GrowthContext) -> Proposal:
         """The other method's candidates."""

@@ -26,7 +26,7 @@ from ramet.growth.methods.slopes import smooth_relu
 
 
 class Splitting(Growth):
-    """Growth by steepest-descent splitting.
+    """Splits the neurons whose splitting matrix has the most negative eigenvalue.
 
     Args:
         epsilon: the length of a step along the eigenvector.

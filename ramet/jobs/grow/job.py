@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError
 from ramet.fields import option
-from ramet.growth.plan import GrowPlan, method_of
+from ramet.growth.plan import GrowPlan
 from ramet.jobs.data_options import DataOptions
 from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import anchored_source, build_data
-from ramet.registry import parse_spec, resolve_reference
+from ramet.jobs.supernet import anchored_source, build_data, code_of
+from ramet.registry import parse_spec
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -108,9 +108,15 @@ class GrowJob(Job["GrowthSetup"]):
             values["network"]["is"] = str(self.network)
         return values
 
-    def build(self, *, trusted: bool = True) -> GrowthSetup:
+    def code(self) -> list[str]:
+        """Of the network, the data and the methods."""
+        growths = [found for text in self.plan.methods for found in code_of("growth", text)]
+        return [*code_of("network", self.network), *code_of("data", self.data), *growths]
+
+    def build(self, *, trust: bool = False) -> GrowthSetup:
         """The network, the data, the methods and the budget; a growth's start is tried."""
         from ramet.costs import count_parameters
+        from ramet.growth.methods.making import make_method
         from ramet.growth.tasks import GrowthSetup, rehearse
 
         ends = self.plan.ends
@@ -120,8 +126,8 @@ class GrowJob(Job["GrowthSetup"]):
             raise ConfigError(f"min_gain says what patience waits for, but got {ends.min_gain} without patience.")
         methods = self.plan.by_name
         for text in methods.values():
-            method_of(text)
-        source, options = self._network(trusted)
+            make_method(text)
+        source, options = self._network()
         setup = GrowthSetup(
             network=source,
             network_options=options,
@@ -149,11 +155,11 @@ class GrowJob(Job["GrowthSetup"]):
         data_name = self.data if isinstance(self.data, str) else self.data.name
         return GrowthStages(setup, session, data_name)()
 
-    def _network(self, trusted: bool) -> tuple[str | Module, dict[str, Any]]:
+    def _network(self) -> tuple[str | Module, dict[str, Any]]:
         """The name of the network and its arguments, or the module itself."""
         from torch import nn
 
-        from ramet.growth.networks import NETWORKS
+        from ramet.growth.registry import NETWORKS
 
         sizes = self.sizes.given()
         if not isinstance(self.network, str):
@@ -165,6 +171,4 @@ class GrowJob(Job["GrowthSetup"]):
         spec = parse_spec(self.network, NETWORKS)
         if spec.values:
             raise ConfigError(f"options of a network read NAME=VALUE, but got {self.network!r}.")
-        if spec.name not in NETWORKS and ":" in spec.name:
-            resolve_reference(spec.name, trusted=trusted)
         return spec.name, sizes | dict(spec.options)

@@ -11,6 +11,7 @@ from ramet.continual.recipe import LearnRecipe
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
 from ramet.jobs.job import Job, Session
+from ramet.jobs.supernet import code_of
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
@@ -64,11 +65,16 @@ class LearnJob(Job["StreamSetup"]):
             plan=replace(self.plan, onto=None if onto is None else str(Path(onto).absolute())),
         )
 
-    def build(self, *, trusted: bool = True) -> StreamSetup:
-        """The streams, the network and the methods, all of which are built in: nothing has to be trusted."""
+    def code(self) -> list[str]:
+        """Of the network and the methods."""
+        methods = [found for method in self.plan.each_method for found in code_of("method", method)]
+        return [*code_of("skeleton", self.plan.network), *methods]
+
+    def build(self, *, trust: bool = False) -> StreamSetup:
+        """The streams, the network and the methods."""
         from ramet.jobs.learn.learning import build_setup
 
-        return build_setup(self)
+        return build_setup(self, trust)
 
     def setting(self, setup: StreamSetup) -> Json:
         """The streams by content, and the network."""

@@ -12,8 +12,9 @@ from ramet.continual.analysis import analyse
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import learn
 from ramet.continual.method import Method, check_classes
-from ramet.continual.methods.by_name import make_method
-from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.methods.making import make_method
+from ramet.continual.networks.making import make_skeleton
+from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import Stream
 from ramet.data import on_device
 from ramet.errors import ConfigError
@@ -43,6 +44,7 @@ class StreamSetup:
         scenario: ``streaming`` or ``all``.
         seed: the first seed.
         device: where tensors are.
+        trust: whether code that the saved network names may run.
         folder: the run directory.
         seconds_between_checkpoints: how much work of a training a kill may cost.
     """
@@ -56,6 +58,7 @@ class StreamSetup:
     scenario: str
     seed: int
     device: str
+    trust: bool = False
     folder: Path = Path()
     seconds_between_checkpoints: float = 30.0
 
@@ -75,11 +78,11 @@ class StreamSetup:
         return make_method(source) if isinstance(source, str) else source.fresh()
 
 
-def build_setup(job: LearnJob) -> StreamSetup:
+def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
     """The streams, the network and the methods of a job; refuses whatever cannot work."""
     plan = job.plan
     methods = _by_name(plan.each_method)
-    streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds))
+    streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds), trust)
     on_device(streams[0][0].dataset, job.device)  # refuses a device that is not there
     channels, height, width = streams[0].input_shape
     skeleton = make_skeleton(
@@ -95,6 +98,7 @@ def build_setup(job: LearnJob) -> StreamSetup:
         scenario=plan.scenario,
         seed=job.seed,
         device=job.device,
+        trust=trust,
     )
     for spec in methods:
         method = setup.method(spec)
@@ -104,7 +108,7 @@ def build_setup(job: LearnJob) -> StreamSetup:
     if skeleton.shared_head:
         check_classes([task.info for task in streams[0]])
     if plan.onto is not None:
-        _check_onto(plan.onto, streams[0])
+        _check_onto(plan.onto, streams[0], trust)
     return setup
 
 
@@ -130,7 +134,7 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
     learned = learn(
         setup.streams[place],
         method="naive" if method == ONTO else setup.method(method),
-        onto=JointNetwork.load(str(setup.onto)) if method == ONTO else None,
+        onto=JointNetwork.load(str(setup.onto), trust=setup.trust) if method == ONTO else None,
         network=setup.skeleton,
         settings=setup.recipe,
         seed=seed,
@@ -198,8 +202,8 @@ def spec_of(method: Method) -> str:
     return str(Spec(method.name, (), {key: own for key, own in method.options.items() if own != defaults[key]}))
 
 
-def _check_onto(file: str, stream: Stream) -> None:
-    known = JointNetwork.load(file).method
+def _check_onto(file: str, stream: Stream, trust: bool) -> None:
+    known = JointNetwork.load(file, trust=trust).method
     known.skeleton.check(stream[0].info)
     for task in known.tasks:
         if task.name in stream.names:

@@ -11,7 +11,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import DataOptions
 from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import SpaceSizes, anchored_source, build_data, build_space
+from ramet.jobs.supernet import SpaceSizes, anchored_source, build_data, build_space, code_of
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
@@ -93,13 +93,17 @@ class RankJob(Job["SupernetSetup"]):
             truth_cache=None if self.truth_cache is None else str(Path(self.truth_cache).absolute()),
         )
 
-    def build(self, *, trusted: bool = True) -> SupernetSetup:
+    def code(self) -> list[str]:
+        """Of the space, the data and the plan."""
+        return [*code_of("space", self.space), *code_of("data", self.data), *self.plan.code()]
+
+    def build(self, *, trust: bool = False) -> SupernetSetup:
         """The space, the data and the recipe; a few children are tried on two images."""
         from ramet.ranking.rehearsal import rehearse
         from ramet.ranking.setup import SupernetSetup
 
         data = build_data(self.data, self.data_options.given(seed=self.seed), self.device)
-        setup = SupernetSetup(build_space(self.space, self.sizes, data, trusted=trusted), data, self.recipe)
+        setup = SupernetSetup(build_space(self.space, self.sizes, data), data, self.recipe)
         rehearse(setup, self._plan)
         if self.plan.truth == "train" and self.truth_cache is not None:
             check_folder(Path(self.truth_cache))

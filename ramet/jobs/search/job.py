@@ -9,7 +9,7 @@ from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import SpaceSizes, anchored_source, build_data, build_space, build_text, takes_text
+from ramet.jobs.supernet import SpaceSizes, anchored_source, are_words, build_data, build_space, build_text, code_of
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
 from ramet.training.recipe import Recipe
@@ -96,22 +96,25 @@ class SearchJob(Job["SupernetSetup"]):
             data_options=self.data_options.anchored(),
         )
 
-    def build(self, *, trusted: bool = True) -> SupernetSetup:
+    def code(self) -> list[str]:
+        """Of the space, the data and the plan."""
+        return [*code_of("space", self.space), *code_of("data", self.data), *self.plan.code()]
+
+    def build(self, *, trust: bool = False) -> SupernetSetup:
         """The space, the data and the recipe; sharing, guard and budget are tried on them."""
         from ramet.data import Text
         from ramet.jobs.search.stages import make_loop
         from ramet.ranking.setup import SupernetSetup
-        from ramet.spaces import Recurrent
 
         data: DataSet
-        if takes_text(self.space, self.data):
+        if are_words(self.space, self.data):
             data = build_text(self.data, self.data_options.words(), self.device)
         else:
             data = build_data(self.data, self.data_options.images(seed=self.seed), self.device)
-        space = build_space(self.space, self.sizes, data, trusted=trusted)
-        if isinstance(space, Recurrent) != isinstance(data, Text):
+        space = build_space(self.space, self.sizes, data)
+        if space.takes_text != isinstance(data, Text):
             raise ConfigError(
-                f"text is for the space recurrent and images for the others, got {self.space}, {self.data}."
+                f"text is for spaces of language models and images for the others, got {self.space}, {self.data}."
             )
         setup = SupernetSetup(space, data, self.recipe)
         self.seeded_plan.check(space)

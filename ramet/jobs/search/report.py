@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ramet.jobs.search.cell_graphs import cell_graphs
 from ramet.jobs.search.result import SearchEpoch, SearchResult
-from ramet.reports.charts import Line, Points, Reference, graph_chart, line_chart, scatter_chart
+from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph_chart, line_chart, scatter_chart
 from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Cell, Column, Table
@@ -61,11 +60,13 @@ def search_page(
         )
     page.section("What was found")
     page.table(search_table(result))
-    for title, nodes, edges in cell_graphs(result.best, result.operations):
+    for cell in result.cells:
+        nodes = [GraphNode(key, label) for key, label in cell.nodes]
+        edges = [Edge(source, target, label) for source, target, label in cell.edges]
         page.chart(
             graph_chart(nodes, edges),
             "Each arrow is an operation; the cell's output is made of its nodes.",
-            title=title,
+            title=cell.title,
         )
     _add_free_scores(page, result)
     _add_curves(page, result, course, other)

@@ -98,6 +98,15 @@ class SearchEpoch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrawnCell:
+    """A cell as a graph: nodes are a key and a label, edges two keys and the name of an operation."""
+
+    title: str
+    nodes: list[list[str]]
+    edges: list[list[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
     """The architecture found.
 
@@ -110,7 +119,7 @@ class SearchResult(Result):
         epochs: how many the search had.
         diverged: how many children were put back because they diverged.
         exported: the file of the network found, none where there is none.
-        operations: of the space, for notations that give operations by number.
+        cells: of the architecture found, as the space draws them; none for a space that draws none.
         plan: what was done, as JSON values.
     """
 
@@ -122,7 +131,7 @@ class SearchResult(Result):
     epochs: int
     diverged: int
     exported: str | None
-    operations: list[str]
+    cells: list[DrawnCell]
     plan: Json
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from ramet.errors import RunError
@@ -164,6 +164,6 @@ class Stages:
             "epochs": len(epochs),
             "diverged": sum(len(record.get("diverged", [])) for record in epochs),
             "exported": "network.pt2" if exported else None,
-            "operations": list(getattr(setup.space, "operations", ())),
+            "cells": [asdict(cell) for cell in setup.space.graph(tuple(candidates[best]["arch"]))],
             "plan": plan.describe(),
         }

@@ -14,6 +14,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
 from ramet.jobs.job import Job, Session
+from ramet.jobs.supernet import code_of
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
@@ -108,15 +109,19 @@ class StudyJob(Job["StudySetup"]):
             plan=replace(self.plan, storage=address),
         )
 
-    def build(self, *, trusted: bool = True) -> StudySetup:
-        """The stream, the network and the storage; all code that they name is built in."""
-        from ramet.continual.networks.skeletons import make_skeleton
+    def code(self) -> list[str]:
+        """Of the network and the method."""
+        return [*code_of("skeleton", self.plan.network), *code_of("method", self.plan.method)]
+
+    def build(self, *, trust: bool = False) -> StudySetup:
+        """The stream, the network and the storage."""
+        from ramet.continual.networks.making import make_skeleton
         from ramet.continual.study.search import SequenceSearch
         from ramet.continual.study.sequences import SequenceBench
         from ramet.data import on_device
 
         options = self._method_options()
-        (stream,) = self.data_options.streams(self.stream, range(self.seed, self.seed + 1))
+        (stream,) = self.data_options.streams(self.stream, range(self.seed, self.seed + 1), trust)
         name = self.stream if isinstance(self.stream, str) else stream.name
         if len(stream) < 2:
             raise ConfigError(f"a stream must have at least 2 tasks to be studied, but {name} has 1.")

@@ -1,10 +1,20 @@
 """What proposes the next architecture: random, evolution, the ENAS controller, NAO."""
 
-from ramet.searching.strategies.base import Strategy
-from ramet.searching.strategies.enas import EnasController
-from ramet.searching.strategies.evolution import Evolution
-from ramet.searching.strategies.nao import Nao
-from ramet.searching.strategies.registry import STRATEGIES, make_strategy
-from ramet.searching.strategies.uniform import RandomSearch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ramet.registry.fronts import lazy_front
+
+if TYPE_CHECKING:
+    from ramet.searching.strategies.base import Strategy
+    from ramet.searching.strategies.enas import EnasController
+    from ramet.searching.strategies.evolution import Evolution
+    from ramet.searching.strategies.making import make_strategy
+    from ramet.searching.strategies.nao import Nao
+    from ramet.searching.strategies.registry import STRATEGIES
+    from ramet.searching.strategies.uniform import RandomSearch
 
 __all__ = ["STRATEGIES", "EnasController", "Evolution", "Nao", "RandomSearch", "Strategy", "make_strategy"]
+
+__getattr__ = lazy_front(__name__)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch, Space
+from ramet.spaces.base import Arch, CellGraph, Space
 from ramet.spaces.cells.chain import CellSupernet
-from ramet.spaces.cells.dag import DenseDag, edges_of
+from ramet.spaces.cells.dag import DenseDag, dense_graph, edges_of
 from ramet.spaces.cells.operations import OPERATIONS, make_operation
 from ramet.spaces.layers import Head, check_counts, concatenate
 
@@ -47,6 +47,9 @@ class Cells64(Space):
     Reference:
         Zhang et al., "Deeper insights into weight sharing in neural architecture search", 2020.
     """
+
+    small_sizes: ClassVar = {"channels": 8, "cells": 2}
+    calls_its_weights = True
 
     def __init__(
         self,
@@ -90,6 +93,10 @@ class Cells64(Space):
                 f"a child of this space is named by {len(self.num_options)} digits from 1 to {last}, but got {text!r}."
             )
         return tuple(int(digit) - 1 for digit in text)
+
+    def graph(self, arch: Arch) -> list[CellGraph]:
+        """The cell that all cells of the child are."""
+        return dense_graph([self.operations[choice] for choice in self.check(arch)])
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""

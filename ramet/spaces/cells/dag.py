@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from ramet.spaces.base import Arch
+from ramet.spaces.base import Arch, CellGraph
 
 
 def edges_of(num_nodes: int) -> list[tuple[int, int]]:
@@ -21,6 +21,21 @@ def edges_of(num_nodes: int) -> list[tuple[int, int]]:
     [(0, 1), (0, 2), (1, 2)]
     """
     return [(start, end) for end in range(1, num_nodes + 1) for start in range(end)]
+
+
+def dense_graph(operations: Sequence[str]) -> list[CellGraph]:
+    """The picture of a cell by the operations of its edges, in the order of ``edges_of``; ``none`` is left out.
+
+    >>> dense_graph(["conv", "none", "pool"])[0].edges
+    (('0', '1', 'conv'), ('1', '2', 'pool'))
+    """
+    num_nodes = 0
+    while len(edges_of(num_nodes)) < len(operations):
+        num_nodes += 1
+    nodes = [("0", "input"), *((str(node), f"node {node}") for node in range(1, num_nodes + 1))]
+    edges = zip(edges_of(num_nodes), operations, strict=True)
+    drawn = tuple((str(start), str(end), name) for (start, end), name in edges if name != "none")
+    return [CellGraph("The cell", tuple(nodes), drawn)]
 
 
 class DenseDag(nn.Module):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch, Space
+from ramet.spaces.base import Arch, CellGraph, Space
 from ramet.spaces.cells.chain import CellSupernet
-from ramet.spaces.cells.dag import DenseDag, edges_of
+from ramet.spaces.cells.dag import DenseDag, dense_graph, edges_of
 from ramet.spaces.layers import Head, check_counts
 
 NONE, SKIP, CONV_1X1, CONV_3X3, POOL = range(5)
@@ -50,6 +50,10 @@ class NasBench201(Space):
         Dong and Yang, "NAS-Bench-201: Extending the Scope of Reproducible Neural Architecture Search", 2020.
     """
 
+    size_names: ClassVar = {"channels": "channels", "cells": "cells_per_stage"}
+    small_sizes: ClassVar = {"channels": 8, "cells": 1}
+    calls_its_weights = True
+
     def __init__(self, channels: int = 16, cells_per_stage: int = 5, *, bn_momentum: float = 0.1) -> None:
         check_counts(channels=channels, cells_per_stage=cells_per_stage)
         if not 0 < bn_momentum <= 1:
@@ -85,6 +89,10 @@ class NasBench201(Space):
                 f"with operations from {', '.join(_NAMES)}, but got {text!r}."
             )
         return arch
+
+    def graph(self, arch: Arch) -> list[CellGraph]:
+        """The cell that all cells of the child are."""
+        return dense_graph([_NAMES[choice] for choice in self.check(arch)])
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""

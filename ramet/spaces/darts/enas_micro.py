@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch, Space
+from ramet.spaces.base import Arch, CellGraph, NetworkAlone, Space
 from ramet.spaces.darts.strided import FactorisedReduction, make_strided, squeeze
-from ramet.spaces.darts.two_inputs import Node, Pair, PairHead, PairStem, TwoInputSupernet, add, drop_paths
+from ramet.spaces.darts.two_inputs import (
+    Node,
+    Pair,
+    PairHead,
+    PairStem,
+    TwoInputSupernet,
+    add,
+    drop_paths,
+    two_input_graphs,
+)
 from ramet.spaces.layers import check_counts
 
 OPERATIONS = ("sep_conv_3x3", "sep_conv_5x5", "avg_pool_3x3", "max_pool_3x3", "skip_connect")
@@ -40,6 +49,11 @@ class EnasMicro(Space):
 
     Reference: Pham et al., Efficient Neural Architecture Search via Parameter Sharing, 2018.
     """
+
+    size_names: ClassVar = {"channels": "channels", "cells": "cells_per_stage", "nodes": "num_nodes"}
+    small_sizes: ClassVar = {"channels": 8, "cells": 1}
+    has_final_network = True
+    calls_its_weights = True
 
     def __init__(
         self, channels: int = 20, cells_per_stage: int = 2, num_nodes: int = 5, *, bn_momentum: float = 0.1
@@ -93,6 +107,16 @@ class EnasMicro(Space):
                 f"input, operation (below {len(OPERATIONS)}), input, operation for each node, but got {text!r}."
             )
         return arch
+
+    def final_network(self, arch: Arch, in_channels: int, num_classes: int, *, auxiliary: bool = False) -> NetworkAlone:
+        """The network that ENAS trains in the end, of this space's width and depth."""
+        from ramet.spaces.darts.final_network import EnasNetwork
+
+        return EnasNetwork(self, arch, in_channels, num_classes, auxiliary=auxiliary)
+
+    def graph(self, arch: Arch) -> list[CellGraph]:
+        """The normal and the reduction cell."""
+        return two_input_graphs(self.cells(arch), self.operations)
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""

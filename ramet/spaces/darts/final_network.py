@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d, cross_entropy
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch
+from ramet.spaces.base import Arch, NetworkAlone
 from ramet.spaces.child import trace_child
 from ramet.spaces.darts.cell import DartsCell
 from ramet.spaces.darts.enas_micro import EnasCell, EnasMicro
@@ -19,7 +19,7 @@ AUXILIARY_WEIGHT = 0.4
 """What the auxiliary head's loss is multiplied by, in DARTS and ENAS."""
 
 
-class FinalNetwork(nn.Module):
+class FinalNetwork(NetworkAlone):
     """One architecture as a chain of cells that is trained alone. ``DartsNetwork`` and ``EnasNetwork`` are its forms.
 
     Args:

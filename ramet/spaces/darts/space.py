@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch, Space
+from ramet.spaces.base import Arch, CellGraph, NetworkAlone, Space
 from ramet.spaces.darts.cell import DartsCell
 from ramet.spaces.darts.genotypes import Gene, read_genotype, write_genotype
 from ramet.spaces.darts.strided import DARTS_OPERATIONS
-from ramet.spaces.darts.two_inputs import Node, PairHead, PairStem, TwoInputSupernet
+from ramet.spaces.darts.two_inputs import Node, PairHead, PairStem, TwoInputSupernet, two_input_graphs
 from ramet.spaces.layers import check_counts
 
 
@@ -48,6 +48,10 @@ class Darts(Space):
 
     Reference: Liu, Simonyan and Yang, DARTS: Differentiable Architecture Search, 2019.
     """
+
+    small_sizes: ClassVar = {"channels": 8, "cells": 4}
+    has_final_network = True
+    calls_its_weights = True
 
     def __init__(
         self,
@@ -115,6 +119,40 @@ class Darts(Space):
                 choices.append(list(combinations(range(node + 2), 2)).index((low, high)))
             choices += [self.operations.index(first), self.operations.index(second)]
         return choices
+
+    def final_network(self, arch: Arch, in_channels: int, num_classes: int, *, auxiliary: bool = False) -> NetworkAlone:
+        """The network that DARTS trains in the end, of this space's width and depth."""
+        from ramet.spaces.darts.network import DartsNetwork
+
+        return DartsNetwork(self, arch, in_channels, num_classes, auxiliary=auxiliary)
+
+    def graph(self, arch: Arch) -> list[CellGraph]:
+        """The normal and the reduction cell."""
+        return two_input_graphs(self.cells(arch), self.operations)
+
+    @property
+    def mixed_options(self) -> tuple[int, ...]:
+        """All inputs of each node are mixed: the edges of the normal, then of the reduction cell."""
+        return (len(self.operations),) * (2 * sum(node + 2 for node in range(self.num_nodes)))
+
+    def strongest(self, weights: Sequence[Tensor]) -> Arch:
+        """Each node keeps the two edges whose strongest operation, ``none`` apart, is strongest."""
+        choices: list[int] = []
+        for cell in (weights[: len(weights) // 2], weights[len(weights) // 2 :]):
+            edge = 0
+            for node in range(self.num_nodes):
+                best = []
+                for start in range(node + 2):
+                    row = cell[edge].clone()
+                    if "none" in self.operations and len(self.operations) > 1:
+                        row[self.operations.index("none")] = -1.0
+                    best.append((-float(row.max()), start, int(row.argmax())))
+                    edge += 1
+                (low, first), (high, second) = sorted((start, option) for _, start, option in sorted(best)[:2])
+                if node > 0:
+                    choices.append(list(combinations(range(node + 2), 2)).index((low, high)))
+                choices += [first, second]
+        return tuple(choices)
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""

@@ -8,13 +8,29 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.spaces.base import Arch
+from ramet.spaces.base import Arch, CellGraph
 from ramet.spaces.cells.chain import CellSupernet
 
 Node = tuple[tuple[int, int], tuple[int, int]]
 """What a node adds up: twice an operation and the input that it is applied to."""
 Pair = tuple[Tensor, Tensor]
 """The outputs of the last two cells, the older one first: what goes from stage to stage."""
+
+
+def two_input_graphs(cells: tuple[Sequence[Node], Sequence[Node]], operations: Sequence[str]) -> list[CellGraph]:
+    """The pictures of a normal and a reduction cell; ``none`` is left out."""
+    graphs = []
+    for title, nodes in zip(("Normal cell", "Reduction cell"), cells, strict=True):
+        drawn = [("0", "cell before the last"), ("1", "last cell")]
+        drawn += [(str(node), f"node {node}") for node in range(2, 2 + len(nodes))]
+        edges = [
+            (str(start), str(end), operations[operation])
+            for end, node in enumerate(nodes, start=2)
+            for operation, start in node
+            if operations[operation] != "none"
+        ]
+        graphs.append(CellGraph(title, tuple(drawn), tuple(edges)))
+    return graphs
 
 
 class TwoInputSupernet(CellSupernet):

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
+from ramet.registry import reference_to, resolve_reference
 from ramet.spaces.base import Arch, Space, Supernet
 from ramet.spaces.child import copy_layer
 from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 from ramet.spaces.own.choice import Choice, Decision, find_decisions, on_path
-from ramet.spaces.reference import reference_to, resolve_reference
 from ramet.spaces.walk import walk_stages
 
 Factory = Callable[[int, int], nn.Module]
@@ -51,7 +51,7 @@ class ModuleSpace(Space):
 
     def __init__(self, factory: Factory | str, *, in_channels: int = 3, num_classes: int = 10) -> None:
         self._source = factory
-        self._factory: Factory = resolve_reference(factory) if isinstance(factory, str) else factory
+        self._factory: Factory = resolve_reference(factory, trusted=True) if isinstance(factory, str) else factory
         if not callable(self._factory):
             raise ConfigError(f"a factory must be callable, but got {type(self._factory).__name__}.")
         self.in_channels = in_channels

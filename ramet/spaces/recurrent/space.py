@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from ramet.errors import ConfigError
-from ramet.spaces.base import Arch, Space
+from ramet.spaces.base import Arch, CellGraph, Space
 from ramet.spaces.layers import check_counts
 from ramet.spaces.recurrent.network import ACTIVATIONS, RecurrentSupernet
 
@@ -53,6 +53,11 @@ class Recurrent(Space):
 
     Reference: Pham et al., Efficient Neural Architecture Search via Parameter Sharing, 2018.
     """
+
+    takes_text = True
+    size_names: ClassVar = {"channels": "hidden_size", "nodes": "num_nodes"}
+    small_sizes: ClassVar = {"channels": 64}
+    calls_its_weights = True
 
     def __init__(
         self,
@@ -108,6 +113,17 @@ class Recurrent(Space):
     def example(self, num_samples: int, input_shape: Sequence[int], num_classes: int) -> torch.Tensor:
         """Random words."""
         return torch.randint(num_classes, (num_samples, *input_shape))
+
+    def graph(self, arch: Arch) -> list[CellGraph]:
+        """The cell as a tree of activations."""
+        self.check(arch)
+        nodes = (("x", "word and state"), *((str(node), f"node {node}") for node in range(self.num_nodes)))
+        rest = zip(arch[1::2], arch[2::2], strict=True)
+        edges = (
+            ("x", "0", ACTIVATIONS[arch[0]]),
+            *((str(parent), str(node), ACTIVATIONS[choice]) for node, (parent, choice) in enumerate(rest, start=1)),
+        )
+        return [CellGraph("The cell", nodes, edges)]
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""

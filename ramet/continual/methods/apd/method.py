@@ -27,7 +27,9 @@ from ramet.seeding import derive_seed, seeded_globally
 
 @dataclass(kw_only=True, eq=False)
 class AdditiveDecomposition(Method):
-    r"""Task i has the weights :math:`\theta_i = \sigma \otimes \mathrm{sigmoid}(v_i) + \tau_i`, tau being sparse.
+    r"""Each task has the shared weights under a mask of its own, and sparse weights that are its own.
+
+    Task i has the weights :math:`\theta_i = \sigma \otimes \mathrm{sigmoid}(v_i) + \tau_i`, tau being sparse.
 
     When task t comes, everything moves but the earlier tasks' weights, which are held where they were (Eq. 3):
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -17,23 +17,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ramet.continual.method import Method
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
 from ramet.continual.networks.graph import LayerGraph, LayerNode, PathStep, PathView, TaskPath
+from ramet.continual.networks.making import make_skeleton
 from ramet.continual.networks.patches import make_patch
-from ramet.continual.networks.skeletons import Skeleton, make_skeleton, seeded
+from ramet.continual.networks.skeletons import Skeleton, seeded
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves, train
 from ramet.data import Split
 from ramet.errors import ConfigError
-from ramet.guards import ElasticConsolidation, Guard, OrthogonalProjection, WeightPlasticity, diagonal_fisher
+from ramet.guards import GUARDS, Guard, diagonal_fisher
 from ramet.params import named_params
 from ramet.seeding import derive_seed, torch_generator
 
 OldWeights = Literal["slow", "frozen", "guarded"]
-GUARDS: Mapping[str, Callable[[float], Guard]] = {
-    "plasticity": WeightPlasticity,
-    "elastic": lambda strength: ElasticConsolidation(strength, form="implicit"),
-    "projection": lambda strength: OrthogonalProjection(strength, inputs="mean"),
-}
-"""Guards of shared weights by name, each of a strength."""
 
 REMEMBERED, MEAN_BATCH = 200, 10
 """Images from which a guard learns what matters to a finished task, and how many it sees at a time."""
@@ -62,7 +57,7 @@ class GraphMethod(Method):
         old_weights: what happens to layers that other tasks use while a new one is trained: ``slow`` trains them at a
             fraction of the learning rate (the paper), ``frozen`` not at all, ``guarded`` at the full one under a guard.
         old_rate: that fraction (0.1 in the paper).
-        guard: the guard: plasticity, elastic or projection.
+        guard: the name of the guard, such as plasticity, elastic or projection.
         guard_strength: its strength; worth tuning on validation data.
         heads: ``own`` gives each task a head; ``shared`` lets it share the head of the task it is bound to, where the
             number of classes is the same (permuted MNIST in the paper).
@@ -89,7 +84,7 @@ class GraphMethod(Method):
         _require_one_of("old_weights", self.old_weights, ("slow", "frozen", "guarded"))
         _require_one_of("heads", self.heads, ("own", "shared"))
         _require_one_of("start_weights", self.start_weights, ("copy", "probe", "fresh"))
-        _require_one_of("guard", self.guard, tuple(GUARDS))
+        GUARDS.class_of(self.guard, trusted=False)  # a name only: options of a method may come from data
         if not 0 <= self.old_rate <= 1:
             raise ConfigError(f"old_rate must lie between 0 and 1, but got {self.old_rate}.")
         if self.probe_epochs < 0:
@@ -113,7 +108,7 @@ class GraphMethod(Method):
     def _begin(self) -> None:
         self.graph_: LayerGraph = LayerGraph()
         self.decisions: list[BindingDecision | None] = []
-        self.keeper: Guard = GUARDS[self.guard](self.guard_strength)
+        self.keeper: Guard = GUARDS.class_of(self.guard, trusted=False).for_tasks(self.guard_strength)
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         info, skeleton = task.info, self.skeleton_of(task.info)
@@ -182,6 +177,7 @@ class GraphMethod(Method):
             in_channels=info.in_channels,
             image_size=info.image_size,
             batch_norm=self.skeleton.batch_norm,
+            trusted=False,  # a name only: options of a method may come from data
         )
 
     # The steps of learning a task.

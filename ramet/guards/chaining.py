@@ -17,6 +17,11 @@ from ramet.params import Params
 class NoGuard(Guard):
     """Plain training: every method returns at once."""
 
+    @classmethod
+    def for_tasks(cls, strength: float) -> NoGuard:
+        """A guard without a strength."""
+        return cls()
+
     def step(self, params: Params, step_sizes: StepSizes) -> AbstractContextManager[None]:
         """Nothing."""
         return nullcontext()

@@ -1,0 +1,109 @@
+"""The built-in sharings: all weights, groups, and a common prefix."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+from ramet.errors import ConfigError
+from ramet.seeding import derive_seed, torch_generator
+from ramet.sharing.base import Sharing
+from ramet.sharing.groups import random_groups
+
+Grouping = Literal["random", "similar", "interference"]
+
+MAX_LISTED = 2**16
+"""Random groups of so many children are slices of one shuffled list; of more, they follow from a hash."""
+
+
+class FullSharing(Sharing):
+    """All children share all weights."""
+
+    def group_of(self, place: int, num_children: int, seed: int) -> int:
+        """The only one."""
+        return 0
+
+    def __str__(self) -> str:
+        return "full"
+
+
+class GroupSharing(Sharing):
+    """Children are parted into groups, and each group has a copy of the weights.
+
+    Args:
+        num_groups: how many groups.
+        grouping: similar (slices of the lexicographic order), random, or interference (measured; for rank only).
+
+    Raises:
+        ConfigError: the number is no positive whole number, or the grouping unknown.
+    """
+
+    def __init__(self, num_groups: int, grouping: Grouping = "similar") -> None:
+        if grouping not in get_args(Grouping):
+            raise ConfigError(f"a grouping is one of {', '.join(get_args(Grouping))}, but got {grouping!r}.")
+        self.num_groups = _count("num_groups", num_groups, least=1)
+        self.grouping = grouping
+
+    @property
+    def is_measured(self) -> bool:  # type: ignore[override]
+        """Whether the groups follow from a measurement."""
+        return self.grouping == "interference" and self.num_groups > 1
+
+    def group_of(self, place: int, num_children: int, seed: int) -> int:
+        """A slice of the lexicographic order, or of a shuffled one."""
+        if self.grouping != "random":
+            return slice_of(place, num_children, self.num_groups)
+        if num_children <= MAX_LISTED:
+            return _labels(num_children, self.num_groups, seed)[place]
+        return derive_seed(seed, "group", place) % self.num_groups
+
+    def __str__(self) -> str:
+        return "full" if self.num_groups == 1 else f"groups:{self.num_groups}:{self.grouping}"
+
+
+class PrefixSharing(Sharing):
+    """Children share the stem and the first cells, and have the rest for themselves.
+
+    Args:
+        num_shared_cells: how many cells after the stem are shared.
+
+    Raises:
+        ConfigError: the number is negative or no whole number.
+    """
+
+    def __init__(self, num_shared_cells: int) -> None:
+        self.num_shared_cells = _count("num_shared_cells", num_shared_cells, least=0)
+
+    def group_of(self, place: int, num_children: int, seed: int) -> int:
+        """The only one."""
+        return 0
+
+    def __str__(self) -> str:
+        return f"prefix:{self.num_shared_cells}"
+
+
+def slice_of(place: int, num_children: int, num_groups: int) -> int:
+    """Which of equal slices a place lies in; the first ones are longer by one where they cannot all be equal.
+
+    >>> [slice_of(place, 8, 3) for place in range(8)]
+    [0, 0, 0, 1, 1, 1, 2, 2]
+    """
+    size, longer = divmod(num_children, num_groups)
+    if place < longer * (size + 1):
+        return place // (size + 1)
+    return longer + (place - longer * (size + 1)) // size
+
+
+@lru_cache(maxsize=8)
+def _labels(num_children: int, num_groups: int, seed: int) -> list[int]:
+    labels = [0] * num_children
+    for group, members in enumerate(random_groups(num_children, num_groups, torch_generator(seed, "groups"))):
+        for place in members:
+            labels[place] = group
+    return labels
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} of a sharing must be a whole number of at least {least}, but got {value!r}.")
+    return value

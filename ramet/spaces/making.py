@@ -1,0 +1,111 @@
+"""A space from what identifies it: words, a file, a class, or the description in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from ramet.errors import ConfigError
+from ramet.registry import Spec, check_trust
+from ramet.spaces.base import Space
+from ramet.spaces.own.module_space import ModuleSpace
+from ramet.spaces.registry import SPACES
+
+SpaceSource = str | Mapping[str, Any] | Space | Callable[..., Space | nn.Module]
+"""What names a space: a text, a description, a space, a class of spaces, or a factory of modules with choices."""
+
+
+def make_space(source: SpaceSource, *, trusted: bool | None = None, **arguments: Any) -> Space:
+    """A space from its name or its description.
+
+    Args:
+        source: a name of ``SPACES``, with options after a colon if wanted (``cells64:channels=8``); a reference to a
+            factory of one's own modules or to a class of spaces (``package.module:name`` or ``FILE.py:name``), or such
+            a factory or class itself; a space, which is given back; or what ``space.describe()`` gave.
+        trusted: whether code that the source names may run; by default that of a text, which the caller wrote, and not
+            that of a description, which is data.
+        **arguments: further arguments of the space.
+
+    Raises:
+        ConfigError: if there is no such space, it does not take the arguments, its code is not trusted, or a module's
+            factory makes another module than the one that was described.
+
+    Example:
+        >>> make_space(make_space("cells64:channels=8").describe()).channels
+        8
+    """
+    if isinstance(source, Space):
+        if arguments:
+            raise ConfigError(f"a space that is made takes no arguments, but got {', '.join(arguments)}.")
+        return source
+    if isinstance(source, Mapping):
+        arguments = {**source, **arguments}
+        spec, trusted = Spec(str(arguments.pop("kind", ""))), bool(trusted)
+        if spec.name == "module":
+            return _make_module_space(arguments, trusted)
+    elif isinstance(source, str):
+        spec = SPACES.parse(source)
+    else:
+        return _made(getattr(source, "__name__", "a space"), source, source, Spec("", (), arguments))
+    maker = SPACES.maker(spec.name, trusted=trusted is not False)
+    # A factory that was named by a reference is kept by it: another process may not have its file imported.
+    factory = maker if spec.name in SPACES else spec.name
+    return _made(spec.name, maker, factory, spec.with_options(arguments))
+
+
+def takes_text(source: SpaceSource, *, trusted: bool = True) -> bool:
+    """Whether a space is of language models; nothing is made."""
+    return bool(getattr(_class_of(source, trusted), "takes_text", False))
+
+
+def size_options(source: SpaceSource, *, trusted: bool = True, **sizes: int | None) -> dict[str, Any]:
+    """The arguments of a space for sizes that every space understands, small ones where none are given.
+
+    Args:
+        source: names the space.
+        trusted: whether code that the source names may run.
+        sizes: ``channels``, ``cells`` and ``nodes``; see ``Space.size_arguments``.
+
+    >>> size_options("recurrent", channels=32, nodes=4), size_options("darts")
+    ({'hidden_size': 32, 'num_nodes': 4}, {'channels': 8, 'num_cells': 4})
+    """
+    return (_class_of(source, trusted) or Space).size_arguments(small=True, **sizes)
+
+
+def _class_of(source: SpaceSource, trusted: bool) -> type[Space] | None:
+    """The class of the spaces that a source makes; none for a factory of modules."""
+    if isinstance(source, Space):
+        return type(source)
+    if isinstance(source, Mapping):
+        return None if source.get("kind") == "module" else _class_of(str(source.get("kind", "")), trusted)
+    maker: Any = SPACES.maker(SPACES.parse(source).name, trusted=trusted) if isinstance(source, str) else source
+    return maker if isinstance(maker, type) and issubclass(maker, Space) else None
+
+
+def _made(name: str, maker: Any, factory: Any, spec: Spec) -> Space:
+    """A space of a class, of a class of one's own, or of a factory of modules."""
+    if not isinstance(maker, type):
+        maker, spec = ModuleSpace, Spec(spec.name, (factory, *spec.values), spec.options)
+    elif not issubclass(maker, Space):
+        raise ConfigError(f"a space is made by a factory of modules or a class of spaces, but {name} is neither.")
+    try:
+        space: Space = maker(*spec.values, **spec.options)
+    except TypeError as error:
+        raise ConfigError(f"the space {name!r} must get the arguments it knows, but: {error}.") from error
+    return space
+
+
+def _make_module_space(description: dict[str, Any], trusted: bool) -> ModuleSpace:
+    expected = description.pop("fingerprint", None)
+    factory = description.pop("factory", None)
+    if factory is None:
+        raise ConfigError("a space of one's own is made again from a factory that can be imported, but it has none.")
+    if not isinstance(factory, str):
+        raise ConfigError(f"a described factory is a reference, but got {factory!r}.")
+    check_trust([factory], trusted)
+    space = ModuleSpace(factory, **description)
+    if expected is not None and space.fingerprint != expected:
+        raise ConfigError(f"{factory} must make the module that was described, but it has changed since.")
+    return space
