@@ -98,9 +98,8 @@ def train(
     step = Step(
         module,
         stepper,
+        settings,
         params=params,
-        clip_norm=settings.clip_norm,
-        accumulate=settings.accumulate,
         group_rates=[group["lr"] for group in stepper.param_groups],
         unit=settings.learning_rate,
         held=held,

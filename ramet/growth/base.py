@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,8 +23,8 @@ from ramet.growth.surgery.writing import widen
 from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
-from ramet.training import Batches, Step, training_modes
-from ramet.training.recipe import Loss, Transform
+from ramet.training import Batches, Recipe, Step, training_modes
+from ramet.training.recipe import Loss
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ class GrowthContext:
         max_layers: how many layers it may add.
         meter: makes a fresh meter.
         make_optimizer: the optimizer that trains a candidate network.
-        transform: what is done to the mini-batches that candidate networks are trained with; see ``Recipe``.
-        accumulate: the micro-batches that these are taken in.
+        recipe: of the training, for what is done to the mini-batches that candidate networks are trained with.
     """
 
     network: nn.Module
@@ -114,8 +113,7 @@ class GrowthContext:
     max_layers: int
     meter: Callable[[], Meter]
     make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
-    transform: Transform | None = None
-    accumulate: int = 1
+    recipe: Recipe = field(default_factory=Recipe)
 
     def generator(self, *role: str | int) -> torch.Generator:
         """Randomness for one use of a method."""
@@ -140,14 +138,15 @@ class GrowthContext:
         return select(self.meter(), places, scores, self.allowance, self.max_layers)
 
     def train(self, network: nn.Module, num_steps: int, *role: str | int) -> None:
-        """Train a candidate network in place, at the learning rates that its optimizer has."""
+        """Train a candidate network in place, at the learning rates that its optimizer has, without clipping."""
         optimizer = self.make_optimizer(network)
         rates = [group["lr"] for group in optimizer.param_groups]
-        step = Step(network, optimizer, accumulate=self.accumulate, group_rates=rates, where=" of a candidate")
+        recipe = replace(self.recipe, clip_norm=None)
+        step = Step(network, optimizer, recipe, group_rates=rates, where=" of a candidate")
         network.train()
         for number, (x, y) in enumerate(self.batches(num_steps, *role)):
-            if self.transform is not None:
-                x, y = self.transform(x, y, self.generator("transform", *role, number))
+            if recipe.transform is not None:
+                x, y = recipe.transform(x, y, self.generator("transform", *role, number))
             step(number, 1.0, lambda x, y: self.loss(network(x), y), x, y)
 
     def grown(self, edit: Edit) -> nn.Module:

@@ -166,13 +166,7 @@ class Growing:
         seed = derive_seed(self.seed, "train", phase)
         inside, started = self.inside, time.monotonic()
         spent = inside.seconds
-        step = Step(
-            self.network,
-            self.optimizer,
-            clip_norm=settings.clip_norm,
-            accumulate=settings.accumulate,
-            where=f" of phase {phase}",
-        )
+        step = Step(self.network, self.optimizer, settings, where=f" of phase {phase}")
         self.network.train()
         with seeded_globally(self.seed, "dropout", phase):
             restore_generators(inside.generators or {})
@@ -230,8 +224,7 @@ class Growing:
             max_layers=self.budget.layers,
             meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured),
             make_optimizer=self.make_optimizer,
-            transform=self.settings.transform,
-            accumulate=self.settings.accumulate,
+            recipe=self.settings,
         )
         proposal = self.method.propose(context)
         if not proposal.candidates:

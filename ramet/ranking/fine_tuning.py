@@ -45,19 +45,15 @@ def fine_tune(
     data = setup.data
     network = load_network(setup, instance)
     snapshot = copy.deepcopy(network.state_dict())
-    recipe = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0)
+    recipe = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0, clip_norm=None)
     seed = derive_seed(seed, "fine-tuning")
     batches, of_outputs = Batches(len(data.train.y), recipe.batch_size, seed), recipe.loss_for(data.train.y)
     curves: list[list[float]] = []
     for index in indices:
         arch = setup.space[index]
         network.load_state_dict(snapshot)
-        step = Step(
-            network,
-            make_optimizer(network, recipe),
-            accumulate=recipe.accumulate,
-            where=f" of fine-tuning {setup.space.name(arch)}",
-        )
+        where = f" of fine-tuning {setup.space.name(arch)}"
+        step = Step(network, make_optimizer(network, recipe), recipe, where=where)
         curve: list[float] = []
         for number in range(max(score_after) + 1):
             if number in score_after:

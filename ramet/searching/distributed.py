@@ -52,14 +52,7 @@ class RankedTraining:
         if self.ranks.size > 1 and recipe.accumulate > 1:
             raise ConfigError(f"ranks divide a mini-batch as it is: accumulate must be 1, but got {recipe.accumulate}.")
         sums = self.sum_gradients if self.ranks.size > 1 else None
-        return Step(
-            self.network,
-            optimizer,
-            clip_norm=recipe.clip_norm,
-            accumulate=recipe.accumulate,
-            sum_gradients=sums,
-            **options,
-        )
+        return Step(self.network, optimizer, recipe, sum_gradients=sums, **options)
 
     @contextmanager
     def batch(self, count: int, *, checked: Arch | None = None) -> Iterator[BatchPart]:

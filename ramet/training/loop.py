@@ -63,7 +63,7 @@ def fit(
         RunError: the loss is not finite.
     """
     optimizer = make_optimizer(network, settings)
-    step = Step(network, optimizer, clip_norm=settings.clip_norm, accumulate=settings.accumulate)
+    step = Step(network, optimizer, settings)
     log = {} if log is None else log
     parts: dict[str, SavedPart] = {
         "network": network,

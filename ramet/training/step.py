@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import RunError
+from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.params import Params
@@ -52,6 +53,10 @@ class Held:
     mask: Tensor
 
 
+PLAIN = Recipe()
+"""A step without anything: no clipping, mini-batches as they are."""
+
+
 class Step:
     """Takes the steps of one training; which mini-batch, which learning rate and when to save is the loop's business.
 
@@ -62,9 +67,8 @@ class Step:
     Args:
         network: What a guard watches.
         optimizer: Steps the parameters.
+        recipe: What it says of a single step is done: ``clip_norm`` and ``accumulate``.
         params: The parameters by name that are clipped and guarded; all of the network if none.
-        clip_norm: The largest norm of the gradient of all these, or none.
-        accumulate: The micro-batches that a mini-batch is cut into.
         group_rates: For each parameter group, the learning rate at a ``rate`` of one; one if none.
         unit: The learning rate at a ``rate`` of one that a guard's step size is made of.
         held: Single values that do not move.
@@ -79,10 +83,9 @@ class Step:
         self,
         network: nn.Module,
         optimizer: torch.optim.Optimizer,
+        recipe: Recipe = PLAIN,
         *,
         params: Params | None = None,
-        clip_norm: float | None = None,
-        accumulate: int = 1,
         group_rates: Sequence[float] | None = None,
         unit: float = 1.0,
         held: Sequence[Held] = (),
@@ -95,8 +98,8 @@ class Step:
         self._network, self._optimizer = network, optimizer
         self._clipped = list(self.params.values())
         # A gradient that is not finite is seen by its norm, which clipping gives for nothing.
-        self._clip_norm = math.inf if clip_norm is None and skips else clip_norm
-        self._accumulate, self._only = accumulate, None if only is None else tuple(only)
+        self._clip_norm = math.inf if recipe.clip_norm is None and skips else recipe.clip_norm
+        self._accumulate, self._only = recipe.accumulate, None if only is None else tuple(only)
         self._group_rates = [1.0] * len(optimizer.param_groups) if group_rates is None else list(group_rates)
         # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
         self._unit, self._rest = unit, 1 - optimizer.param_groups[0].get("momentum", 0.0)

@@ -15,7 +15,7 @@ from torch.nn.functional import mse_loss
 from ramet.errors import RunError
 from ramet.guards import ElasticConsolidation, WeightPlasticity
 from ramet.params import named_params
-from ramet.training import Held, Step
+from ramet.training import Held, Recipe, Step
 
 NUM_STEPS = 5
 
@@ -81,7 +81,7 @@ def test_momentum_decay_and_a_learning_rate_for_each_step(momentum, decay):
 @pytest.mark.parametrize("clip", [0.1, 1e9])
 def test_the_norm_of_all_gradients_is_clipped(clip):
     ours, theirs, free = make_network(), make_network(), make_network()
-    take(Step(ours, sgd(ours), clip_norm=clip), ours, RATES)
+    take(Step(ours, sgd(ours), Recipe(clip_norm=clip)), ours, RATES)
     by_hand(theirs, RATES, clip=clip)
     assert_close(ours, theirs)
     by_hand(free, RATES)
@@ -93,7 +93,7 @@ def test_only_the_given_parameters_are_clipped():
     """The others of the network, which have gradients too, do not count."""
     network = make_network()
     params = dict(network[0].named_parameters())
-    step = Step(network, sgd(network[0]), params=params, clip_norm=0.01)
+    step = Step(network, sgd(network[0]), Recipe(clip_norm=0.01), params=params)
     before = copy.deepcopy(network)
     take(step, network, [1.0], make_batches()[:1])
     moved = torch.cat([(a - b).flatten() for a, b in zip(network[0].parameters(), before[0].parameters(), strict=True)])
@@ -112,12 +112,12 @@ def test_only_the_given_parameters_are_clipped():
 def test_micro_batches_give_the_step_of_the_whole_batch(size, accumulate, sizes, clip):
     ours, theirs = make_network(), make_network()
     batches = make_batches(size)
-    step = Step(ours, sgd(ours, momentum=0.9), accumulate=accumulate, clip_norm=clip)
+    step = Step(ours, sgd(ours, momentum=0.9), Recipe(accumulate=accumulate, clip_norm=clip))
     seen: list[int] = []
     ours.register_forward_pre_hook(lambda module, arguments: seen.append(len(arguments[0])))
     losses = take(step, ours, RATES, batches)
     assert losses == pytest.approx(
-        take(Step(theirs, sgd(theirs, momentum=0.9), clip_norm=clip), theirs, RATES, batches)
+        take(Step(theirs, sgd(theirs, momentum=0.9), Recipe(clip_norm=clip)), theirs, RATES, batches)
     )
     assert seen == sizes * NUM_STEPS
     assert_close(ours, theirs)
@@ -243,7 +243,7 @@ def test_a_loss_that_is_not_finite_is_refused_before_anything_moves():
 @pytest.mark.parametrize("broken", ["loss", "gradient"])
 def test_a_step_that_is_not_finite_can_be_left_out(broken, clip):
     network = make_network()
-    step = Step(network, sgd(network, momentum=0.9), skips=True, clip_norm=clip)
+    step = Step(network, sgd(network, momentum=0.9), Recipe(clip_norm=clip), skips=True)
     (good,) = take(step, network, [0.1], make_batches()[:1])
     assert math.isfinite(good)
     before = copy.deepcopy(network)
@@ -270,11 +270,11 @@ def test_gradients_are_summed_before_they_are_clipped():
         return 2 * loss
 
     halves = [(torch.cat([x, x]), torch.cat([y, y])) for x, y in make_batches(4)]
-    step = Step(ours, sgd(ours), clip_norm=0.5, sum_gradients=sum_gradients)
+    step = Step(ours, sgd(ours), Recipe(clip_norm=0.5), sum_gradients=sum_gradients)
     losses = [
         step(number, 0.3, lambda x, y: mse_loss(ours(x), y) / 2, x[:4], y[:4]) for number, (x, y) in enumerate(halves)
     ]
-    whole = take(Step(theirs, sgd(theirs), clip_norm=0.5), theirs, [0.3] * NUM_STEPS, halves)
+    whole = take(Step(theirs, sgd(theirs), Recipe(clip_norm=0.5)), theirs, [0.3] * NUM_STEPS, halves)
     assert losses == pytest.approx(whole)
     assert_close(ours, theirs)
 
