@@ -308,7 +308,7 @@ def test_what_one_rank_refuses_all_refuse(tmp_path):
     ("arguments", "words"),
     [
         (["rank"], "torchrun is for `ramet search` and `ramet resume`, but got 'rank'"),
-        (["search", "--strategy", "luck"], "luck"),
+        (["search", "--batch-norm", "luck"], "luck"),
     ],
 )
 def test_bad_input_is_told_by_the_leader_alone(rank, arguments, words, capsys, monkeypatch):
