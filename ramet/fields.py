@@ -125,10 +125,10 @@ class _Anything(dict):  # type: ignore[type-arg]
         return Any
 
 
-def differences(values: Any, others: Any, where: str = "") -> list[str]:
+def differing_places(values: Any, others: Any, where: str = "") -> list[str]:
     """The places in which two JSON values differ.
 
-    >>> differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}})
+    >>> differing_places({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}})
     ['b.c']
     """
     if isinstance(values, Mapping) and isinstance(others, Mapping):
@@ -137,7 +137,7 @@ def differences(values: Any, others: Any, where: str = "") -> list[str]:
         return [
             place
             for name in names
-            for place in differences(
+            for place in differing_places(
                 values.get(name, missing), others.get(name, missing), f"{where}.{name}".lstrip(".")
             )
         ]

@@ -74,6 +74,7 @@ def learn(
     folder: str | Path | None = None,
     device: str = "cpu",
     seconds_between_checkpoints: float = 30.0,
+    identity: str | None = None,
     after_task: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> Learned:
     """Learn the tasks of a stream one after the other.
@@ -94,6 +95,7 @@ def learn(
             and ends bit for bit as if it had never stopped.
         device: Where tensors are.
         seconds_between_checkpoints: How much work a kill may cost; it has no influence on the result.
+        identity: Of the run that ``folder`` is a part of, if it is; checkpoints of others are refused.
         after_task: Called with the row of each task, when it has been learned and measured.
 
     Raises:
@@ -118,9 +120,10 @@ def learn(
     for task in stream:
         made.skeleton.check(task.info)
     if run is not None and folder is None:
-        folder = run.path / "checkpoints" / f"{made.name}-{seed}"
+        folder, identity = run.path / "checkpoints" / f"{made.name}-{seed}", run.identity
     known = list(made.tasks)
-    learned = _resumed(joint, folder)
+    places = None if folder is None else Checkpoints(Path(folder) / "stream", identity=identity)
+    learned = _resumed(joint, places)
     _check_order(stream, known, learned)
     gone = [TaskData(info, None, None) for info in known]
     data = gone + [
@@ -130,7 +133,7 @@ def learn(
         _report(row, made, seed, run, after_task)
     for place in range(len(learned.rows), len(stream)):
         present = stream[place].data(device)
-        saves = Saves(None if folder is None else Path(folder) / "task", seconds_between_checkpoints)
+        saves = Saves(None if folder is None else Path(folder) / "task", seconds_between_checkpoints, identity)
         started = time.monotonic()
         notes = learned.network.learn(present, data, saves)
         seconds = time.monotonic() - started
@@ -138,7 +141,7 @@ def learn(
             present.close()
         data.append(present)
         learned.rows.append(_measured(learned.network, stream, place, device) | {"seconds": seconds, "notes": notes})
-        _save(learned, folder)
+        _save(learned, places)
         saves.clear()
         _report(learned.rows[-1], made, seed, run, after_task)
         pulse((place + 1) / len(stream))
@@ -191,18 +194,17 @@ def _report(
     after_task(row)
 
 
-def _save(learned: Learned, folder: str | Path | None) -> None:
-    if folder is not None:
+def _save(learned: Learned, checkpoints: Checkpoints | None) -> None:
+    if checkpoints is not None:
         tensors, packed = pack_state({"rows": learned.rows})
         network_tensors, network = learned.network.snapshot()
-        Checkpoints(Path(folder) / "stream").save(
-            len(learned.rows), {**tensors, **network_tensors}, {"rows": packed, "network": network}
-        )
+        state = {"rows": packed, "network": network}
+        checkpoints.save(len(learned.rows), {**tensors, **network_tensors}, state)
 
 
-def _resumed(fresh: JointNetwork, folder: str | Path | None) -> Learned:
-    checkpoint = None if folder is None else Checkpoints(Path(folder) / "stream").load()
-    if checkpoint is None:
+def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
+    checkpoint = None if checkpoints is None else checkpoints.load()
+    if checkpoints is None or checkpoint is None:
         return Learned(fresh)
     method = fresh.method
     stored = unpack_state(checkpoint.tensors, checkpoint.state["network"])
@@ -212,7 +214,9 @@ def _resumed(fresh: JointNetwork, folder: str | Path | None) -> Learned:
     # The recipe by its values: what is read back is of its base class.
     own = (method.name, method.options, method.skeleton, vars(method.settings), method.seed)
     if own != (restored.name, restored.options, restored.skeleton, vars(restored.settings), restored.seed):
-        raise ConfigError(f"a stream goes on with the arguments it began with, but {folder} began with others.")
+        raise ConfigError(
+            f"a stream goes on with the arguments it began with, but {checkpoints.folder} began with others."
+        )
     method.tasks = restored.tasks
     method.load_state(stored["state"])
     return Learned(fresh, unpack_state(checkpoint.tensors, checkpoint.state["rows"])["rows"])

@@ -29,14 +29,18 @@ class Saves:
     Args:
         folder: Where the checkpoints go.
         seconds: How much work may be lost.
+        identity: Of the run that this is a part of, if it is.
     """
 
     folder: Path | None = None
     seconds: float = 30.0
+    identity: str | None = None
 
     def phase(self, name: str) -> Checkpoints | None:
         """The checkpoints of one phase."""
-        return None if self.folder is None else Checkpoints(self.folder / name.replace("/", "-"))
+        if self.folder is None:
+            return None
+        return Checkpoints(self.folder / name.replace("/", "-"), identity=self.identity)
 
     def clear(self) -> None:
         """Remove the checkpoints of all phases: the task is finished."""

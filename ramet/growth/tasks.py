@@ -41,6 +41,7 @@ class GrowthSetup:
         start: the weights before anything grew; those that the function gives if none.
         described: what the network and the data are, in plain values, for the records.
         folder: of the run.
+        identity: of the run.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         seconds_a_turn: a task does steps until so much time has passed, and at least one.
     """
@@ -56,6 +57,7 @@ class GrowthSetup:
     start: dict[str, Tensor] = field(default_factory=dict)
     described: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
+    identity: str | None = None
     seconds_between_checkpoints: float = 30.0
     seconds_a_turn: float = 0.0
 
@@ -89,6 +91,13 @@ class GrowthSetup:
             network.load_state_dict(self.start)
         return network
 
+    def checkpoints(self, method: str) -> Checkpoints | None:
+        """The checkpoints of one method."""
+        folder = self.folder
+        return (
+            None if folder is None else Checkpoints(folder / "checkpoints" / file_name(method), identity=self.identity)
+        )
+
     def growing(self, method: str) -> Growing:
         """The growth by one method, taken up where it was left."""
         data, splits = self.data, ("train", "validation")
@@ -99,7 +108,7 @@ class GrowthSetup:
             method=make_method(self.methods[method]),
             settings=self.settings,
             seed=self.seed,
-            checkpoints=None if self.folder is None else Checkpoints(self.folder / "checkpoints" / file_name(method)),
+            checkpoints=self.checkpoints(method),
             seconds_between_checkpoints=self.seconds_between_checkpoints,
         )
         growing.start()

@@ -53,6 +53,8 @@ class Job(ABC, Generic[Setup]):
 
     kind: ClassVar[str]
     can_share_ranks: ClassVar[bool] = False
+    apart: ClassVar[tuple[str, ...]] = ()
+    """Fields that no result depends on: they are no part of what a run is."""
     is_checked_when_finished: ClassVar[bool] = True
     """Whether a finished run that is resumed must still fit what its options name before it gives its result again."""
 

@@ -12,12 +12,12 @@ from typing import Any
 from ramet.errors import ConfigError
 from ramet.execution import Executor
 from ramet.execution.ranks import ALONE, Ranks
-from ramet.fields import differences
+from ramet.fields import differing_places
 from ramet.jobs import JOBS, Job, job_class
 from ramet.jobs.job import Session
 from ramet.jobs.result import Result
 from ramet.registry import check_trust
-from ramet.runs import Run, ScalarMirror, read_config, read_records, remove_run, require_tensorboard
+from ramet.runs import Run, ScalarMirror, differences, read_config, read_records, remove_run, require_tensorboard
 from ramet.runs.encoding import Json, decode, encode, plain
 
 _logger = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def _check(job: Job[Any], tensorboard: bool, seconds_between_checkpoints: float,
 
 def _opened(path: Path, job: Job[Any]) -> Run:
     run = Run.open(path)
-    if run.kind != job.kind or (changed := differences(plain(job.to_json()), run.config)):
+    if run.kind != job.kind or (changed := differing_places(plain(job.to_json()), run.config)):
         run.close()
         what = f"its {changed[0]} is another" if run.kind == job.kind else f"it is of kind {run.kind!r}"
         raise ConfigError(f"a run goes on with what it began with, but for {path}: {what}.")
@@ -166,7 +166,7 @@ def _do(
     ranks: Ranks,
     notify: Notify,
 ) -> Result | None:
-    ranks.agree(lambda: _keep_setting(job, setup, run))
+    ranks.agree(lambda: _identify(job, setup, run))
     # On a rank that is not the leader there is no run, and the job does not ask for one.
     session = Session(run, executor, ranks, seconds_between_checkpoints, notify)  # type: ignore[arg-type]
     with closing(ScalarMirror(run)) if tensorboard and run is not None else nullcontext():
@@ -186,18 +186,14 @@ def _given(job: type[Job[Any]], run: Run) -> Result:
     return result
 
 
-def _keep_setting(job: Job[Any], setup: Any, run: Run | None) -> None:
-    """Record what the subject and the data are, and refuse to go on with others: a file may have changed meanwhile."""
+def _identify(job: Job[Any], setup: Any, run: Run | None) -> None:
+    """Say what the run is, or refuse to go on as another one: a file or config.json may have changed meanwhile."""
     if run is None:
         return
-    setting = plain(job.setting(setup))
-    if "setting" in run.records:
-        kept = run.records["setting"]
-        for name, value in setting.items():
-            if kept.get(name) != value:
-                raise ConfigError(f"a run goes on with what it began with, but the {name} of {run.path} changed since.")
-    else:
-        run.records.append("setting", **setting)
+    values = plain(job.to_json())
+    # A recipe that was given from Python is read back as the job's own, whose defaults may be others.
+    read = job if _objects(values) else type(job).from_json(values)
+    run.identify(differences(read, apart=job.apart), plain(job.setting(setup)))
 
 
 def _objects(values: Any) -> list[str]:

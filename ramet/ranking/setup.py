@@ -13,10 +13,12 @@ from torch import nn
 from ramet.data import DataSet
 from ramet.errors import ConfigError
 from ramet.guards.making import GuardSource
-from ramet.runs import Checkpoints
+from ramet.runs import Checkpoints, differences
+from ramet.runs.identity import as_before, unlike_defaults
 from ramet.seeding import seeded_globally
 from ramet.spaces import Space
 from ramet.training import Settings
+from ramet.training.recipe import FIRST_FIELDS
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class SupernetSetup:
         settings: the numbers of a training.
         folder: where trainings keep their checkpoints; none to keep nothing.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
+        identity: of the run whose checkpoints these are, if they are a run's.
         guard: of supernets, where it is an object and not a text; each gets a copy.
     """
 
@@ -39,6 +42,7 @@ class SupernetSetup:
     settings: Settings
     folder: Path | None = None
     seconds_between_checkpoints: float = 30.0
+    identity: str | None = None
     guard: GuardSource | None = None
 
     def __post_init__(self) -> None:
@@ -55,13 +59,23 @@ class SupernetSetup:
 
     def checkpoints(self, name: str) -> Checkpoints | None:
         """The checkpoints of one training."""
-        return None if self.folder is None else Checkpoints(self.folder / name)
+        return None if self.folder is None else Checkpoints(self.folder / name, identity=self.identity)
 
     def describe(self) -> dict[str, Any]:
         """All that the accuracy of a child trained alone depends on, apart from the child and the seed."""
         return {"space": self.space.describe(), "data": self.data.fingerprint(), "settings": self.settings.to_json()}
 
     def fingerprint(self) -> str:
-        """A short name for ``describe()``, by content."""
-        text = json.dumps(self.describe(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """A short name for ``describe()``, by what differs from the defaults: a later option leaves it as it is."""
+        space = unlike_defaults(type(self.space), self.space.describe())
+        settings = differences(self.settings, defaults_of=Settings)
+        return _digest({"space": space, "data": self.data.fingerprint(), "settings": settings})
+
+    def former_fingerprint(self) -> str | None:
+        """The name by all values that were there at first, under which older caches lie; none if there is no such."""
+        settings = as_before(self.settings, FIRST_FIELDS)
+        return None if settings is None else _digest(self.describe() | {"settings": settings})
+
+
+def _digest(value: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -52,6 +52,9 @@ class TruthCache:
 
     def __init__(self, folder: Path, setup: SupernetSetup) -> None:
         self._path = folder / f"{setup.fingerprint()}.jsonl"
+        former = folder / f"{setup.former_fingerprint()}.jsonl"
+        if former.exists():  # a cache goes on under the name that it was begun with
+            self._path = former
         self._bench = setup
         self._results: dict[tuple[str, int], dict[str, Any]] = {}
         if self._path.exists():

@@ -8,6 +8,7 @@ from ramet.runs.checkpoints import Checkpoint, Checkpoints
 from ramet.runs.directory import Run, read_config, remove_run
 from ramet.runs.encoding import FORMAT_VERSION, JSON
 from ramet.runs.environment import describe_environment
+from ramet.runs.identity import differences
 from ramet.runs.records import Records, read_records
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "Run",
     "ScalarMirror",
     "describe_environment",
+    "differences",
     "pack_state",
     "read_config",
     "read_records",

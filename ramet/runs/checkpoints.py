@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -49,6 +50,8 @@ class Checkpoints:
         folder: Where the files go; made by the first save.
         keep: How many checkpoints stay. With two, a damaged newest one costs the way from the one before it.
         before_save: Called before each save, to bring to the disk what has to be there first.
+        identity: Of the run that they are a part of; written into each checkpoint, and others' are refused. Without it
+            every checkpoint is taken, to look into any run.
 
     Raises:
         ConfigError: If ``keep`` is not positive.
@@ -62,17 +65,23 @@ class Checkpoints:
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, keep: int = 2, before_save: Callable[[], None] | None = None
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        keep: int = 2,
+        before_save: Callable[[], None] | None = None,
+        identity: str | None = None,
     ) -> None:
         if keep < 1:
             raise ConfigError(f"the number of checkpoints to keep must be at least 1, but got {keep}.")
         self.folder = Path(folder)
         self.keep = keep
+        self.identity = identity
         self._before_save = before_save
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy in another process cannot sync the driver's records, and what it saves does not stand for any.
-        return _rebuild, (str(self.folder), self.keep)
+        return _rebuild, (str(self.folder), self.keep, self.identity)
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: JSON = None) -> None:
         """Store a checkpoint, and drop all but the newest ``keep``.
@@ -95,7 +104,7 @@ class Checkpoints:
         data, aliases, strides = serialise(tensors)
         digest = hashlib.sha256(data).hexdigest()
         tensor_file = f"step-{step:012d}-{digest[:16]}.safetensors"
-        body = {
+        body: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "step": step,
             "tensors": {"file": tensor_file, "bytes": len(data), "sha256": digest},
@@ -103,6 +112,8 @@ class Checkpoints:
             "strides": strides,
             "state": state,
         }
+        if self.identity is not None:
+            body["identity"] = self.identity
         text = encode(body, where="checkpoint")
         document = f'{{"sha256":"{hashlib.sha256(text.encode()).hexdigest()}","body":{text}}}\n'
         if self._before_save is not None:
@@ -122,7 +133,7 @@ class Checkpoints:
         A damaged one is named in a warning of the log, and the one before it is used.
 
         Raises:
-            ConfigError: If another version of the format wrote the checkpoint.
+            ConfigError: If another run or another version of the format wrote the checkpoint.
             RunError: If a file is there but cannot be read.
         """
         if not self.folder.is_dir():
@@ -137,6 +148,18 @@ class Checkpoints:
         if steps:
             _logger.warning("No checkpoint in %s is whole; this part of the run starts anew.", self.folder)
         return None
+
+    def check(self) -> None:
+        """Refuse checkpoints of another run before any work is done; damaged ones are left to ``load``.
+
+        Raises:
+            ConfigError: If another run or another version of the format wrote a checkpoint.
+        """
+        if self.folder.is_dir():
+            with folder_lock(self.folder):
+                for step in self._steps():
+                    with contextlib.suppress(_DamagedError):
+                        self._read_body(step)
 
     def clear(self) -> None:
         """Remove every checkpoint; the newest one goes last."""
@@ -170,6 +193,16 @@ class Checkpoints:
                 (self.folder / name).unlink(missing_ok=True)
 
     def _read(self, step: int) -> Checkpoint:
+        body = self._read_body(step)
+        data = self._read_bytes(self.folder / body["tensors"]["file"])
+        if len(data) != body["tensors"]["bytes"]:
+            raise _DamagedError(f"its tensors have {len(data)} of {body['tensors']['bytes']} bytes")
+        if hashlib.sha256(data).hexdigest() != body["tensors"]["sha256"]:
+            raise _DamagedError("its tensors do not match their checksum")
+        return Checkpoint(body["step"], deserialise(data, body["aliases"], body["strides"]), body["state"])
+
+    def _read_body(self, step: int) -> dict[str, Any]:
+        """The JSON of a checkpoint that is whole and of this run."""
         try:
             document = decode(self._read_bytes(self._json_file(step)))
             body, digest = document["body"], document["sha256"]
@@ -181,12 +214,9 @@ class Checkpoints:
             raise ConfigError(
                 f"this ramet reads checkpoints of format {FORMAT_VERSION}, but {self.folder} has {body['format']}."
             )
-        data = self._read_bytes(self.folder / body["tensors"]["file"])
-        if len(data) != body["tensors"]["bytes"]:
-            raise _DamagedError(f"its tensors have {len(data)} of {body['tensors']['bytes']} bytes")
-        if hashlib.sha256(data).hexdigest() != body["tensors"]["sha256"]:
-            raise _DamagedError("its tensors do not match their checksum")
-        return Checkpoint(body["step"], deserialise(data, body["aliases"], body["strides"]), body["state"])
+        if self.identity is not None and body.get("identity") != self.identity:
+            raise ConfigError(f"a run goes on from its own checkpoints, but those in {self.folder} are another run's.")
+        return dict(body)
 
     @staticmethod
     def _read_bytes(path: Path) -> bytes:
@@ -198,8 +228,8 @@ class Checkpoints:
             raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
-def _rebuild(folder: str, keep: int) -> Checkpoints:
-    return Checkpoints(folder, keep=keep)
+def _rebuild(folder: str, keep: int, identity: str | None) -> Checkpoints:
+    return Checkpoints(folder, keep=keep, identity=identity)
 
 
 def serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dict[str, list[int]]]:

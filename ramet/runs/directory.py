@@ -16,8 +16,9 @@ import ramet
 from ramet.errors import ConfigError, RunError
 from ramet.runs.atomic import is_temporary, write_atomically, writing
 from ramet.runs.checkpoints import Checkpoints
-from ramet.runs.encoding import FORMAT_VERSION, JSON, decode, encode
+from ramet.runs.encoding import FORMAT_VERSION, JSON, decode, encode, plain
 from ramet.runs.environment import changed_entries, describe_environment
+from ramet.runs.identity import agrees, identity
 from ramet.runs.lock import RunLock
 from ramet.runs.records import Records
 
@@ -47,6 +48,7 @@ class Run:
         self.path = path
         self.kind = kind
         self.config = config
+        self.identity: str | None = None
         self._lock = lock
         self.records = Records(path / "records.jsonl")
 
@@ -124,7 +126,39 @@ class Run:
         if not _NAME.fullmatch(name):
             raise ConfigError(f"a checkpoint's name must be letters, digits and ._=+,- divided by /, but got {name!r}.")
         # A checkpoint stands for the records before it, so these have to be on the disk first.
-        return Checkpoints(self.path / "checkpoints" / name, before_save=self.records.sync)
+        folder = self.path / "checkpoints" / name
+        return Checkpoints(folder, before_save=self.records.sync, identity=self.identity)
+
+    def identify(self, asked: JSON, setting: Mapping[str, JSON]) -> None:
+        """Say what the run is, before it does anything, in the record ``setting``; refuse to go on as another one.
+
+        From then on ``identity`` names the run, and its checkpoints carry it. A run from before there were identities
+        has none, and goes on without.
+
+        Args:
+            asked: The values of the configuration that a result depends on; the ``differences`` from its defaults.
+            setting: What the configuration led to when it was read: fingerprints of data, the layers of a network. A
+                file may have changed since.
+
+        Raises:
+            ConfigError: If the configuration, what it leads to, or a checkpoint is not what the run began with.
+        """
+        if "setting" in self.records:
+            began = self.records["setting"]
+            del began["key"]
+            self.identity = began.pop("identity", None)
+            changed = [name for name, value in began.items() if not agrees(value, plain(setting.get(name)))]
+            if not changed and self.identity not in (None, identity(self.kind, asked, began)):
+                changed = ["config.json"]
+            if changed:
+                raise ConfigError(
+                    f"a run goes on with what it began with, but the {changed[0]} of {self.path} changed since."
+                )
+        elif len(self.records) == 0:  # where records began without a setting, an earlier version wrote them
+            self.identity = identity(self.kind, asked, setting)
+            self.records.append("setting", identity=self.identity, **setting)
+        for folder in sorted({path.parent for path in self.path.rglob("step-*.json")}):
+            Checkpoints(folder, identity=self.identity).check()
 
     def record_failure(self, key: str, error: BaseException) -> None:
         """Record that a task has failed for good, and why; it is not done, so a resumed run tries it again.

@@ -156,6 +156,17 @@ class Recipe:
         return {name: _reference(value) if callable(value) else value for name, value in values.items()}
 
 
+FIRST_FIELDS = (
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "final_learning_rate",
+    "momentum",
+    "weight_decay",
+    "clip_norm",
+)
+"""The fields that old names of caches and studies were made of. A field that is added does not belong here."""
+
 Settings = Recipe
 """The name that a recipe had when it was numbers alone."""
 

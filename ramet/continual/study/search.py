@@ -6,7 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,11 @@ from ramet.continual.study.thompson.proposals import Seen, propose
 from ramet.errors import ConfigError, RunError
 from ramet.execution import Executor, WorkItem
 from ramet.progress import Bar, progress
-from ramet.runs import Run
+from ramet.runs import Run, differences
+from ramet.runs.identity import as_before
 from ramet.seeding import derive_seed, numpy_generator
 from ramet.training import Settings
+from ramet.training.recipe import FIRST_FIELDS, Recipe
 
 if TYPE_CHECKING:
     import optuna
@@ -49,7 +51,7 @@ class SequenceSearch(SequencePlan):
         """
         import_optuna()
         if self.storage:
-            StudyStorage(self.storage).check(self.study, self._setting(setup))
+            StudyStorage(self.storage).check(self.study, self._setting(setup), self._former_setting(setup))
 
     def run(
         self,
@@ -83,10 +85,12 @@ class SequenceSearch(SequencePlan):
             options or {},
             device=device,
             seconds_between_checkpoints=seconds_between_checkpoints,
+            identity=run.identity,
         )
         storage = StudyStorage(self.storage or f"sqlite:///{(run.path / 'study.db').absolute()}")
         with storage.failures():
-            study = storage.join(self.study, self._setting(setup), may_adopt=not self.storage)
+            former = self._former_setting(setup)
+            study = storage.join(self.study, self._setting(setup), former, may_adopt=not self.storage)
             turns = Turns(study, storage, self._member(run, study), self.silence)
         setup = replace(setup, alone=self._alone(setup, run, executor))
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
@@ -107,10 +111,17 @@ class SequenceSearch(SequencePlan):
         return {
             "stream": setup.stream.fingerprint(),
             "network": digest(setup.skeleton.to_json()),
-            "settings": digest(asdict(setup.settings)),
+            "settings": digest(differences(setup.settings, defaults_of=Recipe)),
             "method": digest(dict(setup.options)),
             "seed": digest(setup.seed),
-            "space": digest(asdict(self.space)),
+            "space": digest(differences(self.space)),
+        }
+
+    def _former_setting(self, setup: SequenceBench) -> dict[str, str]:
+        """The digests of studies from before they were made of what differs from the defaults."""
+        return {
+            "settings": digest(as_before(setup.settings, FIRST_FIELDS)),
+            "space": digest(as_before(self.space, ("delta", "step", "binding", "order"))),
         }
 
     def _drawn_together(self, run: Run, executor: Executor) -> int:

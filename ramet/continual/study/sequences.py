@@ -37,6 +37,7 @@ class SequenceBench:
         alone: the accuracies of the tasks trained alone, by split and task; empty until they are known.
         device: where tensors are.
         seconds_between_checkpoints: how much work of a training a kill may cost.
+        identity: of the run, if it is one.
     """
 
     stream: Stream
@@ -48,6 +49,7 @@ class SequenceBench:
     alone: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     device: str = "cpu"
     seconds_between_checkpoints: float = 30.0
+    identity: str | None = None
 
     def method(
         self, deltas: Mapping[str, float] | None = None, bindings: Mapping[str, str] | None = None
@@ -64,7 +66,7 @@ def train_alone(setup: SequenceBench, *, task: str) -> dict[str, float]:
     method.start(setup.skeleton, setup.settings, setup.seed, setup.device)
     entry = setup.stream[setup.stream.names.index(task)]
     file = _probe_file(setup, task)
-    saves = Saves(file.with_suffix(".saves"), setup.seconds_between_checkpoints)
+    saves = Saves(file.with_suffix(".saves"), setup.seconds_between_checkpoints, setup.identity)
     method.learn(entry.data(setup.device), saves=saves)
     network = method.network(task)
     setup.folder.mkdir(parents=True, exist_ok=True)
@@ -112,6 +114,7 @@ def run_sequence(
         folder=checkpoints,
         device=setup.device,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
+        identity=setup.identity,
     )
     if save is not None:
         Path(save).parent.mkdir(parents=True, exist_ok=True)

@@ -54,7 +54,7 @@ class StudyStorage:
         """The address without its password."""
         return masked(self.address)
 
-    def check(self, name: str, setting: Mapping[str, str]) -> None:
+    def check(self, name: str, setting: Mapping[str, str], former: Mapping[str, str] | None = None) -> None:
         """Refuse, before anything is written, an address that does not work or a study that is another's.
 
         Raises:
@@ -69,7 +69,7 @@ class StudyStorage:
             storage = self.open()
             with contextlib.suppress(KeyError):  # no such study yet
                 study = optuna.load_study(study_name=name, storage=storage)
-                _require_same(study, setting, name, self.shown, may_adopt=False)
+                _require_same(study, setting, former or {}, name, self.shown, may_adopt=False)
 
     def open(self) -> Any:
         """The storage, with its tables; several processes may make them at the same time."""
@@ -87,12 +87,15 @@ class StudyStorage:
                 time.sleep(0.2 * (attempt + 1))
         raise AssertionError("not reached")
 
-    def join(self, name: str, setting: Mapping[str, str], *, may_adopt: bool) -> optuna.Study:
+    def join(
+        self, name: str, setting: Mapping[str, str], former: Mapping[str, str] | None = None, *, may_adopt: bool
+    ) -> optuna.Study:
         """The study of a name, made if there is none; exactly one of those that join makes it.
 
         Args:
             name: of the study.
             setting: a digest of each thing that all trials of the study have in common.
+            former: what earlier versions took for some of these digests; it counts as the same.
             may_adopt: whether a study without a setting is taken for ours, as in a run of an earlier version.
 
         Raises:
@@ -109,7 +112,7 @@ class StudyStorage:
             while "setting" not in study.user_attrs and not study.get_trials() and time.monotonic() < deadline:
                 time.sleep(0.1)  # its maker has yet to say what it is; one that died there never will
         may_adopt = may_adopt or not study.get_trials(deepcopy=False)
-        _require_same(study, setting, name, self.shown, may_adopt=may_adopt)
+        _require_same(study, setting, former or {}, name, self.shown, may_adopt=may_adopt)
         if "setting" not in study.user_attrs:
             study.set_user_attr("setting", dict(setting))
         if "id" not in study.user_attrs:
@@ -169,11 +172,14 @@ def digest(value: Any) -> str:
     return hashlib.sha256(encode(value, sort_keys=True).encode()).hexdigest()
 
 
-def _require_same(study: Any, setting: Mapping[str, str], name: str, where: str, *, may_adopt: bool) -> None:
+def _require_same(
+    study: Any, setting: Mapping[str, str], former: Mapping[str, str], name: str, where: str, *, may_adopt: bool
+) -> None:
     known = study.user_attrs.get("setting")
     if known is None and may_adopt:
         return
-    differing = ["purpose"] if known is None else [key for key in setting if known.get(key) != setting[key]]
+    same = {key: (digest, former.get(key, digest)) for key, digest in setting.items()}
+    differing = ["purpose"] if known is None else [key for key in setting if known.get(key) not in same[key]]
     if differing:
         raise ConfigError(
             f"a study has one stream and one setting, but the {name!r} in {where} has another "

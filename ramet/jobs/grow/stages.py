@@ -35,7 +35,9 @@ class GrowthStages:
     def __init__(self, setup: GrowthSetup, session: Session, data_name: str) -> None:
         self.run, self.session, self.data_name = session.run, session, data_name
         turn = 0.0 if isinstance(session.executor, Inline) else SECONDS_A_TURN
-        self.setup = replace(setup, folder=self.run.path, seconds_a_turn=turn, start=self._start(setup))
+        self.setup = replace(
+            setup, folder=self.run.path, identity=self.run.identity, seconds_a_turn=turn, start=self._start(setup)
+        )
 
     def __call__(self) -> Json:
         """The result as JSON values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,11 +79,14 @@ class LearnJob(Job["StreamSetup"]):
 
     def setting(self, setup: StreamSetup) -> Json:
         """The streams by content, and the network."""
-        return {
+        setting = {
             "streams": [stream.fingerprint() for stream in setup.streams],
             "tasks": setup.streams[0].names,
             "skeleton": setup.skeleton.to_json(),
         }
+        if self.plan.onto is not None:
+            setting["onto"] = hashlib.sha256(Path(self.plan.onto).read_bytes()).hexdigest()
+        return setting
 
     def work(self, setup: StreamSetup, session: Session) -> Json:
         """Every method with every seed."""

@@ -47,6 +47,7 @@ class StreamSetup:
         trust: whether code that the saved network names may run.
         folder: the run directory.
         seconds_between_checkpoints: how much work of a training a kill may cost.
+        identity: of the run.
     """
 
     name: str
@@ -61,6 +62,7 @@ class StreamSetup:
     trust: bool = False
     folder: Path = Path()
     seconds_between_checkpoints: float = 30.0
+    identity: str | None = None
 
     @property
     def specs(self) -> list[str]:
@@ -115,7 +117,8 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
 def learn_all(setup: StreamSetup, session: Session) -> Json:
     """Learn the stream by every method with every seed that the records do not hold yet; gives the result."""
     run = session.run
-    setup = replace(setup, folder=run.path, seconds_between_checkpoints=session.seconds_between_checkpoints)
+    seconds = session.seconds_between_checkpoints
+    setup = replace(setup, folder=run.path, seconds_between_checkpoints=seconds, identity=run.identity)
     items = [
         WorkItem(f"{spec}/{seed}", learn_one, {"method": spec, "place": place})
         for spec in setup.specs
@@ -142,6 +145,7 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
         folder=setup.folder / "checkpoints" / name,
         device=setup.device,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
+        identity=setup.identity,
     )
     networks = setup.folder / "networks"
     networks.mkdir(exist_ok=True)

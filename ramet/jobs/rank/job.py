@@ -63,6 +63,7 @@ class RankJob(Job["SupernetSetup"]):
     """
 
     kind = "rank"
+    apart = ("truth_cache",)
 
     space: str | Space = option("cells64", kind=str)
     sizes: SpaceSizes = field(default_factory=SpaceSizes)
@@ -121,6 +122,7 @@ class RankJob(Job["SupernetSetup"]):
         setup = replace(
             setup,
             folder=run.path / "checkpoints",
+            identity=run.identity,
             seconds_between_checkpoints=session.seconds_between_checkpoints,
         )
         cache = Path(self.truth_cache) if self.truth_cache is not None else default_cache() / "truth"

@@ -57,7 +57,7 @@ class Stages:
                 loop = make_loop(self.setup, self.plan, ranks=ranks)
                 loop.score(loop.run().derive(self.plan.num_candidates))
             return None
-        self.setup = replace(self.setup, folder=run.path / "checkpoints")
+        self.setup = replace(self.setup, folder=run.path / "checkpoints", identity=run.identity)
         if is_due:
             run.records.append("candidates", entries=plain(self._candidates(run)))
         ranks.leave()  # what follows are independent trainings, which the executor has

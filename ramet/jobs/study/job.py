@@ -67,6 +67,7 @@ class StudyJob(Job["StudySetup"]):
     """
 
     kind = "study"
+    apart = ("plan.storage", "plan.silence")
     is_checked_when_finished = False  # the storage may be gone, and is not needed
 
     stream: str | Stream = option("split-digits:5", kind=str)
