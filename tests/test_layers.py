@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     ["cli"],
+    ["jobs"],
     ["searching", "continual"],
     ["ranking", "growth"],
     ["spaces", "sharing", "guards", "data"],

@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 import ramet
 from ramet.cli.data import data_app
 from ramet.cli.jobs import report, resume, start_job
+from ramet.cli.listing import list_parts
 from ramet.cli.options import command_of
 from ramet.cli.reproduce import reproduce
 from ramet.errors import ConfigError, LostRankError, RametError
@@ -30,6 +31,7 @@ for kind in JOBS:
 app.command(reproduce)
 app.command(resume)
 app.command(report)
+app.command(list_parts, name="list")
 app.command(data_app)
 
 RANKED = ("search", "resume")
