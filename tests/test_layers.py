@@ -14,7 +14,8 @@ LAYERS = [
     ["searching", "continual"],
     ["ranking", "growth"],
     ["spaces", "sharing", "guards", "data"],
-    ["costs", "exporting"],
+    ["exporting"],
+    ["costs"],
     ["training", "execution", "reports"],
     # The ground: these may import each other, because each is a leaf or nearly one.
     ["registry", "runs", "fields", "params", "seeding", "progress", "errors"],
