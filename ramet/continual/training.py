@@ -14,7 +14,7 @@ from ramet.params import Params
 from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
 from ramet.training import Batches, Held, SavedPart, Saver, Settings, Step, global_generators
-from ramet.training.recipe import OptimizerFactory
+from ramet.training.functions import OptimizerFactory
 
 __all__ = ["Held", "Saves", "train"]
 

@@ -24,7 +24,7 @@ from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
 from ramet.training import Batches, Recipe, Step, training_modes
-from ramet.training.recipe import Loss
+from ramet.training.functions import Loss
 
 
 @dataclass(frozen=True)

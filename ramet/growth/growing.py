@@ -35,7 +35,7 @@ from ramet.training import (
     accuracy,
     make_optimizer,
 )
-from ramet.training.recipe import Loss
+from ramet.training.functions import Loss
 
 PROBE_SIZE = 4
 """Examples that a network is traced and checked with."""

@@ -17,7 +17,7 @@ from ramet.growth.growing import Growing
 from ramet.growth.history import GrowthStep, History
 from ramet.growth.methods.making import make_method
 from ramet.training import SavesCheckpoints, Settings
-from ramet.training.recipe import Loss
+from ramet.training.functions import Loss
 
 
 def grow(

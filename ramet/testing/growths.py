@@ -25,7 +25,7 @@ from ramet.growth.budget import Budget
 from ramet.growth.meter import Meter
 from ramet.growth.surgery.layers import find_sites
 from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
-from ramet.training.recipe import Loss
+from ramet.training.functions import Loss
 
 
 def make_scene(

@@ -19,17 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    OptimizerFactory = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
-    """Makes an optimizer of parameter groups, each with its ``params`` and its first ``lr``."""
-
-    Schedule = Callable[[int, int], float]
-    """The factor of the learning rate in a step, counted from 0, of a training of so many steps."""
-
-    Loss = Callable[[Tensor, Tensor], Tensor]
-    """``loss(outputs, targets)``, the mean over a batch."""
-
-    Transform = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
-    """What is done to the inputs and targets of a batch; all that it draws comes from the generator, on the CPU."""
+    from ramet.training.functions import Loss, OptimizerFactory, Schedule, Transform
 
 
 @dataclass(frozen=True, kw_only=True)
