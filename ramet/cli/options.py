@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -134,11 +135,14 @@ def _option(owner: type, field: Field[Any], kind: Any) -> inspect.Parameter:
 
 def _help(owner: type, name: str) -> str:
     """A field's line in the docstring of its dataclass, or of one that it was inherited from."""
-    for base in owner.__mro__:
-        for entry in docstring_parser.parse(base.__dict__.get("__doc__") or "").params:
-            if entry.arg_name == name:
-                return " ".join((entry.description or "").split())
-    return ""
+    return next((lines[name] for base in owner.__mro__ if name in (lines := _help_lines(base))), "")
+
+
+@cache
+def _help_lines(owner: type) -> dict[str, str]:
+    """The lines of a docstring's arguments, which is read once and not for each field."""
+    entries = docstring_parser.parse(owner.__dict__.get("__doc__") or "").params
+    return {entry.arg_name: " ".join((entry.description or "").split()) for entry in entries}
 
 
 def _assembled(kind: type, values: dict[str, Any]) -> Any:
