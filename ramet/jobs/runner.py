@@ -19,6 +19,7 @@ from ramet.jobs.result import Result
 from ramet.registry import check_trust
 from ramet.runs import Run, ScalarMirror, differences, read_config, read_records, remove_run, require_tensorboard
 from ramet.runs.encoding import Json, decode, encode, plain
+from ramet.runs.identity import agrees
 
 _logger = logging.getLogger(__name__)
 Notify = Callable[[str, Json], None]
@@ -149,8 +150,10 @@ def _check(job: Job[Any], tensorboard: bool, seconds_between_checkpoints: float,
 
 def _opened(path: Path, job: Job[Any]) -> Run:
     run = Run.open(path)
-    if run.kind != job.kind or (changed := differing_places(plain(job.to_json()), run.config)):
+    asked = plain(job.to_json())
+    if run.kind != job.kind or not agrees(run.config, asked):
         run.close()
+        changed = differing_places(run.config, asked)
         what = f"its {changed[0]} is another" if run.kind == job.kind else f"it is of kind {run.kind!r}"
         raise ConfigError(f"a run goes on with what it began with, but for {path}: {what}.")
     return run

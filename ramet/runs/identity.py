@@ -38,7 +38,9 @@ def differences(value: Any, *, apart: Collection[str] = (), defaults_of: type | 
     {'epochs': 5}
     """
     found = {}
-    for field in dataclasses.fields(defaults_of or value):
+    meant = {field.name: field for field in dataclasses.fields(defaults_of or type(value))}
+    for own_field in dataclasses.fields(value):
+        field = meant.get(own_field.name, own_field)
         own = getattr(value, field.name)
         if field.name in apart:
             continue

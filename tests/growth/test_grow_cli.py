@@ -13,7 +13,7 @@ from ramet.cli.jobs import _notify
 from ramet.errors import ConfigError
 from ramet.fields import from_json
 from ramet.growth import Budget, GrowPlan, load_network
-from ramet.growth.plan import method_of
+from ramet.growth.methods.making import make_method
 from ramet.jobs.grow.result import StepFigures
 from ramet.jobs.grow.words import step_line
 
@@ -141,7 +141,7 @@ def test_a_plan_of_methods() -> None:
     plan = GrowPlan(methods="firefly:num_new=2,layer_width=3,net2net")  # type: ignore[arg-type]
     assert plan.methods == ("firefly:num_new=2,layer_width=3", "net2net")
     assert plan.by_name == {"firefly": "firefly:num_new=2,layer_width=3", "net2net": "net2net"}
-    assert method_of("nash:num_neighbours=2").num_neighbours == 2  # type: ignore[attr-defined]
+    assert make_method("nash:num_neighbours=2").num_neighbours == 2  # type: ignore[attr-defined]
     assert plan.budget_for(50) == Budget("params", 500.0)
     assert GrowPlan(budget="neurons=9, step=2").budget_for(50) == Budget("neurons", 9.0, 2.0)
     for methods in ((), ("firefly", "firefly:num_new=3")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -21,14 +20,17 @@ from ramet.continual.study.sequences import SequenceBench
 from ramet.continual.study.storage import StudyStorage, digest
 from ramet.data import load
 from ramet.errors import ConfigError
-from ramet.ranking import Bench, TruthCache, diagnose
+from ramet.fields import option
+from ramet.jobs import job_class
+from ramet.jobs.rank import rank
+from ramet.ranking import SupernetSetup, TruthCache
 from ramet.ranking.plan import Plan
 from ramet.runs import Checkpoints, Run, differences, read_records
 from ramet.runs.identity import agrees, as_before, unlike_defaults
 from ramet.spaces import Cells64
 from ramet.training import Settings
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DIGITS = ["--train-size", "40", "--eval-size", "20", "--batch-size", "10"]
 CELLS = ["--space", "cells64", "--channels", "2", "--cells", "1", "--epochs", "2"]
 JOBS = {
@@ -46,13 +48,6 @@ JOBS = {
     ],
     "study": [*STUDY, "--trials", "1"],
 }  # fmt: skip
-MODULES = {
-    "rank": ("ramet.ranking.job", "RankJob", "Plan"),
-    "search": ("ramet.searching.job", "SearchJob", "SearchPlan"),
-    "grow": ("ramet.growth.job", "GrowJob", "Ends"),
-    "learn": ("ramet.continual.job", "LearnJob", None),
-    "study": ("ramet.continual.study.job", "StudyJob", "SequenceSearch"),
-}
 NUM_SAVES = 4
 
 
@@ -128,16 +123,16 @@ def test_an_edited_configuration_is_refused(
 ) -> None:
     _, run, _ = runs
     run = copied(run, tmp_path)
-    edit(run, lambda config: config["settings"].update(learning_rate=2 * config["settings"]["learning_rate"]))
+    edit(run, lambda config: config["recipe"].update(learning_rate=2 * config["recipe"]["learning_rate"]))
     assert "changed since" in refusal(run, capsys)
 
 
 def test_another_seed_is_refused(
     runs: tuple[str, Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verb, run, _ = runs
+    _, run, _ = runs
     run = copied(run, tmp_path)
-    edit(run, lambda config: (config["plan"] if verb in ("rank", "search") else config).update(seed=5))
+    edit(run, lambda config: config.update(seed=5))
     assert "changed since" in refusal(run, capsys)
 
 
@@ -150,26 +145,29 @@ def test_records_of_another_run_are_refused(
     assert "changed since" in refusal(run, capsys)
 
 
-@pytest.mark.parametrize("later", ["settings", "plan", "job"])
+@pytest.mark.parametrize("later", ["recipe", "plan", "job"])
 def test_an_option_that_a_later_version_adds_orphans_no_run(
     runs: tuple[str, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str
 ) -> None:
     verb, run, _ = runs
     run = copied(run, tmp_path)
-    name, job, plan = MODULES[verb]
-    module = importlib.import_module(name)
-    kind = {"settings": "Settings", "plan": plan, "job": job}[later]
-    if kind is None:
-        return  # a stream has no plan
-    new = [("warmth", float, field(default=0.0))]
-    grown = make_dataclass(f"Later{kind}", new, bases=(getattr(module, kind),), frozen=True, kw_only=True)
-    monkeypatch.setattr(module, kind, grown)
-    if later == "settings":  # which joint networks hold as well
-        monkeypatch.setattr("ramet.continual.joint.Settings", grown)
-    made = differences(module.__dict__[job].from_json(json.loads((run / "config.json").read_text())["config"]))
-    assert "warmth" not in str(made)
+    grown = with_later_option(job_class(verb), later)
+    monkeypatch.setattr("ramet.jobs.runner.job_class", lambda kind: grown)
+    made = grown.from_json(json.loads((run / "config.json").read_text())["config"])
+    assert "warmth" in str(made) and "warmth" not in str(differences(made))
     main(["resume", str(run)])
     assert read_records(run)[-1]["key"] == "result"
+
+
+def with_later_option(job: Any, where: str) -> Any:
+    """The class of a job of a later version, which has an option more: itself, in its plan, or in its recipe."""
+    new = [("warmth", float, field(default=0.0))]
+    if where == "job":
+        return make_dataclass(f"Later{job.__name__}", new, bases=(job,), frozen=True, kw_only=True)
+    kind = type(getattr(job(), where))
+    grown = make_dataclass(f"Later{kind.__name__}", new, bases=(kind,), frozen=True, kw_only=True)
+    part = (where, grown, option(factory=grown, kind=grown))
+    return make_dataclass(f"Later{job.__name__}", [part], bases=(job,), frozen=True, kw_only=True)
 
 
 def test_every_checkpoint_and_the_first_record_carry_the_identity(runs: tuple[str, Path, Path], tmp_path: Path) -> None:
@@ -252,20 +250,20 @@ def test_checkpoints_without_an_identity_look_into_any_run(tmp_path: Path) -> No
         own.load()
 
 
-def test_a_diagnosis_from_python_goes_on_with_its_arguments_only(tmp_path: Path) -> None:
+def test_a_run_from_python_goes_on_with_its_arguments_only(tmp_path: Path) -> None:
     data, space = load("digits", train_size=40, eval_size=20), Cells64(channels=2, num_cells=1)
-    settings = Settings(epochs=1, batch_size=10)
+    recipe = Settings(epochs=1, batch_size=10)
     plan = {"instances": 1, "last_steps": 1, "last_epochs": 1, "children": 3, "truth": "none", "fine_tune_steps": 0}
-    first = diagnose(space, data, out=tmp_path / "run", settings=settings, plan=Plan(**plan))
-    assert diagnose(space, data, out=tmp_path / "run", settings=settings, plan=Plan(**plan)) == first
+    first = rank(space, data, out=tmp_path / "run", recipe=recipe, plan=Plan(**plan)).to_json()
+    assert rank(space, data, out=tmp_path / "run", recipe=recipe, plan=Plan(**plan)).to_json() == first
     later = make_dataclass(
         "Later", [("warmth", float, field(default=0.0))], bases=(Settings,), frozen=True, kw_only=True
     )
-    again = diagnose(space, data, out=tmp_path / "run", settings=later(**asdict(settings)), plan=Plan(**plan))
+    again = rank(space, data, out=tmp_path / "run", recipe=later(**asdict(recipe)), plan=Plan(**plan)).to_json()
     assert again == first
-    for other in (later(warmth=1.0, **asdict(settings)), Settings(epochs=1, batch_size=20)):
+    for other in (later(warmth=1.0, **asdict(recipe)), Settings(epochs=1, batch_size=20)):
         with pytest.raises(ConfigError, match="a run goes on with"):
-            diagnose(space, data, out=tmp_path / "run", settings=other, plan=Plan(**plan))
+            rank(space, data, out=tmp_path / "run", recipe=other, plan=Plan(**plan))
 
 
 def known_truth() -> tuple[Path, dict[str, Any]]:
@@ -274,11 +272,11 @@ def known_truth() -> tuple[Path, dict[str, Any]]:
         return path, json.loads(file.readline())["setting"]
 
 
-def bench_of(setting: dict[str, Any], settings: Settings, **options: Any) -> Bench:
+def bench_of(setting: dict[str, Any], settings: Settings, **options: Any) -> SupernetSetup:
     """A bench that says the setting of a cache, without its data."""
     described = {name: value for name, value in setting["space"].items() if name != "kind"}
     data: Any = SimpleNamespace(fingerprint=lambda: setting["data"])
-    return Bench(Cells64(**described | options), data, settings)
+    return SupernetSetup(Cells64(**described | options), data, settings)
 
 
 def test_the_truth_that_is_kept_here_is_found_also_when_there_are_later_options() -> None:

@@ -271,7 +271,13 @@ def blobs(size: int = 90):
 }
 SETTINGS = Settings(epochs=1, batch_size=32)
 SEARCH = SearchPlan(
-    strategy="random", epochs=2, models_per_epoch=2, batches_per_model=1, strategy_steps=1, archs_per_step=2
+    warmup_epochs=1,
+    strategy="random",
+    epochs=2,
+    models_per_epoch=2,
+    batches_per_model=1,
+    strategy_steps=1,
+    archs_per_step=2,
 )
 
 
