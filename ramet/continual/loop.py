@@ -23,8 +23,8 @@ from ramet.continual.training import Saves
 from ramet.costs import count_flops
 from ramet.errors import ConfigError
 from ramet.execution import pulse
-from ramet.runs import Checkpoints, Run, pack_state, unpack_state
-from ramet.training import Settings, accuracy
+from ramet.runs import Checkpoints, Run, differences, pack_state, unpack_state
+from ramet.training import Recipe, Settings, accuracy
 
 NAN = float("nan")
 
@@ -211,9 +211,15 @@ def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
     restored = JointNetwork.from_snapshot(
         checkpoint.tensors, checkpoint.state["network"], {method.source or method.name: type(method)}
     ).method
-    # The recipe by its values: what is read back is of its base class.
-    own = (method.name, method.options, method.skeleton, vars(method.settings), method.seed)
-    if own != (restored.name, restored.options, restored.skeleton, vars(restored.settings), restored.seed):
+    # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
+    own = (method.name, method.options, method.skeleton, differences(method.settings, defaults_of=Recipe), method.seed)
+    if own != (
+        restored.name,
+        restored.options,
+        restored.skeleton,
+        differences(restored.settings, defaults_of=Recipe),
+        restored.seed,
+    ):
         raise ConfigError(
             f"a stream goes on with the arguments it began with, but {checkpoints.folder} began with others."
         )

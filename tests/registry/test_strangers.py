@@ -337,7 +337,7 @@ def test_a_guard_in_a_search(write, setup, form):
     assert not guard["object"]._slowed, "the guard that was given is copied"
     described = loop.plan.describe()["guard"]
     if form == "object":
-        assert described == {"class": "strange_guard:Slowing", "arguments": {"rate": 0.5}}
+        assert described == {"$object": "strange_guard:Slowing", "arguments": {"rate": 0.5}}
 
 
 @pytest.mark.parametrize("form", ["text", "object"])
@@ -363,7 +363,7 @@ def test_a_strategy_in_a_search(write, setup, form):
     assert loop.strategy._best is not None and loop.strategy.radius == (1 if form == "class" else 2)
     assert len(records) == 2
     if form != "text":
-        assert loop.plan.describe()["strategy"]["class"] == "strange_strategy:Neighbours"
+        assert loop.plan.describe()["strategy"]["$object"] == "strange_strategy:Neighbours"
 
 
 def test_a_strategy_of_another_space_is_refused(write, setup):
@@ -433,7 +433,7 @@ def test_a_network_that_grows_and_is_loaded_with_trust(write, digits, tmp_path):
     origin = {"network": reference, "in_channels": 1, "image_size": [8, 8], "num_classes": 10, "options": {"hidden": 4}}
     network = make_network(**origin)
     assert network[1].out_features == 4
-    save_network(network, tmp_path / "net", steps=[], origin=origin, example=torch.zeros(2, 1, 8, 8))
+    save_network(network, tmp_path / "net", steps=[], origin=origin)
     with pytest.raises(ConfigError, match=r"would run '.*strange_network.py:tiny'"):
         load_network(tmp_path / "net")
     loaded = load_network(tmp_path / "net", trust=True)

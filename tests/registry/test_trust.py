@@ -6,7 +6,6 @@ import json
 import subprocess
 
 import pytest
-import torch
 
 from ramet.continual import JointNetwork, make_method, make_stream
 from ramet.continual.networks.making import make_skeleton
@@ -36,7 +35,7 @@ def _nothing_runs(monkeypatch, tmp_path):
 def saved_mlp(folder, **origin):
     network = make_network("mlp", in_channels=1, image_size=(4, 4), num_classes=2)
     about = {"network": "mlp", "in_channels": 1, "image_size": [4, 4], "num_classes": 2, "options": {}, "seed": 0}
-    save_network(network, folder, steps=[], origin=about | origin, example=torch.zeros(2, 1, 4, 4))
+    save_network(network, folder, steps=[], origin=about | origin)
 
 
 def test_a_saved_network_runs_no_shell(tmp_path):

@@ -94,7 +94,9 @@ class GrowthStages:
             prefix = f"{method}/step-"
             keys = sorted(record["key"] for record in records if record["key"].startswith(prefix))
             found = [records[key] for key in keys if not key.endswith("/seconds")]
-            steps = [{name: value for name, value in record.items() if name != "key"} for record in found]
+            steps = [
+                {name: value for name, value in record.items() if name not in ("key", "identity")} for record in found
+            ]
             end = records[method]
             methods[method] = {
                 "stopped": records[f"{method}/end"]["stopped"],
@@ -106,7 +108,7 @@ class GrowthStages:
                 "network": f"networks/{method}",
                 "not_exported": end["not_exported"],
             }
-        setting = {name: value for name, value in records["setting"].items() if name != "key"}
+        setting = {name: value for name, value in records["setting"].items() if name not in ("key", "identity")}
         named = {"network": self.setup.name, "data_name": self.data_name, "seed": self.setup.seed}
         return {**setting, **named, "methods": methods}
 
