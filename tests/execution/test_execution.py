@@ -191,14 +191,14 @@ def test_exceptions_survive_the_way(error, expected):
 DRIVER = """
 import signal
 import sys
-from ramet.execution import Processes, Task
+from ramet.execution import Processes, WorkItem
 from ramet.testing.executors import sleep
 
 # A shell without job control starts what it puts in the background, and all that this starts, with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if __name__ == "__main__":
-    tasks = [Task(str(index), sleep, {"name": str(index)}) for index in range(2)]
+    tasks = [WorkItem(str(index), sleep, {"name": str(index)}) for index in range(2)]
     try:
         list(Processes(2).run(tasks, sys.argv[1]))
     except KeyboardInterrupt:
@@ -254,9 +254,9 @@ def test_the_workers_end_with_the_driver(tmp_path, how):
 def test_a_script_without_a_guard_is_told_so(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "from ramet.execution import Processes, Task\n"
+        "from ramet.execution import Processes, WorkItem\n"
         "from ramet.testing.executors import note\n"
-        "list(Processes(1, attempts=1).run([Task('a', note, {'name': 'a'})], '.'))\n"
+        "list(Processes(1, attempts=1).run([WorkItem('a', note, {'name': 'a'})], '.'))\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)

@@ -160,14 +160,14 @@ import signal
 import sys
 from pathlib import Path
 from ray_tasks import mark
-from ramet.execution import Ray, Task
+from ramet.execution import Ray, WorkItem
 from ramet_papers.recorded import finish_tasks, open_recorded
 
 # A shell without job control starts what it puts in the background, and all that this starts, with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 marks, out, address = sys.argv[1:]
-tasks = [Task(str(index), mark, {"name": str(index), "seconds": 0.4}) for index in range(12)]
+tasks = [WorkItem(str(index), mark, {"name": str(index), "seconds": 0.4}) for index in range(12)]
 try:
     with open_recorded(Path(out), "marks", {}) as run:
         finish_tasks(run, Ray(2, address=address or None), tasks, marks)

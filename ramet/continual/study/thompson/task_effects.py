@@ -91,7 +91,9 @@ class TaskEffects:
 
     def draw(self, generator: np.random.Generator) -> Belief:
         """One belief of all those that the data allow."""
-        base, *drawn = generator.multivariate_normal(self.mean, self.covariance, method="eigh").tolist()
+        # The covariance has no negative variance but by rounding, which differs among processors: it is not checked.
+        values = generator.multivariate_normal(self.mean, self.covariance, method="eigh", check_valid="ignore")
+        base, *drawn = values.tolist()
         count = len(self.choices)
         return Belief(
             base,
