@@ -43,7 +43,7 @@ def option(default: Any = MISSING, *, name: str | None = None, factory: Any = MI
 def to_json(value: Any) -> Any:
     """A dataclass as JSON values: nested ones too, tuples as lists; what is no value is described.
 
-    >>> @dataclasses.dataclass
+    >>> @dataclasses.dataclass(frozen=True)
     ... class Sizes:
     ...     widths: tuple[int, ...] = (3, 4)
     >>> to_json(Sizes())

@@ -38,7 +38,7 @@ def test_the_demo_installs_no_tools(plan: Callable[..., str]) -> None:
     assert "pip install" not in plan("demo", ".venv/installed-runtime"), "once is enough"
 
 
-@pytest.mark.parametrize("target", ["install", "test", "test-all", "lint", "format", "setup"])
+@pytest.mark.parametrize("target", ["install", "test", "test-all", "lint", "format", "bench"])
 def test_developers_targets_install_them(plan: Callable[..., str], target: str) -> None:
     assert TOOLS in plan(target)
     assert TOOLS in plan(target, ".venv/installed-runtime"), "also after a demo"

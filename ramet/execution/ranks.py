@@ -56,7 +56,7 @@ class Ranks:
 
     Example:
         >>> Ranks(rank=1, size=3).part(10)
-        Part(rows=slice(3, 6, None), weight=0.3, repeated=False)
+        BatchPart(rows=slice(3, 6, None), weight=0.3, repeated=False)
     """
 
     def __init__(self, rank: int = 0, size: int = 1, *, local_rank: int = 0, group: Any | None = None) -> None:

@@ -26,13 +26,13 @@ def parse_limits(text: str) -> dict[str, float]:
     >>> parse_limits("params=200k,latency=5ms")
     {'params': 200000.0, 'latency': 0.005}
     """
-    limits: dict[str, float] = {}
-    for name, amount in parse_options(text).items():
-        limits[name] = quantity(amount)
-        if name not in COSTS or not limits[name] > 0:
-            raise ConfigError(
-                f"a budget reads params=200k, flops=10M or latency=5ms, joined by commas, but got {name}={amount}."
-            )
+    rule = "a budget reads params=200k, flops=10M or latency=5ms, joined by commas"
+    try:
+        limits = {name: quantity(amount) for name, amount in parse_options(text).items()}
+    except ConfigError as error:
+        raise ConfigError(f"{rule}, but: {error}") from None
+    if not limits or any(name not in COSTS or not limit > 0 for name, limit in limits.items()):
+        raise ConfigError(f"{rule}, but got {text!r}.")
     return limits
 
 

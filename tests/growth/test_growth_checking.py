@@ -117,7 +117,7 @@ def test_a_weight_that_did_not_run_is_named():
     ],
 )
 def test_a_way_that_depends_on_values_is_refused(middle):
-    with pytest.raises(ConfigError, match=r"test_growth_seam.py:\d+ turns a tensor into a Python number"):
+    with pytest.raises(ConfigError, match=r"test_growth_checking.py:\d+ turns a tensor into a Python number"):
         find_coupling(Function(middle), torch.randn(2, 4))
 
 

@@ -28,6 +28,7 @@ from ramet.seeding import torch_generator
 from ramet.sharing import random_groups
 from ramet.spaces import NasBench201, make_space
 from ramet.training import Settings
+from ramet.training.recipe import FIRST_FIELDS
 
 # Eight children of the paper's space, as small as they come.
 SPACE = {"channels": 2, "num_cells": 1, "operations": ["max_pool_3x3", "sep_conv_3x3"]}
@@ -61,7 +62,7 @@ def diagnose(folder: Path, name: str = "run", **plan: Any) -> tuple[dict[str, An
 
 
 def twin(children: Any = range(8), **arguments: Any) -> dict[str, Any]:
-    settings = {key: value for key, value in asdict(SETTINGS).items() if key != "clip_norm"}
+    settings = {key: getattr(SETTINGS, key) for key in FIRST_FIELDS if key != "clip_norm"}
     settings |= arguments.pop("settings", {})
     return plain_training.instance(
         make_space("cells64", **SPACE), load(**DATA), list(children), settings, last_steps=3, **arguments
@@ -127,7 +128,7 @@ def test_prefix_sharing_gives_each_child_its_own_rest(tmp_path: Path, num_shared
 def test_the_truth_is_what_a_plain_loop_gives(tmp_path: Path) -> None:
     result, records = diagnose(tmp_path, truth="train", truth_seeds=2, children=3, last_steps=1)
     space, data = make_space("cells64", **SPACE), load(**DATA)
-    settings = {key: value for key, value in asdict(SETTINGS).items() if key != "clip_norm"}
+    settings = {key: getattr(SETTINGS, key) for key in FIRST_FIELDS if key != "clip_norm"}
     children = [space.index(space.parse(name)) for name in result["children"]]
     assert len(children) == 3 and children == sorted(children)
     for seed in range(2):

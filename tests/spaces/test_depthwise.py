@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.spaces import depthwise
+from ramet.spaces.kernels import depthwise
 from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 
 FORMATS = [torch.channels_last, torch.contiguous_format]

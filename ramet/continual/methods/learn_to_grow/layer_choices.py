@@ -135,7 +135,7 @@ class ChoiceNetwork(nn.Module):
 def expected_size(mixtures: Sequence[Tensor], choices: Sequence[Sequence[LayerChoice]]) -> Tensor:
     """The parameters that the mixture adds on average, as a share of a network that is all new; between 0 and 1.
 
-    >>> options = [Choice("reuse", Step("n0"), None, 0), Choice("new", None, None, 8)]
+    >>> options = [LayerChoice("reuse", PathStep("n0"), None, 0), LayerChoice("new", None, None, 8)]
     >>> expected_size([torch.tensor([0.75, 0.25])], [options])
     tensor(0.2500)
     """
