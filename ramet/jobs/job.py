@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
+from ramet.errors import ConfigError
 from ramet.fields import from_json, to_json
 from ramet.runs.encoding import Json
 
@@ -100,7 +101,9 @@ class Job(ABC, Generic[Setup]):
 
     @classmethod
     def from_json(cls, values: Json) -> Self:
-        """The job of a run's ``config.json``."""
+        """The job of a run's ``config.json``; a field that a later version added takes its default."""
+        if missing := [name for name in ("seed", "recipe", "plan") if name not in values]:
+            raise ConfigError(f"config.json must describe a job of kind {cls.kind}, but has no {missing[0]}.")
         return from_json(cls, values)
 
     @classmethod

@@ -105,5 +105,5 @@ def test_the_makers_are_good_without_their_fault(home: Path, capsys: pytest.Capt
     options = ["--space", f"{home / 'good_code.py'}:network", "--truth", f"table:{home / 'truth.csv'}:score"]
     main(["rank", *options, "--train-size", "40", "--epochs", "1", "--instances", "1", "--out", str(home / "run")])
     assert "Report: " in capsys.readouterr().out
-    main(["resume", str(home / "run")])
+    main(["resume", str(home / "run"), "--trust"])
     assert "Report: " in capsys.readouterr().out

@@ -123,7 +123,7 @@ def kill_and_resume(case: Case, name: str, workers: str, num_kills: int, seed: i
         process.kill()  # the driver alone: its workers have to notice by themselves
         process.communicate()
         hits += process.returncode == -signal.SIGKILL
-        process = start("resume", str(run), "--workers", workers, "--checkpoint-every", "0")
+        process = start("resume", str(run), "--trust", "--workers", workers, "--checkpoint-every", "0")
     finish(process)
     return hits
 
@@ -161,7 +161,7 @@ def half_trained(case: Case) -> Path:
 
     process = caught(lambda folder: start(*case.arguments("half")), run, lambda folder: is_in_the_middle())
     try:
-        for arguments in (["resume", str(run)], [*case.arguments("half"), "--overwrite"]):
+        for arguments in (["resume", str(run), "--trust"], [*case.arguments("half"), "--overwrite"]):
             refused = subprocess.run(
                 [sys.executable, "-m", "ramet", *arguments],
                 env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
@@ -184,7 +184,7 @@ def resumed_copy(case: Case, run: Path, name: str, change: Callable[[Path], None
     copied = case.folder / name
     shutil.copytree(run, copied)
     change(copied)
-    main(["resume", str(copied), "--checkpoint-every", "0"])
+    main(["resume", str(copied), "--trust", "--checkpoint-every", "0"])
     return case.content(name)
 
 
@@ -241,9 +241,9 @@ def test_fine_tuning_starts_from_the_trained_network_even_if_its_checkpoint_is_l
 
 
 def test_a_finished_run_gives_its_result_again(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["report", str(case.folder / "undisturbed"), "--json"])
+    main(["report", str(case.folder / "undisturbed"), "--trust", "--json"])
     reported = capsys.readouterr().out
-    main(["resume", str(case.folder / "undisturbed"), "--json"])
+    main(["resume", str(case.folder / "undisturbed"), "--trust", "--json"])
     assert capsys.readouterr().out == reported
     assert case.content("undisturbed") == case.expected
 
@@ -254,7 +254,7 @@ def test_a_truth_that_was_recorded_but_not_kept_is_kept_on_resuming(case: Case) 
     (path,) = cache.glob("*.jsonl")
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.rstrip(b"\n").rfind(b"\n") + 1])
-    main(["resume", str(case.folder / "undisturbed")])
+    main(["resume", str(case.folder / "undisturbed"), "--trust"])
     assert sorted(path.read_bytes().splitlines()) == sorted(whole.splitlines())
 
 
@@ -291,7 +291,7 @@ def test_a_full_disk_ends_in_one_line(case: Case, num_bytes: int, capsys: pytest
         message = one_line(arguments, capsys)
     assert re.search(r"cannot write \S+: File too large\.", message)
     if (case.folder / name / "config.json").exists():
-        main(["resume", str(case.folder / name), "--checkpoint-every", "0"])
+        main(["resume", str(case.folder / name), "--trust", "--checkpoint-every", "0"])
         assert case.content(name) == case.expected
     else:
         assert not (case.folder / name).exists(), "nothing is left of a run that could not begin"

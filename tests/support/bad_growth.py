@@ -39,8 +39,8 @@ grow("depth must be a whole number of at least 1", "--depth", "0")
 grow("seconds_between_checkpoints must not be negative", "--checkpoint-every", "-1")
 grow("device must be one that torch can use here", "--device", "toaster")
 for text in ("firefly:3", "firefly:num_new", "firefly:=3"):
-    grow("options of a method read NAME=VALUE", "--method", text)
-grow("options of firefly must be numbers of their kind", "--method", "firefly:num_new=many")
+    grow("must get the values that it takes", "--method", text)
+grow("must get the values that it takes", "--method", "firefly:num_new=many")
 grow("options of firefly are", "--method", "firefly:speed=3")
 grow("firefly's counts must not be negative", "--method", "firefly:num_new=-1")
 grow("options of a network read NAME=VALUE", "--network", "vgg:3")
@@ -73,10 +73,10 @@ def made(expression: str) -> str:
     return f"{HEAD}def network(num_classes):\n    return {expression}\n"
 
 
-code_row("is a number", "must be a function that gives a module, but is int", "network = 7")
+code_row("is a number", "is made by a class or a function", "network = 7")
 code_row("raises when called", "must run, but raises ZeroDivisionError", "def network(): 1 / 0")
-code_row("gives no module", "must give an nn.Module, but gave int", "def network(): return 7")
-code_row("takes no width", "options of the network", made("nn.Flatten()"), "--width", "3")
+code_row("gives no module", "must make a Module, but made int", "def network(): return 7")
+code_row("takes no width", "but got width", made("nn.Flatten()"), "--width", "3")
 code_row("other images", "a network must run on images of shape [1, 8, 8]", made("nn.Conv2d(3, num_classes, 8)"))
 code_row(
     "too few logits",

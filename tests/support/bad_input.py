@@ -232,14 +232,14 @@ def changed(old: str, new: str) -> str:
 
 
 rank("there is no", "--space", "nowhere.py:network")
-code_row("no function name", "a reference reads", GOOD_CODE, "")
+code_row("no function name", "or FILE.py:Name, but got", GOOD_CODE, "")
 code_row("no such function", "must define other", GOOD_CODE, "other")
 code_row("syntax error", "must run without an error, but: SyntaxError", "def network(:")
 code_row("raises when imported", "must run without an error, but: ZeroDivisionError", "1 / 0")
 code_row("imports what is not there", "No module named 'nowhere'", "import nowhere")
 code_row("raises when called", "must run, but raises KeyError", changed("    body", "    {}['width']\n    body"))
 code_row("takes other arguments", "must get the arguments it knows", "def network(width): pass")
-code_row("is a number", "a factory must be callable", "network = 7")
+code_row("is a number", "is made by a class or a function", "network = 7")
 code_row("is a class of something else", "but", "class network: pass")
 code_row("gives no module", "a factory must return an nn.Module, but got NoneType", "def network(a, b): pass")
 code_row(
@@ -353,7 +353,7 @@ for command in ("resume", "report"):
     def _(folder: Path, command: str = command) -> list[str]:
         return [command, str(make_run(folder, format=None))]
 
-    @row(f"{command}: another kind of run", "must be one of: rank")
+    @row(f"{command}: another kind of run", "must be of one of the kinds rank")
     def _(folder: Path, command: str = command) -> list[str]:
         return [command, str(make_run(folder, kind="knit"))]
 
@@ -382,12 +382,12 @@ def _(folder: Path) -> list[str]:
     return ["report", str(run)]
 
 
-@row("resume: no plan", "config.json must describe a diagnosis, but does not: 'plan'")
+@row("resume: no plan", "config.json must describe a job of kind rank")
 def _(folder: Path) -> list[str]:
     return ["resume", str(make_run(folder, config={}))]
 
 
-@row("resume: a plan with an unknown entry", "config.json must describe a diagnosis")
+@row("resume: a plan with an unknown entry", "plan must hold fields of Plan")
 def _(folder: Path) -> list[str]:
     run = make_run(folder)
     config = config_of(run)
@@ -402,7 +402,7 @@ def _(folder: Path) -> list[str]:
     return ["resume", str(make_run(folder / "again", config=config))]
 
 
-@row("resume: an unknown option of the data", "data_options must be options of a data set")
+@row("resume: an unknown option of the data", "data_options must hold fields of DataOptions")
 def _(folder: Path) -> list[str]:
     config = config_of(make_run(folder)) | {"data_options": {"colour": "green"}}
     return ["resume", str(make_run(folder / "again", config=config))]

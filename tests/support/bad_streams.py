@@ -40,17 +40,17 @@ learn("must be one of", "--stream", "split-qqqqqqqq:5")
 learn("a stream must have at least one task", "--stream", "permuted-digits:0")
 learn("a task must have at least 2 classes, but 10 classes were to be split into 6", "--stream", "split-digits:6")
 learn("a split by superclass must have a task for each superclass", "--stream", "split-digits:5:superclass")
-learn("a method must be one of individual, naive", "--method", "magic")
+learn("a method is one of individual, naive", "--method", "magic")
 learn("a list names at least one part", "--method", ",")
 learn("methods must differ", "--method", "naive,naive")
-learn("the method naive must have the options it is given", "--method", "naive:wisdom=3")
-learn("an option of a method must be NAME=VALUE", "--method", "elastic:strong")
+learn("options of naive are none, but got wisdom", "--method", "naive:wisdom=3")
+learn("must get the values that it takes", "--method", "elastic:strong")
 learn("prune must lie in [0, 1)", "--method", "packnet:prune=1")
 learn("goal must lie in [0, 1]", "--method", "cpg:goal=2")
 learn("memory must be at least 1 sample", "--method", "replay:memory=0")
 learn("the method joint needs the scenario all", "--method", "joint")
 learn("--scenario", "--scenario", "dreaming")
-learn("a network must be mlp, mlp:WIDTH,...", "--network", "vgg")
+learn("one of mlp, conv", "--network", "vgg")
 learn("8 x 8 is too small for conv2", "--network", "conv")
 for name in ("packnet", "progressive", "firefly", "bind-and-grow", "random-growth"):
     learn(
@@ -169,7 +169,7 @@ made("tensors of something else", "is damaged or something else", something_else
 made("a folder for a joint network", "a joint network must be a file, but there is none at", a_folder)
 made(
     "a joint network of an unknown method",
-    "a method must be one of individual, naive",
+    "a method is one of individual, naive",
     lambda folder: ["learn", "--onto", str(saved(folder, method=Mine()))],
 )
 made(
