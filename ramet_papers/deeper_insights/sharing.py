@@ -39,7 +39,7 @@ def table_3a(workspace: Workspace, preset_name: str) -> Outcome:
             if key not in taus:
                 result = _group_run(workspace, preset, *key)
                 taus[key] = np.asarray(result["over_time"]["steps"])
-                groups[key] = {frozenset(group) for group in result.get("groups", [])}
+                groups[key] = {frozenset(group) for group in result["groups"] or []}
     taus["random", 1] = taus["similar", 1]
     generator = numpy_generator(workspace.seed, "table-3a")
     rows: list[list[Any]] = []

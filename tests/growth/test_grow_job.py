@@ -82,7 +82,7 @@ def test_the_configuration_makes_the_same_job(case: Case) -> None:
     config = read_config(case.folder / "undisturbed")["config"]
     assert GrowJob.from_json(config).to_json() == config
     with pytest.raises(ConfigError, match="must hold fields of GrowJob, but has 'speed'"):
-        GrowJob.from_json({"network": "mlp", "speed": 1})
+        GrowJob.from_json(config | {"speed": 1})
 
 
 def start(*parts: str) -> subprocess.Popen[str]:

@@ -144,4 +144,4 @@ def test_a_full_disk_leaves_the_claims_that_were_there(tmp_path, monkeypatch):
         write_claims(tmp_path, [claim("D3")])
     monkeypatch.undo()
     assert [entry["id"] for entry in read_claims(tmp_path)] == ["D2"]
-    assert [path.name for path in tmp_path.iterdir()] == ["claims.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["claims.json", "claims.lock"]

@@ -67,7 +67,7 @@ def test_each_step_has_its_drop_path_and_its_holes(digits, monkeypatch):
     """Three steps an epoch: drop-path is 0 in the first and half its end in the second; squares of 3 pixels are cut."""
     seen = []
 
-    def loss(self, x, y, *, auxiliary_weight):
+    def loss(self, x, y, *, auxiliary_weight, of_outputs):
         drop_path = next(module.drop_path for module in self.modules() if hasattr(module, "drop_path"))
         seen.append((drop_path, auxiliary_weight, x))
         return self(x).sum() * 0.0
@@ -141,7 +141,7 @@ def test_a_plan_keeps_its_final_network():
         (lambda: from_json(FinalNetworkOptions, {"dropout": 1}), "fields of FinalNetworkOptions"),
         (lambda: from_json(SearchPlan, {"final_network": {"cutout": -1}}), "no negative"),
         (lambda: FinalNetworkOptions(cutout=9).check(Darts(), (1, 8, 8)), "at most the 8 pixels"),
-        (lambda: FinalNetworkOptions(drop_path=0.1).check(Cells64(), (1, 8, 8)), "the space is cells64"),
+        (lambda: FinalNetworkOptions(drop_path=0.1).check(Cells64(), (1, 8, 8)), "but cells64 has none"),
         (lambda: FinalNetworkOptions(cutout=1).check(Recurrent(), (16,)), "data are words"),
     ],
 )

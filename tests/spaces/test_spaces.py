@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.spaces import Arch, Cells64, Choice, NasBench201, Space, space_of, trace_child
+from ramet.spaces.base import CellGraph
 from ramet.spaces.cells.chain import CellSupernet
 from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 from ramet.testing.spaces import (
@@ -22,9 +24,12 @@ from ramet.testing.spaces import (
     check_children,
     check_description,
     check_enumeration,
+    check_final_network,
     check_forward_all,
     check_gradients,
+    check_graph,
     check_names,
+    check_sizes,
     check_stages,
 )
 
@@ -126,6 +131,17 @@ def test_the_suite_catches_a_space_that_is_wrong() -> None:
         def describe(self) -> dict[str, object]:
             return {**super().describe(), "channels": 1}
 
+    class Unsized(Cells64):
+        small_sizes = {"cells": 1, "layers": 2}  # noqa: RUF012 - a class of the test
+
+    class Undrawn(Cells64):
+        def graph(self, arch: Arch) -> list[CellGraph]:
+            return [CellGraph("cell", (("0", "in"),), (("0", "1", "conv"),))]
+
+    class Unfinished(Cells64):
+        def final_network(self, *arguments: object, **options: object) -> Any:
+            return None
+
     class Wrapped(Cells64):
         def __init__(self, fault: str) -> None:
             super().__init__(channels=2, num_cells=1)
@@ -157,6 +173,9 @@ def test_the_suite_catches_a_space_that_is_wrong() -> None:
         (check_forward_all, Wrapped("order")),
         (check_gradients, Wrapped("gradient")),
         (check_stages, Wrapped("chain")),
+        (check_sizes, Unsized()),
+        (check_graph, Undrawn()),
+        (check_final_network, Unfinished()),
     ]
     assert {check for check, _ in faults} == set(SPACE_CHECKS)
     for check, space in faults:

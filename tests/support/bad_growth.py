@@ -19,7 +19,7 @@ def grow(phrase: str, *arguments: str) -> None:
 
 # Names and numbers
 
-grow("a network is mlp, vgg, mobilenet or FILE.py:function, but got 'resnet'", "--network", "resnet")
+grow("a network is one of mlp, vgg, mobilenet, or FILE.py:Name, but got 'resnet'", "--network", "resnet")
 grow("there is no", "--network", "nowhere.py:network")
 grow("a growth method is one of firefly, splitting", "--method", "glowworm")
 grow("a list names at least one part", "--method", ",")
