@@ -12,7 +12,7 @@ from typing import Any
 from ramet.errors import ConfigError
 from ramet.execution import Executor
 from ramet.execution.ranks import ALONE, Ranks
-from ramet.fields import differing_places
+from ramet.fields import differing_places, from_json
 from ramet.jobs import JOBS, Job, job_class
 from ramet.jobs.job import Session
 from ramet.jobs.result import Result
@@ -195,7 +195,7 @@ def _identify(job: Job[Any], setup: Any, run: Run | None) -> None:
         return
     values = plain(job.to_json())
     # A recipe that was given from Python is read back as the job's own, whose defaults may be others.
-    read = job if _objects(values) else type(job).from_json(values)
+    read = job if _objects(values) else from_json(type(job), values)
     run.identify(differences(read, apart=job.apart), plain(job.setting(setup)))
 
 

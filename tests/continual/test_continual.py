@@ -332,7 +332,7 @@ def test_bad_networks_are_refused(name):
     if name == "mlp:":
         assert make_skeleton(name, in_channels=1, image_size=(8, 8)).layers
         return
-    with pytest.raises(ConfigError, match="must be|is one of"):
+    with pytest.raises(ConfigError, match=r"must be|is one of"):
         make_skeleton(name, in_channels=1, image_size=(8, 8))
 
 
