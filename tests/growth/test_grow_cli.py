@@ -89,7 +89,7 @@ def test_shared_layers_grow_as_one(tmp_path: Path, capsys: pytest.CaptureFixture
     main(["grow", "--network", f"{code}:{name}", "--budget", "neurons=5,step=2", "--train-size", "60", "--eval-size",
           "30", "--epochs", "1", "--method", "net2net", "--out", str(tmp_path / "run"), "--json"])  # fmt: skip
     assert json.loads(capsys.readouterr().out)["methods"]["net2net"]["neurons"] == 5
-    network = load_network(tmp_path / "run" / "networks" / "net2net")
+    network = load_network(tmp_path / "run" / "networks" / "net2net", trust=True)
     if name == "twice":
         assert network.first.out_features == network.same.in_features == network.same.out_features == 5
     else:

@@ -198,7 +198,7 @@ def test_a_grown_network_loads_without_ramet_and_with_it(case: Case, method: str
         [sys.executable, "-I", str(script), str(folder)], capture_output=True, text=True, cwd=tmp_path, env=environment
     )
     assert done.returncode == 0, done.stderr
-    network = load_network(folder)
+    network = load_network(folder, trust=True)
     x = torch.randn(7, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(network(x).flatten(), torch.tensor(json.loads(done.stdout)), atol=2e-4, rtol=0)
     entry = case.records("undisturbed")["result"]["methods"][method]
@@ -209,4 +209,4 @@ def test_a_grown_network_loads_without_ramet_and_with_it(case: Case, method: str
 
 def test_a_folder_without_a_network_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"must hold network\.json and its weights"):
-        load_network(tmp_path)
+        load_network(tmp_path, trust=True)
