@@ -102,8 +102,8 @@ class Job(ABC, Generic[Setup]):
     @classmethod
     def from_json(cls, values: Json) -> Self:
         """The job of a run's ``config.json``; a field that a later version added takes its default."""
-        if missing := [name for name in ("seed", "recipe", "plan") if name not in values]:
-            raise ConfigError(f"config.json must describe a job of kind {cls.kind}, but has no {missing[0]}.")
+        if not values:
+            raise ConfigError(f"config.json must describe a job of kind {cls.kind}, but is empty.")
         return from_json(cls, values)
 
     @classmethod
