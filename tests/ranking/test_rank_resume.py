@@ -241,7 +241,7 @@ def test_fine_tuning_starts_from_the_trained_network_even_if_its_checkpoint_is_l
 
 
 def test_a_finished_run_gives_its_result_again(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["report", str(case.folder / "undisturbed"), "--trust", "--json"])
+    main(["report", str(case.folder / "undisturbed"), "--json"])
     reported = capsys.readouterr().out
     main(["resume", str(case.folder / "undisturbed"), "--trust", "--json"])
     assert capsys.readouterr().out == reported
