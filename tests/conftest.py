@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
+import strangers
 import torch
 
 
@@ -30,3 +33,10 @@ def find_program() -> Callable[[str], str]:
         return path
 
     return find
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Puts a stranger's part of a kind into a file, and gives its reference; what was imported is forgotten after."""
+    yield partial(strangers.put, folder=tmp_path)
+    strangers.forget_imports()

@@ -16,6 +16,19 @@ NetworkSource = str | Callable[..., nn.Module]
 """What names a network: a text, or a class or function that makes a module."""
 
 
+def parse_network(text: str) -> Spec:
+    """The spec of a network, whose values without a key are its widths.
+
+    >>> parse_network("mlp:8,16").options
+    {'width': [8, 16]}
+    """
+    spec = NETWORKS.parse(text)
+    if not spec.values:
+        return spec
+    widths = spec.values[0] if len(spec.values) == 1 else list(spec.values)
+    return Spec(spec.name, (), {"width": widths, **spec.options})
+
+
 def make_network(
     network: NetworkSource,
     *,
@@ -49,11 +62,7 @@ def make_network(
         raise ConfigError(f"a network is named, or made by a function, but got {type(network).__name__}.")
     source: Any = network
     if isinstance(network, str):
-        spec = NETWORKS.parse(network)
-        if spec.values:  # widths without a key
-            widths = spec.values[0] if len(spec.values) == 1 else list(spec.values)
-            spec = Spec(spec.name, (), {"width": widths, **spec.options})
-        source = spec.with_options(options or {})
+        source = parse_network(network).with_options(options or {})
     elif options:
         raise ConfigError(f"options are for a network by name, but got {', '.join(options)} beside a function.")
     given = {"in_channels": in_channels, "image_size": tuple(image_size), "num_classes": num_classes}

@@ -78,7 +78,7 @@ def build_text(source: str | DataSet, options: dict[str, Any], device: str) -> D
 
 def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
     """The space of a spec or an object; whatever a user's own function raises is one line."""
-    from ramet.spaces import SPACES, Space, make_space, size_options
+    from ramet.spaces import SPACES, Space, fitting_options, make_space, size_options
 
     if isinstance(source, Space):
         if sizes.given():
@@ -87,7 +87,7 @@ def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
     spec = SPACES.parse(source)
     given = sizes.given()
     momentum = {"bn_momentum": given.pop("bn_momentum")} if "bn_momentum" in given else {}
-    fitting = {"in_channels": data.in_channels, "num_classes": data.num_classes} if spec.name not in SPACES else {}
+    fitting = fitting_options(source, in_channels=data.in_channels, num_classes=data.num_classes)
     try:
         return make_space(source, **(fitting | size_options(source, **given) | momentum | dict(spec.options)))
     except RametError:

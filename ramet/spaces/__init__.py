@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ramet.spaces.darts.final_network import EnasNetwork, FinalNetwork, cutout
     from ramet.spaces.darts.network import DartsNetwork
     from ramet.spaces.darts.space import Darts
-    from ramet.spaces.making import make_space, size_options, takes_text
+    from ramet.spaces.making import fitting_options, make_space, size_options, takes_text
     from ramet.spaces.own.choice import Choice
     from ramet.spaces.own.module_space import ModuleSpace, space_of
     from ramet.spaces.recurrent.space import Recurrent
@@ -41,6 +41,7 @@ __all__ = [
     "Space",
     "Supernet",
     "cutout",
+    "fitting_options",
     "make_space",
     "size_options",
     "space_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 from torch import nn
@@ -53,6 +54,21 @@ def make_space(source: SpaceSource, *, trusted: bool | None = None, **arguments:
     # A factory that was named by a reference is kept by it: another process may not have its file imported.
     factory = maker if spec.name in SPACES else spec.name
     return _made(spec.name, maker, factory, spec.with_options(arguments))
+
+
+def fitting_options(source: SpaceSource, *, trusted: bool = True, **known: Any) -> dict[str, Any]:
+    """What a space of one's own is told of the data: a factory of modules all of it, a class what it asks for.
+
+    Args:
+        source: names the space.
+        trusted: whether code that the source names may run.
+        known: what there is to tell, such as ``in_channels`` and ``num_classes``.
+
+    >>> fitting_options("cells64", in_channels=3)
+    {}
+    """
+    made = _class_of(source, trusted)
+    return known if made is None else {key: known[key] for key in signature(made).parameters if key in known}
 
 
 def takes_text(source: SpaceSource, *, trusted: bool = True) -> bool:

@@ -43,7 +43,7 @@ for text in ("firefly:3", "firefly:num_new", "firefly:=3"):
 grow("must get the values that it takes", "--method", "firefly:num_new=many")
 grow("options of firefly are", "--method", "firefly:speed=3")
 grow("firefly's counts must not be negative", "--method", "firefly:num_new=-1")
-grow("options of a network read NAME=VALUE", "--network", "vgg:3")
+grow("width must be a whole number of at least 1", "--network", "vgg:x")
 
 # Options that contradict each other or the network
 

@@ -11,7 +11,6 @@ from ramet.growth.plan import GrowPlan
 from ramet.jobs.data_options import DataOptions
 from ramet.jobs.job import Job, Session
 from ramet.jobs.supernet import anchored_source, build_data, code_of
-from ramet.registry import parse_spec
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -159,7 +158,7 @@ class GrowJob(Job["GrowthSetup"]):
         """The name of the network and its arguments, or the module itself."""
         from torch import nn
 
-        from ramet.growth.registry import NETWORKS
+        from ramet.growth.making import parse_network
 
         sizes = self.sizes.given()
         if not isinstance(self.network, str):
@@ -168,7 +167,5 @@ class GrowJob(Job["GrowthSetup"]):
             if sizes:
                 raise ConfigError(f"sizes are for networks by name, but got {sizes} with an object.")
             return self.network, {}
-        spec = parse_spec(self.network, NETWORKS)
-        if spec.values:
-            raise ConfigError(f"options of a network read NAME=VALUE, but got {self.network!r}.")
+        spec = parse_network(self.network)
         return spec.name, sizes | dict(spec.options)
