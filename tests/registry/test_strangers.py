@@ -18,7 +18,12 @@ from ramet.registry import resolve_reference
 from ramet.runs import Run
 from ramet.searching import Search, SearchPlan
 from ramet.spaces import Cells64, make_space
+from ramet.testing.growths import check_growth
+from ramet.testing.guards import GUARD_CHECKS
+from ramet.testing.methods import METHOD_CHECKS
+from ramet.testing.scores import SCORE_CHECKS
 from ramet.testing.spaces import SPACE_CHECKS
+from ramet.testing.strategies import STRATEGY_CHECKS
 from ramet.training import Settings
 
 SETTINGS = Settings(epochs=1, batch_size=32)
@@ -117,6 +122,26 @@ def test_a_space_in_a_search_and_a_diagnosis(stranger, digits, tmp_path):
     assert loop.strategy.derive(1)[0] in space
     _, result = diagnosed(setup, tmp_path)
     assert len(result["recommendation"]) > 0
+
+
+SUITES = [
+    ("guard", GUARD_CHECKS),
+    ("strategy", STRATEGY_CHECKS),
+    ("score", SCORE_CHECKS),
+    ("growth", [check_growth]),
+    ("method", METHOD_CHECKS),
+]
+MAKERS = {
+    "strategy": lambda part: lambda space, seed: part(space, seed=seed),
+    "growth": lambda part: lambda step: part(),
+}
+
+
+@pytest.mark.parametrize(("kind", "checks"), SUITES, ids=[kind for kind, _ in SUITES])
+def test_the_conformance_suites(stranger, kind, checks):
+    make = MAKERS.get(kind, lambda part: part)(made(stranger(kind)))
+    for check in checks:
+        check(make)
 
 
 @pytest.mark.parametrize("check", SPACE_CHECKS, ids=lambda check: check.__name__)

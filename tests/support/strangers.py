@@ -52,6 +52,7 @@ class Slowing(Guard):
     "strategy": (
         "Neighbours",
         '''
+import torch
 from ramet.searching.strategies import Strategy
 
 class Neighbours(Strategy):
@@ -65,7 +66,7 @@ class Neighbours(Strategy):
         drawn = []
         for _ in range(n):
             arch = list(self.sample() if self._best is None else self._best[0])
-            for place in range(min(self.radius, len(arch))):
+            for place in torch.randperm(len(arch), generator=self.generator)[: self.radius].tolist():
                 arch[place] = self.sample()[place]
             drawn.append(tuple(arch))
         return drawn
