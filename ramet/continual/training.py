@@ -86,11 +86,11 @@ def train(
         phase: The name of this training among those of its task.
 
     Raises:
-        ConfigError: The recipe has a loss or a transform; a method's losses are its own, made of indices.
+        ConfigError: The recipe has a loss or an augmentation; a method's losses are its own, made of indices.
         RunError: The loss is not finite.
     """
-    if settings.loss is not None or settings.transform is not None:
-        raise ConfigError("methods have losses of their own: a recipe's loss and transform must be none here.")
+    if settings.loss is not None or settings.augment is not None:
+        raise ConfigError("methods have losses of their own: a recipe's loss and augmentation must be none here.")
     params: Params = {
         name: param for name, param in module.named_parameters() if param.requires_grad and rate(name) > 0
     }

@@ -145,8 +145,8 @@ class GrowthContext:
         step = Step(network, optimizer, recipe, group_rates=rates, where=" of a candidate")
         network.train()
         for number, (x, y) in enumerate(self.batches(num_steps, *role)):
-            if recipe.transform is not None:
-                x, y = recipe.transform(x, y, self.generator("transform", *role, number))
+            if recipe.augment is not None:
+                x, y = recipe.augmented(x, y, self.generator("transform", *role, number))
             step(number, 1.0, lambda x, y: self.loss(network(x), y), x, y)
 
     def grown(self, edit: Edit) -> nn.Module:

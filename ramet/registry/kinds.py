@@ -19,6 +19,9 @@ KINDS = {
     "method": "ramet.continual.methods.registry:METHODS",
     "score": "ramet.ranking.registry:SCORES",
     "data": "ramet.data.registry:DATA",
+    "schedule": "ramet.training.schedules:SCHEDULES",
+    "loss": "ramet.training.losses:LOSSES",
+    "augmentation": "ramet.training.augmentation:AUGMENTATIONS",
 }
 """For each kind a reference to its registry."""
 

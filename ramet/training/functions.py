@@ -17,5 +17,5 @@ Schedule = Callable[[int, int], float]
 Loss = Callable[[Tensor, Tensor], Tensor]
 """``loss(outputs, targets)``, the mean over a batch."""
 
-Transform = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+Augmentation = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 """What is done to the inputs and targets of a batch; all that it draws comes from the generator, on the CPU."""

@@ -7,19 +7,21 @@ a default that changes nothing, its rule in ``__post_init__``, and the method or
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ramet.errors import ConfigError
-from ramet.fields import HIDDEN, option
+from ramet.fields import option
+from ramet.registry.functions import FunctionRegistry
 from ramet.runs.encoding import Json
+from ramet.training.schedules import SCHEDULES
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from ramet.training.functions import Loss, OptimizerFactory, Schedule, Transform
+    from ramet.training.functions import Augmentation, Loss, OptimizerFactory, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +42,15 @@ class Recipe:
         weight_decay: the optimizer's weight decay.
         clip_norm: the largest norm of the whole gradient, or none.
         optimizer: the name of an optimizer of ``torch.optim``, in lower case, or a function of parameter groups.
-        schedule: ``cosine``, ``constant``, or a function of a step's number and the number of steps that gives the
-            factor of ``learning_rate``.
-        loss: a function of outputs and targets; if none, the cross-entropy for targets that are integers and the mean
-            squared error for others.
-        transform: what is done to each training batch, ``(x, y, generator) -> (x, y)``; what it draws follows from the
-            training's seed and the number of the step.
+        undecayed: which parameters have no weight decay: none, or vectors (biases and the scales of norms).
+        schedule: cosine, constant, linear, step, one-cycle, restarts (ramet list schedule), with options after a colon;
+            or a function of a step's number and the number of steps that gives the factor of ``learning_rate``.
+        warmup: the share of the training in which the learning rate first rises, along a line; the schedule follows.
+        loss: cross-entropy, squared-error, huber, ... (ramet list loss), FILE.py:function or a function of outputs and
+            targets; by default the cross-entropy for targets that are integers and the squared error for others.
+        augment: what is done to each training batch: crop, flip, cutout, mixup, ... (ramet list augmentation), joined
+            by +, with options after a colon; or a function ``(x, y, generator) -> (x, y)``. What it draws follows from
+            the training's seed and the number of the step.
         accumulate: the micro-batches that a mini-batch is taken in, one after the other, for the sake of memory. The
             gradient is that of the whole, except where layers look at the batch: batch norm sees micro-batches.
 
@@ -61,9 +66,11 @@ class Recipe:
     weight_decay: float = 1e-3
     clip_norm: float | None = None
     optimizer: str | OptimizerFactory = option("sgd", kind=str)
+    undecayed: Literal["none", "vectors"] = "none"
     schedule: str | Schedule = option("cosine", kind=str)
-    loss: Loss | None = option(None, name=HIDDEN)
-    transform: Transform | None = option(None, name=HIDDEN)
+    warmup: float = 0.0
+    loss: str | Loss | None = option(None, kind=str)
+    augment: str | Augmentation | None = option(None, kind=str)
     accumulate: int = 1
 
     def __post_init__(self) -> None:
@@ -85,16 +92,31 @@ class Recipe:
             from ramet.training.optimizers import check_optimizer
 
             check_optimizer(self.optimizer)
-        rule = f"schedule must be {', '.join(SCHEDULES)} or a function"
-        _require(callable(self.schedule) or self.schedule in SCHEDULES, rule, repr(self.schedule))
-        for name in ("loss", "transform"):
-            value = getattr(self, name)
-            _require(value is None or callable(value), f"{name} must be a function or none", repr(value))
+        _require(self.undecayed in ("none", "vectors"), "undecayed must be none or vectors", repr(self.undecayed))
+        _require(0 <= self.warmup < 1, "warmup must lie in [0, 1)", self.warmup)
+        for registry, source in self._functions():
+            registry.check(source)
         _require(
             1 <= self.accumulate <= self.batch_size // 2,
             "accumulate must lie between 1 and half of batch_size, because batch norm needs two samples",
             self.accumulate,
         )
+
+    def _functions(self) -> Iterator[tuple[FunctionRegistry, Any]]:
+        """What is named or given as a function, each with its registry; what is not set does not wait for torch."""
+        yield SCHEDULES, self.schedule
+        if self.loss is not None:
+            from ramet.training.losses import LOSSES
+
+            yield LOSSES, self.loss
+        if self.augment is not None:
+            from ramet.training.augmentation import AUGMENTATIONS
+
+            yield AUGMENTATIONS, self.augment
+
+    def code(self) -> list[str]:
+        """The references to code in the recipe's texts; a recipe that data hold needs trust for them."""
+        return [reference for registry, source in self._functions() for reference in registry.code(source)]
 
     def learning_rate_at(self, step: int, num_steps: int) -> float:
         """The learning rate of a step, counted from 0, of a training of ``num_steps`` steps.
@@ -103,12 +125,19 @@ class Recipe:
         >>> [round(recipe.learning_rate_at(step, 4), 3) for step in range(5)]
         [0.1, 0.085, 0.05, 0.015, 0.0]
         """
-        if isinstance(self.schedule, str):
-            return SCHEDULES[self.schedule](self, step, num_steps)
-        return self.learning_rate * self.schedule(step, num_steps)
+        first = round(self.warmup * num_steps)
+        if step < first:
+            return self.learning_rate * (step + 1) / (first + 1)
+        step, num_steps = step - first, num_steps - first
+        if isinstance(self.schedule, str) and SCHEDULES.parse(self.schedule).name in SCHEDULES:
+            rate: float = SCHEDULES.bind(self.schedule)(self, step, num_steps)
+            return rate
+        return self.learning_rate * SCHEDULES.bind(self.schedule)(step, num_steps)
 
     def make_optimizer(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
         """The optimizer of parameter groups, each with its ``params`` and its first ``lr``."""
+        if self.undecayed == "vectors":
+            groups = [part for group in groups for part in _by_decay(group)]
         if callable(self.optimizer):
             return self.optimizer(list(groups))
         from ramet.training.optimizers import named_optimizer
@@ -117,11 +146,11 @@ class Recipe:
 
     def loss_for(self, targets: Tensor) -> Loss:
         """What is minimised for these targets."""
-        if self.loss is not None:
-            return self.loss
-        from torch.nn.functional import cross_entropy, mse_loss
+        from ramet.training.losses import LOSSES, cross_entropy, squared_error
 
-        return mse_loss if targets.is_floating_point() else cross_entropy
+        if self.loss is not None:
+            return LOSSES.bind(self.loss)
+        return squared_error if targets.is_floating_point() else cross_entropy
 
     def batch(self, x: Tensor, y: Tensor, indices: Tensor, *, seed: int, step: int) -> tuple[Tensor, Tensor]:
         """The inputs and targets of a step's samples, [batch, ...] and [batch, ...], transformed.
@@ -134,11 +163,19 @@ class Recipe:
             step: its number.
         """
         x, y = x[indices], y[indices]
-        if self.transform is not None:
+        if self.augment is not None:
             from ramet.seeding import torch_generator
 
-            x, y = self.transform(x, y, torch_generator(seed, "transform", step))
+            x, y = self.augmented(x, y, torch_generator(seed, "transform", step))
         return x, y
+
+    def augmented(self, x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A batch as the recipe changes it."""
+        if self.augment is None:
+            return x, y
+        from ramet.training.augmentation import augmentation_of
+
+        return augmentation_of(self.augment)(x, y, generator)
 
     def to_json(self) -> Json:
         """The fields as JSON values. A function is described by its reference, from which no recipe is made again."""
@@ -161,17 +198,12 @@ Settings = Recipe
 """The name that a recipe had when it was numbers alone."""
 
 
-def _cosine(recipe: Recipe, step: int, num_steps: int) -> float:
-    cosine = (1 + math.cos(math.pi * step / num_steps)) / 2
-    return recipe.final_learning_rate + (recipe.learning_rate - recipe.final_learning_rate) * cosine
-
-
-def _constant(recipe: Recipe, step: int, num_steps: int) -> float:
-    return recipe.learning_rate
-
-
-SCHEDULES: dict[str, Callable[[Recipe, int, int], float]] = {"cosine": _cosine, "constant": _constant}
-"""The learning rate of a step by name; a schedule more is a row more."""
+def _by_decay(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """A group as one of matrices and one of vectors, which have no weight decay; an empty one is left out."""
+    matrices = [param for param in group["params"] if param.ndim > 1]
+    vectors = [param for param in group["params"] if param.ndim <= 1]
+    parts = [{**group, "params": matrices}, {**group, "params": vectors, "weight_decay": 0.0}]
+    return [part for part in parts if part["params"]]
 
 
 def _reference(value: Any) -> str:

@@ -42,9 +42,16 @@ def test_settings_are_recipes():
         ({"optimizer": "lbfgs"}, "optimizer must be one of"),  # it looks at the loss several times a step
         ({"optimizer": "os:getcwd"}, "optimizer must be one of"),  # a reference in a file is never followed
         ({"optimizer": None}, "optimizer must be one of .* but got None"),
-        ({"schedule": "linear"}, "schedule must be cosine, constant or a function, but got 'linear'"),
-        ({"loss": "mse"}, "loss must be a function or none, but got 'mse'"),
-        ({"transform": 3}, "transform must be a function or none, but got 3"),
+        ({"schedule": "linea"}, "a schedule is one of cosine, constant, .*, but got 'linea'; did you mean linear?"),
+        ({"schedule": "step:speed=3"}, "options of step are factor, every, but got speed"),
+        ({"schedule": "step:1,2,3"}, "options of step are factor, every, but got 3 values"),
+        ({"schedule": 3}, "a schedule is a text or a function, but got 3"),
+        ({"warmup": 1.0}, r"warmup must lie in \[0, 1\), but got 1.0"),
+        ({"undecayed": "all"}, "undecayed must be none or vectors, but got 'all'"),
+        ({"loss": "mse"}, "a loss is one of cross-entropy, .*, but got 'mse'"),
+        ({"loss": "huber:epsilon=1"}, "options of huber are delta, but got epsilon"),
+        ({"augment": "crop+spin"}, "an? augmentation is one of crop, .*, but got 'spin'"),
+        ({"augment": 3}, "augmentation is a text or a function, but got 3"),
         ({"accumulate": 0}, "accumulate must lie between 1 and half of batch_size, .*, but got 0"),
         ({"batch_size": 8, "accumulate": 5}, "accumulate must lie between 1 and half of batch_size, .*, but got 5"),
         ({"clip_norm": 0.0}, "clip_norm must be positive, but got 0.0"),
@@ -71,10 +78,10 @@ class Doubled:
 
 
 def test_functions_are_described_and_not_followed():
-    described = Recipe(schedule=halved, transform=Doubled()).to_json()
-    assert described["schedule"] == f"{__name__}:halved" and described["transform"] == f"{__name__}:Doubled"
-    with pytest.raises(ConfigError, match="schedule must be"):
-        Recipe(**described)
+    described = Recipe(schedule=halved, augment=Doubled()).to_json()
+    assert described["schedule"] == f"{__name__}:halved" and described["augment"] == f"{__name__}:Doubled"
+    assert Recipe(**described).code() == [described["schedule"], described["augment"]]  # named, and not imported
+    assert Recipe(loss="nowhere.py:loss", schedule="step:every=0.5").code() == ["nowhere.py:loss"]
 
 
 def test_schedules():
@@ -168,7 +175,7 @@ def test_a_transform_is_the_same_after_a_kill(tmp_path: Path, data, accumulate):
         seen.append(x)
         return x, y
 
-    recipe = replace(SHORT, transform=noted, accumulate=accumulate)
+    recipe = replace(SHORT, augment=noted, accumulate=accumulate)
 
     def train(folder: Path | None, die_in: int = -1) -> nn.Module:
         def after_step(step: int, loss: float) -> None:
@@ -196,7 +203,7 @@ def test_a_transform_is_the_same_after_a_kill(tmp_path: Path, data, accumulate):
 
 
 def test_what_a_transform_draws_follows_from_the_seed_and_the_step(data):
-    recipe, rows = replace(SHORT, transform=noisy), torch.arange(5)
+    recipe, rows = replace(SHORT, augment=noisy), torch.arange(5)
     draw = lambda seed, step: recipe.batch(*data, rows, seed=seed, step=step)[0]  # noqa: E731
     assert torch.equal(draw(1, 2), draw(1, 2))
     assert not torch.equal(draw(1, 2), draw(1, 3)) and not torch.equal(draw(1, 2), draw(2, 2))

@@ -63,7 +63,7 @@ class Notes:
     def recipe(self, **changes) -> Recipe:
         values = {
             "epochs": 2, "batch_size": 8, "learning_rate": 0.02, "optimizer": self.optimizer, "loss": self.loss,
-            "schedule": self.schedule, "transform": self.transform, "accumulate": 2,
+            "schedule": self.schedule, "augment": self.transform, "accumulate": 2,
         }  # fmt: skip
         return Recipe(**(values | changes))
 
@@ -111,7 +111,7 @@ def test_a_loop_takes_the_whole_recipe(run, digits, tmp_path):
         assert notes.rates == [(step, 6) for step in range(6)]
 
 
-def test_methods_of_continual_learning_take_all_but_loss_and_transform(digits):
+def test_methods_of_continual_learning_take_all_but_loss_and_augmentation(digits):
     notes, network = Notes(), nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     sizes: list[int] = []
 
@@ -119,11 +119,11 @@ def test_methods_of_continual_learning_take_all_but_loss_and_transform(digits):
         sizes.append(len(rows))
         return cross_entropy(network(digits.train.x[rows]), digits.train.y[rows])
 
-    recipe = notes.recipe(loss=None, transform=None)
+    recipe = notes.recipe(loss=None, augment=None)
     train(network, loss, len(digits.train), recipe, seed=0)
     assert notes.made == 1 and sizes == [4] * 12 and notes.rates == [(step, 6) for step in range(6)]
-    for changes in ({"loss": notes.loss}, {"transform": notes.transform}):
-        with pytest.raises(ConfigError, match="loss and transform must be none here"):
+    for changes in ({"loss": notes.loss}, {"augment": notes.transform}):
+        with pytest.raises(ConfigError, match="loss and augmentation must be none here"):
             train(network, loss, len(digits.train), replace(recipe, **changes), seed=0)
 
 

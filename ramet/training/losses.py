@@ -1,0 +1,67 @@
+"""Losses by name: functions of outputs and targets that give the mean over a batch."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from ramet.registry.functions import FunctionRegistry
+
+LOSSES = FunctionRegistry(
+    "loss",
+    group="ramet.losses",
+    built_in={
+        name: f"ramet.training.losses:{name.replace('-', '_')}"
+        for name in ("cross-entropy", "squared-error", "absolute-error", "huber", "binary")
+    },
+    given=("outputs", "targets"),
+)
+"""What ``Recipe.loss`` names; a function of one's own takes outputs and targets, and then its options."""
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """The cross-entropy of classes; for a sequence, of each of its tokens.
+
+    Args:
+        outputs: logits, shape [batch, classes], or [batch, length, classes].
+        targets: classes, of the shape of outputs without its last axis; or shares of the classes, shape [batch, k],
+            where classes from k on have none.
+        smoothing: the share of a target that is spread over all classes evenly.
+    """
+    if targets.is_floating_point():
+        missing = outputs.shape[-1] - targets.shape[-1]
+        targets = functional.pad(targets, (0, missing)) if missing > 0 else targets
+    elif outputs.ndim > 2:
+        outputs, targets = outputs.flatten(0, -2), targets.flatten()
+    return functional.cross_entropy(outputs, targets, label_smoothing=smoothing)
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean squared error."""
+    return functional.mse_loss(outputs, targets)
+
+
+def absolute_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean absolute error."""
+    return functional.l1_loss(outputs, targets)
+
+
+def huber(outputs: Tensor, targets: Tensor, delta: float = 1.0) -> Tensor:
+    """Squared where the error is small, absolute where it is large.
+
+    Args:
+        outputs: what the network gives.
+        targets: what it should give.
+        delta: where the one becomes the other.
+    """
+    return functional.huber_loss(outputs, targets, delta=delta)
+
+
+def binary(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The cross-entropy of labels of which a sample may have several.
+
+    Args:
+        outputs: a logit for each label, shape [batch, labels].
+        targets: 0 or 1 for each, of the same shape.
+    """
+    return functional.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype))
