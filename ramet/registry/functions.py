@@ -21,7 +21,7 @@ class FunctionRegistry(Registry[Callable[..., Any]]):
         built_in: for each name a reference to its function.
         given: the parameters that the caller fills. Options are those that have a default.
 
-    >>> from ramet.training.losses import LOSSES
+    >>> from ramet.training.registry import LOSSES
     >>> LOSSES.bind("cross-entropy:smoothing=0.1").keywords
     {'smoothing': 0.1}
     """

@@ -19,9 +19,9 @@ KINDS = {
     "method": "ramet.continual.methods.registry:METHODS",
     "score": "ramet.ranking.registry:SCORES",
     "data": "ramet.data.registry:DATA",
-    "schedule": "ramet.training.schedules:SCHEDULES",
-    "loss": "ramet.training.losses:LOSSES",
-    "augmentation": "ramet.training.augmentation:AUGMENTATIONS",
+    "schedule": "ramet.training.registry:SCHEDULES",
+    "loss": "ramet.training.registry:LOSSES",
+    "augmentation": "ramet.training.registry:AUGMENTATIONS",
 }
 """For each kind a reference to its registry."""
 

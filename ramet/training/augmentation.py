@@ -14,15 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ramet.errors import ConfigError
-from ramet.registry.functions import FunctionRegistry
-
-AUGMENTATIONS = FunctionRegistry(
-    "augmentation",
-    group="ramet.augmentations",
-    built_in={name: f"ramet.training.augmentation:{name}" for name in ("crop", "flip", "cutout", "mixup", "noise")},
-    given=("x", "y", "generator"),
-)
-"""What ``Recipe.augment`` names, joined by ``+``."""
+from ramet.training.registry import AUGMENTATIONS
 
 
 def augmentation_of(source: str | Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:

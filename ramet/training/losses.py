@@ -5,19 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ramet.registry.functions import FunctionRegistry
-
-LOSSES = FunctionRegistry(
-    "loss",
-    group="ramet.losses",
-    built_in={
-        name: f"ramet.training.losses:{name.replace('-', '_')}"
-        for name in ("cross-entropy", "squared-error", "absolute-error", "huber", "binary")
-    },
-    given=("outputs", "targets"),
-)
-"""What ``Recipe.loss`` names; a function of one's own takes outputs and targets, and then its options."""
-
 
 def cross_entropy(outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """The cross-entropy of classes; for a sequence, of each of its tokens.

@@ -7,7 +7,7 @@ a default that changes nothing, its rule in ``__post_init__``, and the method or
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.registry.functions import FunctionRegistry
 from ramet.runs.encoding import Json
-from ramet.training.schedules import SCHEDULES
+from ramet.training.registry import AUGMENTATIONS, LOSSES, SCHEDULES
 
 if TYPE_CHECKING:
     import torch
@@ -102,17 +102,10 @@ class Recipe:
             self.accumulate,
         )
 
-    def _functions(self) -> Iterator[tuple[FunctionRegistry, Any]]:
-        """What is named or given as a function, each with its registry; what is not set does not wait for torch."""
-        yield SCHEDULES, self.schedule
-        if self.loss is not None:
-            from ramet.training.losses import LOSSES
-
-            yield LOSSES, self.loss
-        if self.augment is not None:
-            from ramet.training.augmentation import AUGMENTATIONS
-
-            yield AUGMENTATIONS, self.augment
+    def _functions(self) -> list[tuple[FunctionRegistry, Any]]:
+        """What is named or given as a function, each with its registry."""
+        pairs = [(SCHEDULES, self.schedule), (LOSSES, self.loss), (AUGMENTATIONS, self.augment)]
+        return [(registry, source) for registry, source in pairs if source is not None]
 
     def code(self) -> list[str]:
         """The references to code in the recipe's texts; a recipe that data hold needs trust for them."""
@@ -130,9 +123,8 @@ class Recipe:
             return self.learning_rate * (step + 1) / (first + 1)
         step, num_steps = step - first, num_steps - first
         if isinstance(self.schedule, str) and SCHEDULES.parse(self.schedule).name in SCHEDULES:
-            rate: float = SCHEDULES.bind(self.schedule)(self, step, num_steps)
-            return rate
-        return self.learning_rate * SCHEDULES.bind(self.schedule)(step, num_steps)
+            return float(SCHEDULES.bind(self.schedule)(self, step, num_steps))
+        return self.learning_rate * float(SCHEDULES.bind(self.schedule)(step, num_steps))
 
     def make_optimizer(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
         """The optimizer of parameter groups, each with its ``params`` and its first ``lr``."""
@@ -146,7 +138,7 @@ class Recipe:
 
     def loss_for(self, targets: Tensor) -> Loss:
         """What is minimised for these targets."""
-        from ramet.training.losses import LOSSES, cross_entropy, squared_error
+        from ramet.training.losses import cross_entropy, squared_error
 
         if self.loss is not None:
             return LOSSES.bind(self.loss)

@@ -6,21 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from ramet.errors import ConfigError
-from ramet.registry.functions import FunctionRegistry
 
 if TYPE_CHECKING:
     from ramet.training.recipe import Recipe
-
-SCHEDULES = FunctionRegistry(
-    "schedule",
-    group="ramet.schedules",
-    built_in={
-        name: f"ramet.training.schedules:{name.replace('-', '_')}"
-        for name in ("cosine", "constant", "linear", "step", "one-cycle", "restarts")
-    },
-    given=("recipe", "step", "num_steps"),
-)
-"""What ``Recipe.schedule`` names. A function of one's own takes a step and the number of steps, and gives a factor."""
 
 
 def cosine(recipe: Recipe, step: int, num_steps: int) -> float:

@@ -1,0 +1,34 @@
+"""The functions that a recipe names: schedules, losses and augmentations; nothing is imported before one is used."""
+
+from __future__ import annotations
+
+from ramet.registry.functions import FunctionRegistry
+
+
+def _in(module: str, *names: str) -> dict[str, str]:
+    return {name: f"ramet.training.{module}:{name.replace('-', '_')}" for name in names}
+
+
+SCHEDULES = FunctionRegistry(
+    "schedule",
+    group="ramet.schedules",
+    built_in=_in("schedules", "cosine", "constant", "linear", "step", "one-cycle", "restarts"),
+    given=("recipe", "step", "num_steps"),
+)
+"""What ``Recipe.schedule`` names. A function of one's own takes a step and the number of steps, and gives a factor."""
+
+LOSSES = FunctionRegistry(
+    "loss",
+    group="ramet.losses",
+    built_in=_in("losses", "cross-entropy", "squared-error", "absolute-error", "huber", "binary"),
+    given=("outputs", "targets"),
+)
+"""What ``Recipe.loss`` names; a function of one's own takes outputs and targets, and then its options."""
+
+AUGMENTATIONS = FunctionRegistry(
+    "augmentation",
+    group="ramet.augmentations",
+    built_in=_in("augmentation", "crop", "flip", "cutout", "mixup", "noise"),
+    given=("x", "y", "generator"),
+)
+"""What ``Recipe.augment`` names, joined by ``+``."""
