@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
+from ramet.training.acceleration import compiled
+from ramet.training.averaging import WeightAverage
 from ramet.training.batches import Batches
 from ramet.training.optimizers import make_optimizer
 from ramet.training.recipe import Recipe
@@ -73,6 +75,9 @@ def fit(
     }
     if guard is not None:
         parts["guard"] = guard
+    average = None if settings.average is None else WeightAverage(network, settings.average)
+    if average is not None:
+        parts["average"] = average
     saver = Saver(checkpoints, parts, seconds=seconds_between_checkpoints)
     batches = Batches(len(x), settings.batch_size, seed)
     num_steps = settings.epochs * batches.steps_per_epoch
@@ -83,7 +88,7 @@ def fit(
         return of_outputs(network(x, *arguments(number)), y) if loss_of is None else loss_of(number, x, y)
 
     # Layers that draw (dropout) have only the global generator: it follows from the seed, and is put back afterwards.
-    with seeded_globally(seed, "draws"):
+    with seeded_globally(seed, "draws"), compiled(network, settings):
         first = saver.resume() or 0
         network.train()
         for number in range(first, last):
@@ -93,8 +98,12 @@ def fit(
             value = step(number, rate, partial(loss, number), *batch, guard=guard, new_epoch=None if place else epoch)
             if guard is not None:
                 guard.remember(step.params)
+            if average is not None:
+                average.update(number, num_steps)
             after_step(number, value)
             if saver.is_due:
                 saver.save(number + 1)
+        if average is not None and first < last == num_steps:
+            average.put()
         if save_last and first < last:
             saver.save(last)

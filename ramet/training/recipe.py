@@ -51,6 +51,10 @@ class Recipe:
         augment: what is done to each training batch: crop, flip, cutout, mixup, ... (ramet list augmentation), joined
             by +, with options after a colon; or a function ``(x, y, generator) -> (x, y)``. What it draws follows from
             the training's seed and the number of the step.
+        average: the weights that a training ends with: ema:DECAY or tail:SHARE, an average over its steps or over its
+            last ones; by default those of the last step.
+        precision: float32, or bfloat16 for losses and layers where the device has it.
+        compile: run the network compiled; it pays for long trainings of one network.
         accumulate: the micro-batches that a mini-batch is taken in, one after the other, for the sake of memory. The
             gradient is that of the whole, except where layers look at the batch: batch norm sees micro-batches.
 
@@ -71,6 +75,9 @@ class Recipe:
     warmup: float = 0.0
     loss: str | Loss | None = option(None, kind=str)
     augment: str | Augmentation | None = option(None, kind=str)
+    average: str | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
     accumulate: int = 1
 
     def __post_init__(self) -> None:
@@ -94,8 +101,13 @@ class Recipe:
             check_optimizer(self.optimizer)
         _require(self.undecayed in ("none", "vectors"), "undecayed must be none or vectors", repr(self.undecayed))
         _require(0 <= self.warmup < 1, "warmup must lie in [0, 1)", self.warmup)
+        _require(self.precision in ("float32", "bfloat16"), "precision must be float32 or bfloat16", self.precision)
         for registry, source in self._functions():
             registry.check(source)
+        if self.average is not None:
+            from ramet.training.averaging import check_average
+
+            check_average(self.average)
         _require(
             1 <= self.accumulate <= self.batch_size // 2,
             "accumulate must lie between 1 and half of batch_size, because batch norm needs two samples",

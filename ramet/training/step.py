@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor, nn
 
-from ramet.errors import RunError
+from ramet.errors import ConfigError, RunError
+from ramet.training.acceleration import precision_of
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Step:
     Args:
         network: What a guard watches.
         optimizer: Steps the parameters.
-        recipe: What it says of a single step is done: ``clip_norm`` and ``accumulate``.
+        recipe: What it says of a single step is done: ``clip_norm``, ``accumulate`` and ``precision``.
         params: The parameters by name that are clipped and guarded; all of the network if none.
         group_rates: For each parameter group, the learning rate at a ``rate`` of one; one if none.
         unit: The learning rate at a ``rate`` of one that a guard's step size is made of.
@@ -100,6 +101,7 @@ class Step:
         # A gradient that is not finite is seen by its norm, which clipping gives for nothing.
         self._clip_norm = math.inf if recipe.clip_norm is None and skips else recipe.clip_norm
         self._accumulate, self._only = recipe.accumulate, None if only is None else tuple(only)
+        self._recipe = recipe if recipe.precision != "float32" else None
         self._group_rates = [1.0] * len(optimizer.param_groups) if group_rates is None else list(group_rates)
         # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
         self._unit, self._rest = unit, 1 - optimizer.param_groups[0].get("momentum", 0.0)
@@ -168,17 +170,28 @@ class Step:
                     entry.param.copy_(torch.where(entry.mask, values, entry.param))
         return found
 
+    def _loss(self, loss: Callable[..., Tensor], batch: tuple[Tensor, ...]) -> Tensor:
+        """The loss of samples, in the recipe's precision."""
+        if self._recipe is None:
+            value = loss(*batch)
+        else:
+            with precision_of(self._recipe, batch[0].device):
+                value = loss(*batch)
+        if value.ndim:
+            raise ConfigError(f"a loss must be one number, the mean over a batch, but has shape {list(value.shape)}.")
+        return value
+
     def _backward(self, loss: Callable[..., Tensor], batch: tuple[Tensor, ...]) -> Tensor:
         """Add up the gradients of the mini-batch's mean loss, and give that loss, detached."""
         size = len(batch[0])
         num_parts = min(self._accumulate, size // 2)  # batch norm needs two samples
         if num_parts <= 1:
-            value = loss(*batch)
+            value = self._loss(loss, batch)
             torch.autograd.backward(value, inputs=self._only)
             return value.detach()
         total = torch.zeros((), device=batch[0].device)
         for part in zip(*(tensor.tensor_split(num_parts) for tensor in batch), strict=True):
-            value = loss(*part) * (len(part[0]) / size)
+            value = self._loss(loss, part) * (len(part[0]) / size)
             torch.autograd.backward(value, inputs=self._only)
             total = total + value.detach()
         return total
