@@ -13,7 +13,7 @@ from ramet.reports.tables import Cell, Column, Table
 from ramet.runs.encoding import Json
 
 
-def grow_table(result: GrowResult) -> Table:
+def table(result: GrowResult) -> Table:
     """Every method in a row: what it started from, what it ended with, and why it ended."""
     rows: list[list[Cell]] = [
         [name, len(method.steps) - 1, method.params, method.validation, method.test, method.stopped]
@@ -35,15 +35,16 @@ def grow_table(result: GrowResult) -> Table:
     return Table(columns, rows, title="What each method made of the same network", caption=caption)
 
 
-def grow_page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSeconds]]) -> Page:
-    """The whole report as a page."""
+def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSeconds]] | None = None) -> Page:
+    """The whole report as a page; what steps took is read from the run, if it is not given."""
+    seconds = result.seconds() if seconds is None else seconds
     page = Page("Where did this network get larger?", f"{result.network} on {result.data_name}")
     best = result.best
     page.verdict(_verdict(result.methods[best]), _because(result, best), tone="neutral")
     page.numbers(*_key_numbers(result, best, seconds))
     page.section("Accuracy against size")
     _add_curves(page, result)
-    page.table(grow_table(result))
+    page.table(table(result))
     page.section("Before and after")
     for name in result.methods:
         _add_picture(page, result, name)

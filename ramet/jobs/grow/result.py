@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ramet.fields import from_json
 from ramet.growth.budget import Budget
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
-
-if TYPE_CHECKING:
-    from ramet.reports.page import Page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,12 +177,6 @@ class GrowResult(Result):
         """What the steps of each method took, from the run's records; nothing without a run."""
         return {} if self.folder is None else read_seconds(read_records(self.folder))
 
-    def table(self) -> Table:
-        """Every method in a row."""
-        from ramet.jobs.grow.report import grow_table
-
-        return grow_table(self)
-
     def words(self) -> list[str]:
         """What could not grow, where the networks are, and the report."""
         lines = [f"- left alone: {refusal.name}: {refusal.reason}" for refusal in self.refusals]
@@ -195,12 +184,6 @@ class GrowResult(Result):
             problem = self.methods[name].not_exported
             lines.append(f"- network: {folder}" + (f" (weights only; torch.export: {problem})" if problem else ""))
         return lines if self.report is None else [*lines, "", f"Report: {self.report}"]
-
-    def page(self, config: Json) -> Page:
-        """The report."""
-        from ramet.jobs.grow.report import grow_page
-
-        return grow_page(self, config, self.seconds())
 
 
 def read_seconds(records: list[Json]) -> dict[str, list[StepSeconds]]:

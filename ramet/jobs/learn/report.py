@@ -17,7 +17,7 @@ MAX_MAPS, MAX_LINES = 12, 8
 """How many methods are shown at most in heat maps and as lines."""
 
 
-def learn_table(result: LearnResult) -> Table:
+def table(result: LearnResult) -> Table:
     """Every method in a row: how accurate, how forgetful, how large."""
     rows = []
     for name, entry in result.methods.items():
@@ -62,7 +62,7 @@ def learn_table(result: LearnResult) -> Table:
     return Table(columns, rows, title="Task after task", caption=caption + _unmeasured(result))
 
 
-def learn_page(result: LearnResult, config: Json) -> Page:
+def page(result: LearnResult, config: Json) -> Page:
     """The whole report as a page."""
     page = Page("Task after task in one network", f"{result.stream}, {len(result.tasks)} tasks")
     words, because, tone = _verdict(result)

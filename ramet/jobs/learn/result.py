@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
 from ramet.runs.encoding import Json
-
-if TYPE_CHECKING:
-    from ramet.reports.page import Page
 
 ONTO = "onto"
 """The name under which results hold a network that knew other tasks before."""
@@ -188,12 +183,6 @@ class LearnResult(Result):
     seeds: list[int]
     methods: dict[str, MethodOutcome]
 
-    def table(self) -> Table:
-        """Every method in a row."""
-        from ramet.jobs.learn.report import learn_table
-
-        return learn_table(self)
-
     def words(self) -> list[str]:
         """What the methods say of themselves, and where the report is."""
         lines: list[str] = []
@@ -201,9 +190,3 @@ class LearnResult(Result):
             if outcome.explanation:
                 lines += [f"{name}:", *(f"- {line}" for line in outcome.explanation), ""]
         return lines if self.report is None else [*lines, f"Report: {self.report}"]
-
-    def page(self, config: Json) -> Page:
-        """The report."""
-        from ramet.jobs.learn.report import learn_page
-
-        return learn_page(self, config)

@@ -24,7 +24,7 @@ NAMES = {
 TRIVIAL = ("parameters", "flops")
 
 
-def rank_table(result: RankResult) -> Table:
+def table(result: RankResult) -> Table:
     """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
     if not result.correlation:
         return _stability_table(result)
@@ -44,7 +44,7 @@ def rank_table(result: RankResult) -> Table:
     return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
 
 
-def rank_page(result: RankResult, config: Json) -> Page:
+def page(result: RankResult, config: Json) -> Page:
     """The whole report as a page."""
     job = config.get("config", {})
     page = Page("How far can this ranking be trusted?", f"{job.get('space', 'a space')} on {job.get('data', 'data')}")
@@ -54,7 +54,7 @@ def rank_page(result: RankResult, config: Json) -> Page:
     page.section("What to do")
     page.prose("\n".join(f"- {line}" for line in result.recommendation[1:]))
     page.section("Every ranking, and the trivial ones")
-    page.table(rank_table(result))
+    page.table(table(result))
     if result.truth is not None:
         _add_correlation(page, result, result.truth)
     page.section("How stable the ranking is")

@@ -12,7 +12,7 @@ from ramet.reports.tables import Cell, Column, Table
 from ramet.runs.encoding import Json
 
 
-def search_table(result: SearchResult) -> Table:
+def table(result: SearchResult) -> Table:
     """What was found: the architectures trained alone, or the candidates if none was."""
     name, form = result.metric, _form(result)
     if result.trained:
@@ -36,17 +36,8 @@ def _form(result: SearchResult) -> Format:
     return percent if result.metric == "error" else number
 
 
-def search_page(
-    result: SearchResult, course: Sequence[SearchEpoch], config: Json, other: Sequence[SearchEpoch] = ()
-) -> Page:
-    """The whole report as a page.
-
-    Args:
-        result: what was found.
-        course: the epochs.
-        config: what the run's ``config.json`` holds.
-        other: the epochs of a search whose curves are drawn beside.
-    """
+def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) -> Page:
+    """The whole report as a page; ``other`` are the epochs of a search whose curves are drawn beside."""
     job = config.get("config", {})
     page = Page("Which architecture is best?", f"{job.get('space')} on {job.get('data')}, {result.strategy}")
     because = f"Guard: {result.guard}; sharing: {result.sharing}; {result.epochs} epochs."
@@ -59,7 +50,7 @@ def search_page(
             KeyNumber("children that diverged", result.diverged, "and were skipped"),
         )
     page.section("What was found")
-    page.table(search_table(result))
+    page.table(table(result))
     for cell in result.cells:
         nodes = [GraphNode(key, label) for key, label in cell.nodes]
         edges = [Edge(source, target, label) for source, target, label in cell.edges]
@@ -69,7 +60,7 @@ def search_page(
             title=cell.title,
         )
     _add_free_scores(page, result)
-    _add_curves(page, result, course, other)
+    _add_curves(page, result, result.course(), other)
     _add_fronts(page, result)
     page.details("Configuration", config)
     return page

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.fields import from_json
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
 
@@ -163,12 +162,6 @@ class SearchResult(Result):
         """The epochs, from the run's records; nothing without a run."""
         return [] if self.folder is None else read_course(read_records(self.folder))
 
-    def table(self) -> Table:
-        """The architectures trained alone, or the candidates if none was."""
-        from ramet.jobs.search.report import search_table
-
-        return search_table(self)
-
     def words(self) -> list[str]:
         """The architecture, and where its network and the report are."""
         lines = [f"Found: {self.best}"]
@@ -182,9 +175,8 @@ class SearchResult(Result):
             config: what the run's ``config.json`` holds.
             beside: another search, without the guard for example, whose curves are drawn beside this one's.
         """
-        from ramet.jobs.search.report import search_page
-
-        return search_page(self, self.course(), config, [] if beside is None else beside.course())
+        made: Page = self._views().page(self, config, [] if beside is None else beside.course())
+        return made
 
 
 def read_course(records: list[Json]) -> list[SearchEpoch]:

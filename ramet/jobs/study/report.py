@@ -14,7 +14,7 @@ from ramet.runs.encoding import Json
 _SAMPLERS = {"nsga2": "NSGA-II", "gp": "a Gaussian process", "thompson": "Thompson sampling", "random": "random search"}
 
 
-def study_table(result: StudyResult) -> Table:
+def table(result: StudyResult) -> Table:
     """The Pareto front, the smallest network first."""
     alone = result.alone.parameters
     rows = [
@@ -48,7 +48,7 @@ def study_table(result: StudyResult) -> Table:
     return Table(columns, rows, title="The Pareto front", caption=caption)
 
 
-def study_page(result: StudyResult, config: Json) -> Page:
+def page(result: StudyResult, config: Json) -> Page:
     """The whole report as a page."""
     tasks = result.tasks
     page = Page("How should this stream be learned?", f"{result.stream}, {len(tasks)} tasks, {_how(result)}")
@@ -61,7 +61,7 @@ def study_page(result: StudyResult, config: Json) -> Page:
     )
     page.section("The Pareto front")
     _add_front(page, result)
-    page.table(study_table(result))
+    page.table(table(result))
     _add_search(page, result)
     page.section(f"How trial {chosen.trial} is learned")
     page.table(_sequence_table(chosen))

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ramet.continual.study.space import GrowSequence, SequenceSpace
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
-from ramet.runs.encoding import Json
-
-if TYPE_CHECKING:
-    from ramet.reports.page import Page
 
 CLOSE = 0.002
 """Gains this close to the highest, a fifth of a point, count as level with it when a smaller network is recommended."""
@@ -109,19 +103,7 @@ class StudyResult(Result):
         level = [point for point in self.front if point.gain >= highest - CLOSE]
         return min(level, key=lambda point: point.parameters)
 
-    def table(self) -> Table:
-        """The front."""
-        from ramet.jobs.study.report import study_table
-
-        return study_table(self)
-
     def words(self) -> list[str]:
         """What to begin with, and where the report is."""
         begin = f"Begin with trial {self.recommended.trial}: the smallest whose gain is level with the highest."
         return [begin] if self.report is None else [begin, f"Report: {self.report}"]
-
-    def page(self, config: Json) -> Page:
-        """The report."""
-        from ramet.jobs.study.report import study_page
-
-        return study_page(self, config)
