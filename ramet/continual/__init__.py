@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         summary,
     )
     from ramet.continual.method import Method
+    from ramet.continual.methods import METHODS
     from ramet.continual.methods.bind_and_grow.method import BindAndGrow
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
     from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
     from ramet.continual.methods.making import make_method
-    from ramet.continual.methods.registry import METHODS
     from ramet.continual.networks.making import make_skeleton
     from ramet.continual.networks.skeletons import Layer, Skeleton
     from ramet.continual.plan import LearnPlan

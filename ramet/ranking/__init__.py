@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         truth_correlation,
     )
     from ramet.ranking.plan import Plan
-    from ramet.ranking.registry import SCORES
     from ramet.ranking.setup import SupernetSetup
     from ramet.ranking.training_free import JacobianCovariance, Synflow, TrainingFreeScore, combine_ranks
     from ramet.ranking.truth import Truth, TruthCache, read_table
@@ -94,3 +94,15 @@ __all__ = [
 ]
 
 __getattr__ = lazy_front(__name__)
+
+SCORES: Registry[TrainingFreeScore] = Registry(
+    "score",
+    base="ramet.ranking.training_free:TrainingFreeScore",
+    group="ramet.scores",
+    built_in={
+        "synflow": "ramet.ranking.training_free:Synflow.at",
+        "jacobian": "ramet.ranking.training_free:JacobianCovariance",
+    },
+    given=("network", "x"),
+)
+"""What an untrained network says of itself; each is made as ``maker(network, x)``."""

@@ -9,15 +9,15 @@ from ramet.registry.references import resolve_reference
 from ramet.registry.registry import Registry
 
 KINDS = {
-    "guard": "ramet.guards.registry:GUARDS",
-    "strategy": "ramet.searching.strategies.registry:STRATEGIES",
-    "space": "ramet.spaces.registry:SPACES",
-    "sharing": "ramet.sharing.registry:SHARINGS",
-    "growth": "ramet.growth.methods.registry:GROWTHS",
-    "network": "ramet.growth.registry:NETWORKS",
-    "skeleton": "ramet.continual.networks.registry:SKELETONS",
-    "method": "ramet.continual.methods.registry:METHODS",
-    "score": "ramet.ranking.registry:SCORES",
+    "guard": "ramet.guards:GUARDS",
+    "strategy": "ramet.searching.strategies:STRATEGIES",
+    "space": "ramet.spaces:SPACES",
+    "sharing": "ramet.sharing:SHARINGS",
+    "growth": "ramet.growth.methods:GROWTHS",
+    "network": "ramet.growth:NETWORKS",
+    "skeleton": "ramet.continual.networks:SKELETONS",
+    "method": "ramet.continual.methods:METHODS",
+    "score": "ramet.ranking:SCORES",
     "data": "ramet.data.registry:DATA",
 }
 """For each kind a reference to its registry."""

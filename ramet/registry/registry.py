@@ -31,7 +31,7 @@ class Registry(Generic[Part]):
         built_in: for each name a reference to its maker: a class, a class method or a function.
         given: parameters of makers that the caller fills, which are no options of a user.
 
-    >>> from ramet.guards.registry import GUARDS
+    >>> from ramet.guards import GUARDS
     >>> GUARDS.make("plasticity:60").strength
     60.0
     """
@@ -154,7 +154,7 @@ class Registry(Generic[Part]):
 
         What comes from data is asked for it before anything is made: see ``check_trust``.
 
-        >>> from ramet.guards.registry import GUARDS
+        >>> from ramet.guards import GUARDS
         >>> GUARDS.code("plasticity:60+mine.py:Slowing")
         ['mine.py:Slowing']
         """

@@ -147,7 +147,7 @@ class GrowJob(Job["GrowthSetup"]):
         """The name of the network and its arguments, or the module itself."""
         from torch import nn
 
-        from ramet.growth.registry import NETWORKS
+        from ramet.growth import NETWORKS
 
         sizes = self.sizes.given()
         if not isinstance(self.network, str):
