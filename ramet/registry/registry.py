@@ -253,3 +253,30 @@ def _is_reference(name: str) -> bool:
     if not colon:
         return False
     return place.endswith(".py") or "." in place or importlib.util.find_spec(place) is not None
+
+
+KINDS = {
+    "guard": "ramet.guards:GUARDS",
+    "strategy": "ramet.searching.strategies:STRATEGIES",
+    "space": "ramet.spaces:SPACES",
+    "sharing": "ramet.sharing:SHARINGS",
+    "growth": "ramet.growth.methods:GROWTHS",
+    "network": "ramet.growth:NETWORKS",
+    "skeleton": "ramet.continual.networks:SKELETONS",
+    "method": "ramet.continual.methods:METHODS",
+    "score": "ramet.ranking:SCORES",
+    "data": "ramet.data.registry:DATA",
+}
+"""For each kind a reference to its registry."""
+
+
+def registry_of(kind: str) -> Registry[Any]:
+    """The registry of a kind; its parts are not imported.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"a kind is one of {', '.join(KINDS)}, but got {kind!r}.")
+    found: Registry[Any] = resolve_reference(KINDS[kind], trusted=True)
+    return found

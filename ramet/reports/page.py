@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +21,7 @@ from ramet.reports.charts.palette import style_classes, style_variables
 from ramet.reports.charts.svg import clean
 from ramet.reports.formats import Estimate, Format
 from ramet.reports.tables import Cell, Column, Table
+from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import JSON
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "neutral"]
@@ -142,20 +141,11 @@ class Page:
             RunError: If the file cannot be written.
         """
         path = Path(path)
-        content = self.html().encode()
-        temporary: str | None = None
         try:
-            descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)  # a temporary file is private, a report is to be read
-            os.replace(temporary, path)
-        except OSError as error:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
-            raise RunError(f"The report {path} could not be written: {error.strerror or error}.") from error
+            write_atomically(path, self.html().encode())
+        except RunError as error:
+            reason = str(error).removeprefix(f"cannot write {path}: ")
+            raise RunError(f"The report {path} could not be written: {reason}") from error
         return path
 
     def _add(self, kind: str, **content: object) -> None:

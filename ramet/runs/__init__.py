@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ramet.registry.fronts import lazy_front
 from ramet.runs.checkpoints import Checkpoint, Checkpoints
 from ramet.runs.directory import Run, read_config, remove_run
 from ramet.runs.encoding import FORMAT_VERSION, JSON
@@ -11,7 +12,7 @@ from ramet.runs.environment import describe_environment
 from ramet.runs.identity import differences
 from ramet.runs.records import Records, read_records
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # these need torch or tensorboard, which readers of records must not wait for
     from ramet.runs.packing import pack_state, state_from_bytes, state_to_bytes, unpack_state
     from ramet.runs.scalars import ScalarMirror, require_tensorboard
 
@@ -35,15 +36,4 @@ __all__ = [
     "unpack_state",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # These need torch or tensorboard, which readers of records (reports, the command line's help) must not wait for.
-    if name in ("pack_state", "state_from_bytes", "state_to_bytes", "unpack_state"):
-        from ramet.runs import packing
-
-        return getattr(packing, name)
-    if name in ("ScalarMirror", "require_tensorboard"):
-        from ramet.runs import scalars
-
-        return getattr(scalars, name)
-    raise AttributeError(f"module 'ramet.runs' has no attribute {name!r}")
+__getattr__ = lazy_front(__name__)

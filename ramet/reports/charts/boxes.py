@@ -41,7 +41,6 @@ def box_chart(
     truth: Sequence[Number] | None = None,
     truth_name: str = "truth",
     ranks: bool = False,
-    description: str = "",
 ) -> Chart:
     """One box for each name, in the given order.
 
@@ -56,14 +55,13 @@ def box_chart(
         truth: A value to compare each box with, drawn as a short bar across it.
         truth_name: What the legend calls it.
         ranks: Whether the values are ranks: whole, from 1, and 1 at the top.
-        description: What a screen reader says; by default it is made from the labels.
     """
     if len(names) != len(samples) or (truth is not None and len(truth) != len(names)):
         raise ConfigError(
             f"A box chart needs a sample and a truth for each name, but got {len(samples)} for {len(names)}."
         )
     boxes = [_summarise(finite(sample)) for sample in samples]
-    spoken = description or f"Box plots of {y_label or 'values'} for {len(names)} {x_label or 'names'}."
+    spoken = f"Box plots of {y_label or 'values'} for {len(names)} {x_label or 'names'}."
     values = [value for sample in samples for value in sample] + list(truth or ())
     low, high = data_range(values, margin=0.03)
     if ranks:

@@ -44,16 +44,13 @@ class Edge:
     group: int | None = None
 
 
-def graph_chart(
-    nodes: Sequence[GraphNode], edges: Sequence[Edge], *, groups: Sequence[str] = (), description: str = ""
-) -> Chart:
+def graph_chart(nodes: Sequence[GraphNode], edges: Sequence[Edge], *, groups: Sequence[str] = ()) -> Chart:
     """A directed graph, from left to right where there is room, otherwise from top to bottom.
 
     Args:
         nodes: The boxes.
         edges: The arrows; several between the same two nodes run side by side.
         groups: The name of each group, for the legend.
-        description: What a screen reader says; by default it names the edges.
 
     Raises:
         ConfigError: If two nodes have one key, or an edge ends at no node.
@@ -66,7 +63,7 @@ def graph_chart(
             if end not in keys:
                 raise ConfigError(f"An edge must join two nodes of the graph, but {end!r} is none.")
     in_words = _in_words(nodes, edges, groups)
-    spoken = description or f"Graph of {len(nodes)} nodes: {'; '.join(in_words[:12])}."
+    spoken = f"Graph of {len(nodes)} nodes: {'; '.join(in_words[:12])}."
 
     def draw(width: float) -> Drawing:
         if not nodes:

@@ -39,7 +39,6 @@ def heat_map(
     span: tuple[float, float] | None = None,
     marked: Iterable[tuple[int, int]] = (),
     form: Format = significant,
-    description: str = "",
 ) -> Chart:
     """A matrix as cells whose colour is their value.
 
@@ -57,11 +56,10 @@ def heat_map(
         span: The ends of the scale, where several maps are to be compared; the lower one is without colour.
         marked: Cells by row and column that get a frame, such as what was chosen.
         form: How values are written.
-        description: What a screen reader says; by default it is made from the labels.
     """
     if len(values) != len(rows) or any(len(row) != len(columns) for row in values):
         raise ConfigError(f"A heat map needs a value for each of {len(rows)} rows and {len(columns)} columns.")
-    spoken = description or f"Heat map of {value_label or 'values'}, {len(rows)} rows and {len(columns)} columns."
+    spoken = f"Heat map of {value_label or 'values'}, {len(rows)} rows and {len(columns)} columns."
     known = finite(value for row in values for value in row)
     middle = centre if centre is not None else min(known, default=0.0)
     limit = _limit([abs(value - middle) for value in known])

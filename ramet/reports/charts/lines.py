@@ -61,7 +61,6 @@ def line_chart(
     include: Sequence[float] = (),
     x_log: bool = False,
     y_log: bool = False,
-    description: str = "",
 ) -> Chart:
     """Lines over a common axis.
 
@@ -74,10 +73,9 @@ def line_chart(
         include: Values that the vertical axis must show, such as 0.
         x_log: Whether the horizontal axis is logarithmic; values of 0 and below are then left out.
         y_log: Whether the vertical axis is logarithmic.
-        description: What a screen reader says; by default it is made from the labels.
     """
     names = ", ".join(line.name for line in lines)
-    spoken = description or f"Line chart of {y_label or 'values'} against {x_label or 'steps'}: {names or 'no data'}."
+    spoken = f"Line chart of {y_label or 'values'} against {x_label or 'steps'}: {names or 'no data'}."
     xs = [value for line in lines for value in line.x]
     whole = all(float(value).is_integer() for value in finite(xs)) and not x_log
     ys = [value for line in lines for values in (line.y, line.low or (), line.high or ()) for value in values]

@@ -63,13 +63,12 @@ class Route:
     changed: Sequence[str] = ()
 
 
-def path_chart(stops: Sequence[Stop], routes: Sequence[Route], *, description: str = "") -> Chart:
+def path_chart(stops: Sequence[Stop], routes: Sequence[Route]) -> Chart:
     """The stops by depth from left to right, with a line for each route.
 
     Args:
         stops: The copies of layers.
         routes: The tasks, in the order in which they were learned.
-        description: What a screen reader says; by default it names what each task shares.
 
     Raises:
         ConfigError: Two stops have one key, a route goes to no stop, or routes pass two stops in opposite orders.
@@ -82,7 +81,7 @@ def path_chart(stops: Sequence[Stop], routes: Sequence[Route], *, description: s
             if key not in known:
                 raise ConfigError(f"A route must go through stops of the map, but {key!r} is none.")
     depth = depths([route.stops for route in routes])
-    spoken = description or _in_words(known, routes)
+    spoken = _in_words(known, routes)
 
     def draw(width: float) -> Drawing:
         if not depth:
