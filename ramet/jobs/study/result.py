@@ -12,33 +12,27 @@ CLOSE = 0.002
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialPoint:
-    """A finished trial.
-
-    Attributes:
-        trial: its number.
-        gain: the average gain over individual networks, on validation data.
-        parameters: of the joint network.
-        on_front: whether no other trial beats it in both.
-        sequence: how the stream was learned.
-    """
+class FinishedTrial:
+    """A trial by its number: its gain over individual networks on validation data, its size, how it was learned."""
 
     trial: int
     gain: float
     parameters: int
-    on_front: bool
     sequence: GrowSequence
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrontPoint:
+class TrialPoint(FinishedTrial):
+    """A trial among all; on the front if no other beats it in both gain and size."""
+
+    on_front: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontPoint(FinishedTrial):
     """A trial that no other beats in both gain and size. What needs its network is none where another run has it.
 
     Attributes:
-        trial: its number.
-        gain: the average gain over individual networks, on validation data.
-        parameters: of the joint network.
-        sequence: how the stream was learned.
         bound_to: the task that each was bound to.
         generation: of the population, counted from 0.
         test_gain: the gain on test data, measured once, at the end.
@@ -48,10 +42,6 @@ class FrontPoint:
         file: the network, in the run directory.
     """
 
-    trial: int
-    gain: float
-    parameters: int
-    sequence: GrowSequence
     bound_to: dict[str, str] | None
     generation: int
     test_gain: float | None = None
