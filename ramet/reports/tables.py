@@ -42,6 +42,10 @@ class Column:
         return self.form or (count if isinstance(cell, Integral) else number)
 
 
+Columns: TypeAlias = Sequence[Column | str]
+"""A plain string is a column without a format."""
+
+
 @dataclass(frozen=True)
 class HtmlCell:
     """A cell for the page's template: the value and the interval apart, so that they can be set differently."""
@@ -77,7 +81,7 @@ class Table:
         ConfigError: If a row has more or fewer cells than there are columns.
     """
 
-    columns: Sequence[Column | str]
+    columns: Columns
     rows: Sequence[Sequence[Cell]]
     title: str = ""
     caption: str = ""

@@ -172,12 +172,7 @@ def _result(setup: StreamSetup, run: Run) -> Json:
         entry["unmeasured"] = first.get("earlier", [])
         entry["forgets_nothing"] = None if spec == ONTO else setup.method(spec).forgets_nothing
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
-    return {
-        "stream": setup.name,
-        "tasks": setup.streams[0].names,
-        "seeds": list(setup.seeds),
-        "methods": methods,
-    }
+    return {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds), "methods": methods}
 
 
 def _by_name(given: list[str | Method]) -> dict[str, str | Method]:

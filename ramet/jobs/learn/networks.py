@@ -9,7 +9,7 @@ from ramet.reports.charts import Route, Stop, heat_map, path_chart
 from ramet.reports.charts.chart import Chart
 from ramet.reports.formats import count, percent
 from ramet.reports.page import Page
-from ramet.reports.tables import Cell, Column, Table
+from ramet.reports.tables import Cell, Column, Columns, Table
 
 
 def task_signs(tasks: Sequence[str], known: Sequence[str] = ()) -> dict[str, str]:
@@ -50,11 +50,7 @@ def network_map(graph: LayerMap, signs: Mapping[str, str]) -> Chart:
     patches = {node.id: node.patches for node in graph.nodes if node.patches is not None}
     stops = [
         Stop(
-            node.id,
-            node.layer,
-            tasks.index(node.task),
-            count(node.parameters),
-            f"{count(node.parameters)} parameters",
+            node.id, node.layer, tasks.index(node.task), count(node.parameters), f"{count(node.parameters)} parameters"
         )
         for node in graph.nodes
         if node.id not in patches
@@ -113,13 +109,8 @@ def _units_caption(units: UnitUses) -> str:
 
 def units_table(units: UnitUses, signs: Mapping[str, str]) -> Table:
     """The units of each layer that a task uses, and how many of them are its own."""
-    columns: list[Column | str] = ["task"]
-    columns += [Column(layer, count) for layer in units.layers]
-    columns += [
-        Column("all layers", count),
-        Column("its own", count),
-        Column("of all", lambda share: percent(share, 0)),
-    ]
+    counted = [Column(name, count) for name in (*units.layers, "all layers", "its own")]
+    columns: Columns = ["task", *counted, Column("of all", lambda share: percent(share, 0))]
     rows: list[list[Cell]] = []
     for task, layers in units.uses.items():
         used = [sum(layer) for layer in layers]

@@ -6,9 +6,9 @@ from typing import Any
 
 from ramet.jobs.rank.result import OverTime, RankResult, TruthFigures
 from ramet.reports.charts import Line, Points, Reference, box_chart, dot_chart, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import decimals, percent
+from ramet.reports.formats import decimals, in_points, percent
 from ramet.reports.page import KeyNumber, Page, Tone
-from ramet.reports.tables import Cell, Column, Table
+from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json
 
 NAMES = {
@@ -206,7 +206,7 @@ def _add_disturbance(page: Page, result: RankResult) -> None:
         heat_map(
             result.children,
             result.children,
-            [[None if value is None else 100 * value for value in row] for row in entry.matrix],
+            [[in_points(value) for value in row] for row in entry.matrix],
             row_label="trained child",
             column_label="child that is scored",
             value_label="change of accuracy, points",
@@ -222,16 +222,10 @@ def _add_variations(page: Page, result: RankResult) -> None:
     rows: list[list[Any]] = []
     if result.over_time is not None:
         base = result.over_time
-        accuracy = result.accuracy.mean
-        rows.append(["as above", accuracy, base.mean_over_steps, base.deviation_over_steps])
+        rows.append(["as above", result.accuracy.mean, base.mean_over_steps, base.deviation_over_steps])
     for row in result.variations:
         rows.append([row.variation, row.accuracy, row.mean_over_steps, row.deviation_over_steps])
-    columns: list[Column | str] = [
-        "setting",
-        Column("accuracy", percent),
-        "mean correlation",
-        "its deviation over mini-batches",
-    ]
+    columns: Columns = ["setting", Column("accuracy", percent), "mean correlation", "its deviation over mini-batches"]
     page.table(Table(columns, rows, caption="Over the last mini-batches, the mean of the instances."))
 
 
@@ -252,12 +246,7 @@ def _stability_table(result: RankResult) -> Table:
     ):
         if value is not None:
             rows.append([name, value, None, None])
-    columns: list[Column | str] = [
-        "over",
-        Column("rank correlation of two"),
-        Column("lowest pair"),
-        Column("highest pair"),
-    ]
+    columns: Columns = ["over", "rank correlation of two", "lowest pair", "highest pair"]
     return Table(columns, rows, title="How alike two rankings are", caption="Kendall's tau-b, the mean over all pairs.")
 
 
