@@ -86,12 +86,7 @@ class Common:
 
 
 def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None]) -> Callable[..., None]:
-    """The command of a job: a function whose keywords are the job's options and the common ones.
-
-    Args:
-        job_class: a dataclass, which may hold further ones.
-        run: does what the command does, given the job.
-    """
+    """The command of a job, which ``run`` does: a function whose keywords are the job's options and the common ones."""
     options = list(_options(job_class))
 
     def command(common: Common | None = None, **values: Any) -> None:

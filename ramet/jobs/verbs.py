@@ -28,15 +28,7 @@ def run_verb(
     *,
     trust: bool = False,
 ) -> Result:
-    """Do a job, or go on with it, and give its result.
-
-    Args:
-        job: what is asked.
-        out: the run directory.
-        executor: where trainings run; a number of workers, or none for this process.
-        data_options: of the job's data, as keywords.
-        trust: whether code may run that files name which the job names.
-    """
+    """Do a job, or go on with it, and give its result; ``trust`` is for code that files name which the job names."""
     from ramet.execution import make_executor
     from ramet.jobs.runner import start
 

@@ -17,13 +17,7 @@ _ARGUMENT = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)")
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a part.
-
-    Args:
-        name: its key.
-        default: its value where none is given, as a spec has it; none for one that must be given.
-        summary: what it means, in one line.
-    """
+    """An option of a part: its key, its default as a spec has it (none for one that must be given), and its meaning."""
 
     name: str
     default: str | None
@@ -32,14 +26,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a registry.
-
-    Args:
-        name: what the part is called.
-        summary: what it is, in one line.
-        options: what it can be given.
-        origin: ``built-in``, or the installed package that brings it.
-    """
+    """A line of a registry: a part's name, what it is, its options, and ``built-in`` or the package that brings it."""
 
     name: str
     summary: str
@@ -48,14 +35,7 @@ class Entry:
 
 
 def describe_maker(name: str, maker: Callable[..., Any], origin: str, given: Collection[str] = ()) -> Entry:
-    """The entry of a class or function.
-
-    Args:
-        name: what it is called.
-        maker: the class or function.
-        origin: where it comes from.
-        given: parameters that the caller fills, which are no options.
-    """
+    """The entry of a class or function; parameters that are ``given`` by the caller are no options."""
     described = documented_arguments(maker)
     options = [
         Option(

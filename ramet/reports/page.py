@@ -52,7 +52,7 @@ class KeyNumber:
 
 @dataclass
 class Page:
-    """A report that grows from top to bottom, and is then written to one file.
+    """A report, of which run, which data and when, that grows from top to bottom and is then written to one file.
 
     >>> page = Page("How far can this ranking be trusted?", "cells64 on digits")
     >>> page.verdict("Enough to prune, not enough to pick a winner.", tone="caution")
@@ -60,10 +60,6 @@ class Page:
     >>> page.prose("Averaging the last **64** evaluations helps.")
     >>> "<h2" in page.html()
     True
-
-    Args:
-        title: What the report is about.
-        subtitle: Which run, which data, when.
     """
 
     title: str
@@ -71,13 +67,9 @@ class Page:
     _blocks: list[dict[str, object]] = field(default_factory=list, repr=False)
 
     def verdict(self, words: str, because: str = "", *, tone: Tone = "neutral", heading: str = "In short") -> None:
-        """The answer in plain words, in a box.
+        """The answer in plain words, one sentence, in a box under a heading.
 
-        Args:
-            words: The answer, one sentence.
-            because: What it follows from, in the small markup of :meth:`prose`.
-            tone: How the box looks; the words must say it too.
-            heading: The small line above.
+        What it follows from is in the markup of ``prose``. The tone is how the box looks; the words must say it too.
         """
         self._add("verdict", words=words, because=prose_markup(because), tone=tone, heading=heading)
 
@@ -153,7 +145,7 @@ class Page:
 
 
 def prose_markup(text: str) -> Markup:
-    r"""Text with a little markup (see :meth:`Page.prose`) as HTML; everything else is escaped.
+    r"""Text with a little markup (see ``Page.prose``) as HTML; everything else is escaped.
 
     >>> str(prose_markup("a < b\n- **one**"))
     '<p>a &lt; b</p><ul><li><strong>one</strong></li></ul>'

@@ -14,16 +14,7 @@ from ramet.runs.encoding import Json
 
 @dataclass(frozen=True, kw_only=True)
 class LayerFigures:
-    """A layer of a network.
-
-    Attributes:
-        name: that it had before other layers were put behind it.
-        kind: in words.
-        units: its outputs.
-        inputs: what it takes.
-        params: its weights.
-        new: whether a growth added it.
-    """
+    """A layer of a network, by the name that it had before others were put behind it; new if a growth added it."""
 
     name: str
     kind: str
@@ -112,17 +103,14 @@ class StepSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFigures:
-    """What a method made of the network.
+    """What a method made of the network; sizes and accuracies are those of the end.
 
     Attributes:
         stopped: why it ended.
         steps: its curve, from the network as it was.
-        params: weights in the end.
-        flops: multiplications for one example in the end.
-        neurons: units of groups that can grow in the end.
-        validation: the accuracy on validation data in the end.
-        test: that on test data, looked at once.
-        layers: of the network in the end.
+        flops: multiplications for one example.
+        neurons: units of groups that can grow.
+        test: the accuracy on test data, looked at once.
         network: its folder inside the run directory.
         not_exported: why there is no ``network.pt2`` in it, or nothing.
     """
@@ -144,10 +132,7 @@ class GrowResult(Result):
     """What each method made of the same network.
 
     Attributes:
-        network: what the network is called.
-        data_name: what the data are called.
-        data: their fingerprint.
-        seed: of everything random.
+        data: the fingerprint of the data.
         budget: how large it might get.
         layers: of the network before it grew.
         refusals: what of it cannot grow.

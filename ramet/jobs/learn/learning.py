@@ -37,17 +37,13 @@ class StreamSetup:
     Args:
         name: of the stream, for reports.
         streams: one for each seed.
-        skeleton: the layers of each task's network.
         methods: by their names and options, individual networks first, because the gain is over theirs.
         onto: a saved joint network that learns the stream as well.
-        recipe: how each task is trained.
         scenario: ``streaming`` or ``all``.
         seed: the first seed.
-        device: where tensors are.
         trust: whether code that the saved network names may run.
         folder: the run directory.
         seconds_between_checkpoints: how much work of a training a kill may cost.
-        identity: of the run.
     """
 
     name: str

@@ -14,13 +14,7 @@ ONTO = "onto"
 
 @dataclass(frozen=True, kw_only=True)
 class SeedSpread:
-    """A figure over seeds; none where it is not defined.
-
-    Attributes:
-        mean: over the seeds that have it.
-        deviation: the standard deviation; none for one seed.
-        values: of each seed.
-    """
+    """A figure over seeds: its mean over those that have it, its deviation, none for one seed, and that of each."""
 
     mean: float | None
     deviation: float | None
@@ -52,15 +46,7 @@ class StreamFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNode:
-    """A copy of a layer in a joint network.
-
-    Attributes:
-        id: what paths call it.
-        layer: the name of the layer.
-        task: the task that it was made for.
-        parameters: how many it has.
-        patches: the copy that it changes for one task, if it is a patch beside it.
-    """
+    """A copy of a layer in a joint network, made for a task; a patch changes another copy for this task alone."""
 
     id: str
     layer: str
@@ -169,13 +155,9 @@ class MethodOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnResult(Result):
-    """What was learned, forgotten and gained, by method.
+    """What was learned, forgotten and gained.
 
-    Attributes:
-        stream: its name.
-        tasks: their names, in order.
-        seeds: with which each method ran.
-        methods: by their names and options, individual networks first; ``onto`` is the network that went on.
+    The methods are by their names and options, individual networks first; ``onto`` is the network that went on.
     """
 
     stream: str

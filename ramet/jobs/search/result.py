@@ -17,16 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundArchitecture:
-    """One that the search ended with.
+    """One that the search ended with, by its choices and its name in the space's own notation.
 
     Attributes:
-        arch: its choices.
-        name: in its space's own notation.
         error: on the whole validation split, with shared weights; a perplexity for words.
-        parameters: of its network.
         flops: multiply-adds for one input.
-        synflow: a score of the untrained network, none where there is none.
-        jacobian: another.
+        synflow: a score of the untrained network, none where there is none; ``jacobian`` is another.
     """
 
     arch: list[int]
@@ -43,8 +39,6 @@ class TrainedArchitecture:
     """One that was trained alone from scratch.
 
     Attributes:
-        name: in its space's own notation.
-        arch: its choices.
         validation: the error on which the best is chosen, the mean over seeds.
         test: the same of the test split.
         tests: the test error of each seed.
@@ -169,12 +163,7 @@ class SearchResult(Result):
         return lines if self.report is None else [*lines, f"Report: {self.report}"]
 
     def page(self, config: Json, beside: SearchResult | None = None) -> Page:
-        """The report.
-
-        Args:
-            config: what the run's ``config.json`` holds.
-            beside: another search, without the guard for example, whose curves are drawn beside this one's.
-        """
+        """The report; the curves of another search, without the guard for example, may be drawn beside this one's."""
         made: Page = self._views().page(self, config, [] if beside is None else beside.course())
         return made
 

@@ -33,13 +33,7 @@ VARIABLE = "RAMET_STORAGE"
 
 @dataclass(frozen=True)
 class StudySetup:
-    """What a job names, built.
-
-    Args:
-        name: of the stream.
-        bench: what all sequences have in common.
-        search: how they are searched.
-    """
+    """What a job names, built: what all sequences have in common, and how they are searched."""
 
     name: str
     bench: SequenceBench

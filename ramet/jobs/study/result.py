@@ -65,14 +65,10 @@ class StudyResult(Result):
     """How a stream is learned best.
 
     Attributes:
-        stream: its name.
-        tasks: their names.
         num_trials: how many finished, of all runs of the study together.
-        sampler: how sequences were drawn.
         population: of NSGA-II; none for others.
         space: the sequences there are.
         front: the Pareto front, the smallest network first.
-        trials: all of them.
         alone: individual networks.
     """
 

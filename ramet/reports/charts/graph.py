@@ -47,10 +47,7 @@ class Edge:
 def graph_chart(nodes: Sequence[GraphNode], edges: Sequence[Edge], *, groups: Sequence[str] = ()) -> Chart:
     """A directed graph, from left to right where there is room, otherwise from top to bottom.
 
-    Args:
-        nodes: The boxes.
-        edges: The arrows; several between the same two nodes run side by side.
-        groups: The name of each group, for the legend.
+    Several edges between the same two nodes run side by side; ``groups`` are the names of groups, for the legend.
 
     Raises:
         ConfigError: If two nodes have one key, or an edge ends at no node.

@@ -31,15 +31,8 @@ def dot_chart(
 ) -> Chart:
     """One dot and its interval a row: what to look at is whether the intervals overlap.
 
-    Args:
-        names: The name of each row.
-        estimates: The value of each, with its interval if it is known.
-        x_label: What is measured.
-        reference: A value to compare all with, drawn as a line through all rows.
-        muted: The indices of rows that are only there for comparison, drawn in grey.
-        include: Values that the axis must show.
-        form: How values are written.
-        bars: Whether each value is a bar from zero instead.
+    A ``reference`` to compare all with is a line through all rows. Rows whose indices are ``muted`` are there for
+    comparison only, in grey. The axis shows the values of ``include``. With ``bars``, each value is a bar from zero.
     """
     if len(names) != len(estimates):
         raise ConfigError(f"A chart needs an estimate for each name, but got {len(estimates)} for {len(names)}.")

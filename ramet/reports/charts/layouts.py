@@ -46,14 +46,7 @@ class Layout:
 
 
 def place_graph(widths: Sequence[float], arrows: Sequence[Arrow], size: float, direction: str) -> Layout | None:
-    """The layout of a graph, or none if there is no way to make one.
-
-    Args:
-        widths: of the boxes, in pixels.
-        arrows: between them.
-        size: of the font.
-        direction: ``LR`` or ``TB``.
-    """
+    """The layout of boxes of these widths and of arrows, ``LR`` or ``TB``, or none if there is no way to make one."""
     return _by_dot(widths, arrows, size, direction) or _by_networkx(widths, arrows, size, direction)
 
 

@@ -62,17 +62,10 @@ def line_chart(
     x_log: bool = False,
     y_log: bool = False,
 ) -> Chart:
-    """Lines over a common axis.
+    """Lines over a common axis; more than one makes a legend.
 
-    Args:
-        lines: The lines; more than one makes a legend.
-        x_label: What the horizontal axis shows.
-        y_label: What the vertical axis shows.
-        references: Levels to compare with.
-        events: Places on the horizontal axis where something happened, each with a word.
-        include: Values that the vertical axis must show, such as 0.
-        x_log: Whether the horizontal axis is logarithmic; values of 0 and below are then left out.
-        y_log: Whether the vertical axis is logarithmic.
+    ``references`` are levels to compare with, ``events`` places on the horizontal axis where something happened, each
+    with a word, and ``include`` values that the vertical axis must show. A logarithmic axis leaves out 0 and below.
     """
     names = ", ".join(line.name for line in lines)
     spoken = f"Line chart of {y_label or 'values'} against {x_label or 'steps'}: {names or 'no data'}."

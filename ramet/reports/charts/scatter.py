@@ -56,16 +56,7 @@ def scatter_chart(
     x_log: bool = False,
     y_log: bool = False,
 ) -> Chart:
-    """Points of one or more kinds.
-
-    Args:
-        kinds: The points; more than one kind makes a legend.
-        x_label: What the horizontal axis shows.
-        y_label: What the vertical axis shows.
-        diagonal: Whether to draw the line on which both coordinates are equal.
-        x_log: Whether the horizontal axis is logarithmic.
-        y_log: Whether the vertical axis is logarithmic.
-    """
+    """Points of one or more kinds; more than one makes a legend. On the ``diagonal`` both coordinates are equal."""
     total = sum(len(points.x) for points in kinds)
     spoken = f"Scatter chart of {y_label or 'y'} against {x_label or 'x'}, {total} points."
     pairs = [pair for points in kinds for pair in zip(points.x, points.y, strict=True)]
