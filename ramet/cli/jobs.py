@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ramet.cli.options import FLAG, Common, print_json
-from ramet.jobs.verbs import new_folder
+from ramet.jobs.job import new_folder
 
 if TYPE_CHECKING:
     from ramet.jobs import Job

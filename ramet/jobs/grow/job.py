@@ -10,9 +10,8 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.plan import GrowPlan
 from ramet.jobs.data_options import DataOptions
-from ramet.jobs.job import Job, Session, code_of
+from ramet.jobs.job import Job, Session, code_of, run_verb
 from ramet.jobs.supernet import build_data
-from ramet.jobs.verbs import run_verb
 from ramet.registry import parse_spec
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe

@@ -12,8 +12,7 @@ from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, code_of
-from ramet.jobs.verbs import run_verb
+from ramet.jobs.job import Job, Session, code_of, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 

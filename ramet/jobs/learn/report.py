@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ramet.jobs.learn.conflicts import add_conflicts
-from ramet.jobs.learn.networks import add_networks
+from ramet.jobs.learn.networks import add_conflicts, add_networks
 from ramet.jobs.learn.result import ONTO, LearnResult, MethodOutcome, SeedSpread, StreamFigures
 from ramet.reports.charts import Line, Points, heat_map, line_chart, scatter_chart
 from ramet.reports.formats import Number, count, decimals, duration, in_points, percent, size

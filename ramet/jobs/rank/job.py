@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import DataOptions
-from ramet.jobs.job import Job, Session
+from ramet.jobs.job import Job, Session, run_verb
 from ramet.jobs.supernet import SpaceSizes, build_data, build_space
-from ramet.jobs.verbs import run_verb
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
 from ramet.runs.encoding import Json

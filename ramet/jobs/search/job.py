@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
-from ramet.jobs.job import Job, Session
+from ramet.jobs.job import Job, Session, run_verb
 from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text
-from ramet.jobs.verbs import run_verb
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
 from ramet.training.recipe import Recipe

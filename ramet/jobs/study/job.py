@@ -13,8 +13,7 @@ from ramet.continual.study.plan import SequencePlan, StudyPlan, population_for
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, code_of
-from ramet.jobs.verbs import run_verb
+from ramet.jobs.job import Job, Session, code_of, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
