@@ -15,25 +15,6 @@ from ramet.registry.specs import (
     split_list,
 )
 
-__all__ = [
-    "KINDS",
-    "Entry",
-    "Option",
-    "Registry",
-    "Spec",
-    "anchored",
-    "anchored_parts",
-    "check_trust",
-    "describe_source",
-    "file_name",
-    "parse_chain",
-    "parse_list",
-    "parse_options",
-    "parse_spec",
-    "quantity",
-    "reference_to",
-    "registry_of",
-    "resolve_reference",
-    "split_chain",
-    "split_list",
-]
+__all__ = ["KINDS", "Entry", "Option", "Registry", "Spec", "anchored", "anchored_parts", "check_trust"]
+__all__ += ["describe_source", "file_name", "parse_chain", "parse_list", "parse_options", "parse_spec", "quantity"]
+__all__ += ["reference_to", "registry_of", "resolve_reference", "split_chain", "split_list"]

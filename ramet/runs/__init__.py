@@ -16,24 +16,8 @@ if TYPE_CHECKING:  # these need torch or tensorboard, which readers of records m
     from ramet.runs.packing import pack_state, state_from_bytes, state_to_bytes, unpack_state
     from ramet.runs.scalars import ScalarMirror, require_tensorboard
 
-__all__ = [
-    "FORMAT_VERSION",
-    "JSON",
-    "Checkpoint",
-    "Checkpoints",
-    "Records",
-    "Run",
-    "ScalarMirror",
-    "describe_environment",
-    "differences",
-    "pack_state",
-    "read_config",
-    "read_records",
-    "remove_run",
-    "require_tensorboard",
-    "state_from_bytes",
-    "state_to_bytes",
-    "unpack_state",
-]
+__all__ = ["FORMAT_VERSION", "JSON", "Checkpoint", "Checkpoints", "Records", "Run", "ScalarMirror"]
+__all__ += ["describe_environment", "differences", "pack_state", "read_config", "read_records", "remove_run"]
+__all__ += ["require_tensorboard", "state_from_bytes", "state_to_bytes", "unpack_state"]
 
 __getattr__ = lazy_front(__name__)

@@ -16,25 +16,6 @@ if TYPE_CHECKING:
 
 __getattr__ = lazy_front(__name__)
 
-__all__ = [
-    "EVALUATION_BATCH",
-    "Batches",
-    "Held",
-    "Recipe",
-    "SavedPart",
-    "Saver",
-    "SavesCheckpoints",
-    "Settings",
-    "Step",
-    "StepGuard",
-    "SynchronisedNorms",
-    "Values",
-    "accuracy",
-    "evaluating",
-    "fit",
-    "global_generators",
-    "make_optimizer",
-    "reestimated_batch_norm",
-    "saved_part",
-    "training_modes",
-]
+__all__ = ["EVALUATION_BATCH", "Batches", "Held", "Recipe", "SavedPart", "Saver", "SavesCheckpoints", "Settings"]
+__all__ += ["Step", "StepGuard", "SynchronisedNorms", "Values", "accuracy", "evaluating", "fit", "global_generators"]
+__all__ += ["make_optimizer", "reestimated_batch_norm", "saved_part", "training_modes"]
