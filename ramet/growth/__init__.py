@@ -35,45 +35,11 @@ if TYPE_CHECKING:
     from ramet.growth.tracing.checking import find_coupling
     from ramet.growth.tracing.coupling import Coupling, Group, Refusal
 
-__all__ = [
-    "GROWTHS",
-    "METHODS",
-    "NETWORKS",
-    "AutoGrow",
-    "Budget",
-    "Candidate",
-    "Coupling",
-    "Deepening",
-    "Edit",
-    "Ends",
-    "Firefly",
-    "GradMax",
-    "Group",
-    "GrowPlan",
-    "Growth",
-    "GrowthContext",
-    "GrowthStep",
-    "History",
-    "Nash",
-    "Net2Net",
-    "Proposal",
-    "RandomChoice",
-    "Refusal",
-    "Scratch",
-    "Site",
-    "Splitting",
-    "Widening",
-    "carry_out",
-    "deepen",
-    "find_coupling",
-    "find_sites",
-    "grow",
-    "load_network",
-    "make_method",
-    "make_network",
-    "save_network",
-    "widen",
-]
+__all__ = ["GROWTHS", "METHODS", "NETWORKS", "AutoGrow", "Budget", "Candidate", "Coupling", "Deepening", "Edit", "Ends"]
+__all__ += ["Firefly", "GradMax", "Group", "GrowPlan", "Growth", "GrowthContext", "GrowthStep", "History", "Nash"]
+__all__ += ["Net2Net", "Proposal", "RandomChoice", "Refusal", "Scratch", "Site", "Splitting", "Widening", "carry_out"]
+__all__ += ["deepen", "find_coupling", "find_sites", "grow", "load_network", "make_method", "make_network"]
+__all__ += ["save_network", "widen"]
 
 __getattr__ = lazy_front(__name__)
 

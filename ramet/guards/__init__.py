@@ -19,21 +19,9 @@ if TYPE_CHECKING:
     from ramet.guards.projection import OrthogonalProjection
     from ramet.guards.quadratic import quadratic_penalty
 
-__all__ = [
-    "GUARDS",
-    "ElasticConsolidation",
-    "Guard",
-    "KroneckerPlasticity",
-    "NoGuard",
-    "OrthogonalProjection",
-    "WeightPlasticity",
-    "chain",
-    "diagonal_fisher",
-    "make_guard",
-    "quadratic_penalty",
-    "sample_labels",
-    "step_sizes",
-]
+__all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
+__all__ += ["WeightPlasticity", "chain", "diagonal_fisher", "make_guard", "quadratic_penalty", "sample_labels"]
+__all__ += ["step_sizes"]
 
 __getattr__ = lazy_front(__name__)
 

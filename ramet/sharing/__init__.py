@@ -16,25 +16,9 @@ if TYPE_CHECKING:
     from ramet.sharing.orders import Order, OrderKind
     from ramet.sharing.prefix import PrefixShared
 
-__all__ = [
-    "SHARINGS",
-    "FullSharing",
-    "GroupSharing",
-    "Groups",
-    "Order",
-    "OrderKind",
-    "PrefixShared",
-    "PrefixSharing",
-    "Sharing",
-    "SharingSource",
-    "affinity_groups",
-    "gradient_affinity",
-    "make_sharing",
-    "mean_change",
-    "random_groups",
-    "similar_groups",
-    "trained_effect",
-]
+__all__ = ["SHARINGS", "FullSharing", "GroupSharing", "Groups", "Order", "OrderKind", "PrefixShared", "PrefixSharing"]
+__all__ += ["Sharing", "SharingSource", "affinity_groups", "gradient_affinity", "make_sharing", "mean_change"]
+__all__ += ["random_groups", "similar_groups", "trained_effect"]
 
 __getattr__ = lazy_front(__name__)
 

@@ -22,31 +22,9 @@ if TYPE_CHECKING:
     from ramet.spaces.recurrent.space import Recurrent
     from ramet.spaces.relaxed import Relaxed
 
-__all__ = [
-    "SPACES",
-    "Arch",
-    "CellGraph",
-    "Cells64",
-    "Choice",
-    "Darts",
-    "DartsNetwork",
-    "EnasMicro",
-    "EnasNetwork",
-    "FinalNetwork",
-    "ModuleSpace",
-    "NasBench201",
-    "NetworkAlone",
-    "Recurrent",
-    "Relaxed",
-    "Space",
-    "Supernet",
-    "cutout",
-    "make_space",
-    "size_options",
-    "space_of",
-    "takes_text",
-    "trace_child",
-]
+__all__ = ["SPACES", "Arch", "CellGraph", "Cells64", "Choice", "Darts", "DartsNetwork", "EnasMicro", "EnasNetwork"]
+__all__ += ["FinalNetwork", "ModuleSpace", "NasBench201", "NetworkAlone", "Recurrent", "Relaxed", "Space", "Supernet"]
+__all__ += ["cutout", "make_space", "size_options", "space_of", "takes_text", "trace_child"]
 
 __getattr__ = lazy_front(__name__)
 

@@ -27,26 +27,9 @@ if TYPE_CHECKING:
     from ramet.continual.methods.rcl.method import Reinforced
     from ramet.continual.methods.replay import Replay
 
-__all__ = [
-    "METHODS",
-    "AdditiveDecomposition",
-    "BindAndGrow",
-    "CompactPickGrow",
-    "ContinualFirefly",
-    "Distillation",
-    "Elastic",
-    "ExpandableNetwork",
-    "Individual",
-    "Joint",
-    "LearnToGrow",
-    "Naive",
-    "PackNet",
-    "Progressive",
-    "RandomGrowth",
-    "Reinforced",
-    "Replay",
-    "make_method",
-]
+__all__ = ["METHODS", "AdditiveDecomposition", "BindAndGrow", "CompactPickGrow", "ContinualFirefly", "Distillation"]
+__all__ += ["Elastic", "ExpandableNetwork", "Individual", "Joint", "LearnToGrow", "Naive", "PackNet", "Progressive"]
+__all__ += ["RandomGrowth", "Reinforced", "Replay", "make_method"]
 
 __getattr__ = lazy_front(__name__)
 

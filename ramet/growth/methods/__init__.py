@@ -19,18 +19,8 @@ if TYPE_CHECKING:
     from ramet.growth.methods.scratch import Scratch
     from ramet.growth.methods.splitting import Splitting
 
-__all__ = [
-    "GROWTHS",
-    "AutoGrow",
-    "Firefly",
-    "GradMax",
-    "Nash",
-    "Net2Net",
-    "RandomChoice",
-    "Scratch",
-    "Splitting",
-    "make_method",
-]
+__all__ = ["GROWTHS", "AutoGrow", "Firefly", "GradMax", "Nash", "Net2Net", "RandomChoice", "Scratch", "Splitting"]
+__all__ += ["make_method"]
 
 __getattr__ = lazy_front(__name__)
 
