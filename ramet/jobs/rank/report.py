@@ -131,36 +131,26 @@ def _add_time(page: Page, truth: TruthFigures, over_time: OverTime) -> None:
     references = [] if ceiling is None else [Reference(ceiling, "two seeds of the truth")]
     steps = over_time.steps
     page.section("How it changes from one mini-batch to the next")
-    page.chart(
-        line_chart(
-            [Line(f"instance {i + 1}", list(range(1, len(taus) + 1)), taus) for i, taus in enumerate(steps[:6])],
-            x_label="mini-batch, of the last ones",
-            y_label="correlation with the truth",
-            references=references,
-        ),
+
+    def add(lines: list[Line], x_label: str, caption: str, *, x_log: bool = False) -> None:
+        y_label = "correlation with the truth"
+        page.chart(line_chart(lines, x_label=x_label, y_label=y_label, references=references, x_log=x_log), caption)
+
+    add(
+        [Line(f"instance {i + 1}", list(range(1, len(taus) + 1)), taus) for i, taus in enumerate(steps[:6])],
+        "mini-batch, of the last ones",
         "When the ranking is taken decides how good it is: "
         f"the deviation over the last {len(steps[0])} mini-batches is {over_time.deviation_over_steps:z.2f}.",
     )
     averaging = over_time.averaging_last
     if len(averaging.evaluations) > 1:
-        page.chart(
-            line_chart(
-                [Line("mean of the instances", averaging.evaluations, averaging.tau)],
-                x_label="number of last evaluations that are averaged",
-                y_label="correlation with the truth",
-                references=references,
-                x_log=True,
-            ),
-            "Averaging evaluations costs no training.",
-        )
+        line = Line("mean of the instances", averaging.evaluations, averaging.tau)
+        words = "number of last evaluations that are averaged"
+        add([line], words, "Averaging evaluations costs no training.", x_log=True)
     if over_time.fine_tuned is not None:
-        page.chart(
-            line_chart(
-                [Line("first instance", over_time.fine_tuned_after, over_time.fine_tuned)],
-                x_label="mini-batches of fine-tuning for each child",
-                y_label="correlation with the truth",
-                references=references,
-            ),
+        add(
+            [Line("first instance", over_time.fine_tuned_after, over_time.fine_tuned)],
+            "mini-batches of fine-tuning for each child",
             "Each child is fine-tuned alone from one snapshot of the supernet, and scored on its own weights.",
         )
 
