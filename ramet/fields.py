@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ramet.errors import ConfigError
-from ramet.registry.describing import describe_source
+from ramet.registry import describe_source
 
 T = TypeVar("T")
 

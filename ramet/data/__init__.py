@@ -16,21 +16,7 @@ if TYPE_CHECKING:
     from ramet.data.sources import SOURCES, Source, SourceFile
     from ramet.data.text import Text, load_text
 
-__all__ = [
-    "DATA",
-    "SOURCES",
-    "DataSet",
-    "Description",
-    "Source",
-    "SourceFile",
-    "Split",
-    "Text",
-    "data_folder",
-    "describe",
-    "fetch",
-    "load",
-    "load_text",
-    "on_device",
-]
+__all__ = ["DATA", "SOURCES", "DataSet", "Description", "Source", "SourceFile", "Split", "Text", "data_folder"]
+__all__ += ["describe", "fetch", "load", "load_text", "on_device"]
 
 __getattr__ = lazy_front(__name__)

@@ -15,19 +15,8 @@ if TYPE_CHECKING:
     from ramet.execution.processes import Processes
     from ramet.execution.ray_executor import Ray
 
-__all__ = [
-    "EXECUTORS",
-    "Done",
-    "Executor",
-    "Failed",
-    "Inline",
-    "Outcome",
-    "Processes",
-    "Ray",
-    "WorkItem",
-    "make_executor",
-    "pulse",
-]
+__all__ = ["EXECUTORS", "Done", "Executor", "Failed", "Inline", "Outcome", "Processes", "Ray", "WorkItem"]
+__all__ += ["make_executor", "pulse"]
 
 
 EXECUTORS = ("inline", "processes", "ray")

@@ -19,7 +19,7 @@ from ramet.growth.budget import Budget
 from ramet.growth.ends import Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.meter import Meter, select
-from ramet.growth.methods.registry import GROWTHS
+from ramet.growth.methods import GROWTHS
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
 from ramet.growth.tracing.coupling import Coupling

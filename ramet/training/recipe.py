@@ -124,15 +124,7 @@ class Recipe:
         return mse_loss if targets.is_floating_point() else cross_entropy
 
     def batch(self, x: Tensor, y: Tensor, indices: Tensor, *, seed: int, step: int) -> tuple[Tensor, Tensor]:
-        """The inputs and targets of a step's samples, [batch, ...] and [batch, ...], transformed.
-
-        Args:
-            x: all training inputs.
-            y: all training targets.
-            indices: the samples of the step, shape [batch].
-            seed: of the training.
-            step: its number.
-        """
+        """The inputs and targets of a step's samples, [batch, ...] and [batch, ...], transformed."""
         x, y = x[indices], y[indices]
         if self.transform is not None:
             from ramet.seeding import torch_generator

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ramet.continual.method import Method
-from ramet.continual.methods.registry import METHODS
+from ramet.continual.methods import METHODS
 from ramet.errors import ConfigError
 from ramet.registry import Spec, parse_spec, split_list
 

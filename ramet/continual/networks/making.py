@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ramet.continual.networks.registry import SKELETONS
+from ramet.continual.networks import SKELETONS
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.errors import ConfigError
 

@@ -37,17 +37,13 @@ class StreamSetup:
     Args:
         name: of the stream, for reports.
         streams: one for each seed.
-        skeleton: the layers of each task's network.
         methods: by their names and options, individual networks first, because the gain is over theirs.
         onto: a saved joint network that learns the stream as well.
-        recipe: how each task is trained.
         scenario: ``streaming`` or ``all``.
         seed: the first seed.
-        device: where tensors are.
         trust: whether code that the saved network names may run.
         folder: the run directory.
         seconds_between_checkpoints: how much work of a training a kill may cost.
-        identity: of the run.
     """
 
     name: str
@@ -172,12 +168,7 @@ def _result(setup: StreamSetup, run: Run) -> Json:
         entry["unmeasured"] = first.get("earlier", [])
         entry["forgets_nothing"] = None if spec == ONTO else setup.method(spec).forgets_nothing
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
-    return {
-        "stream": setup.name,
-        "tasks": setup.streams[0].names,
-        "seeds": list(setup.seeds),
-        "methods": methods,
-    }
+    return {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds), "methods": methods}
 
 
 def _by_name(given: list[str | Method]) -> dict[str, str | Method]:

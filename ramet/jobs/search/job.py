@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
-from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import SpaceSizes, anchored_source, are_words, build_data, build_space, build_text, code_of
+from ramet.jobs.job import Job, Session, run_verb
+from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
+    from ramet.execution import Executor
     from ramet.jobs.search.result import SearchResult
     from ramet.ranking.setup import SupernetSetup
     from ramet.spaces import Space
@@ -71,6 +73,8 @@ class SearchJob(Job["SupernetSetup"]):
     """
 
     kind = "search"
+    gives = "ramet.jobs.search.result:SearchResult"
+    sources = ("space", "data")
     can_share_ranks = True
 
     space: str | Space = option("cells64", kind=str)
@@ -80,25 +84,9 @@ class SearchJob(Job["SupernetSetup"]):
     recipe: Recipe = option(factory=SearchRecipe, kind=SearchRecipe)
     plan: SearchPlan = field(default_factory=SearchPlan)
 
-    @classmethod
-    def result_class(cls) -> type[SearchResult]:
-        """What was found."""
-        from ramet.jobs.search.result import SearchResult
-
-        return SearchResult
-
-    def anchored(self) -> SearchJob:
-        """Files named from the root."""
-        return replace(
-            self,
-            space=anchored_source(self.space, "space"),
-            data=anchored_source(self.data, "data"),
-            data_options=self.data_options.anchored(),
-        )
-
     def code(self) -> list[str]:
         """Of the space, the data and the plan."""
-        return [*code_of("space", self.space), *code_of("data", self.data), *self.plan.code()]
+        return [*super().code(), *self.plan.code()]
 
     def build(self, *, trust: bool = False) -> SupernetSetup:
         """The space, the data and the recipe; sharing, guard and budget are tried on them."""
@@ -137,3 +125,46 @@ class SearchJob(Job["SupernetSetup"]):
     def seeded_plan(self) -> SearchPlan:
         """The plan with the run's seed."""
         return replace(self.plan, seed=self.seed)
+
+
+def search(
+    space: str | Space = "cells64",
+    data: str | DataSet = "digits",
+    *,
+    plan: SearchPlan | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    executor: Executor | int | None = None,
+    device: str = "cpu",
+    **options: Any,
+) -> SearchResult:
+    """Find the best architecture of a space on one set of shared weights, and train it alone.
+
+    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
+    result again.
+
+    Args:
+        space: a spec such as ``cells64:channels=8``, ``FILE.py:function``, or a space of one's own.
+        data: a name, a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets).
+        plan: what is done.
+        recipe: how the shared weights and the architectures found are trained; its epochs are the plan's.
+        seed: what all randomness follows from.
+        out: the run directory; a new one under ``runs/`` if none.
+        executor: where final trainings run, or a number of worker processes. With more than one, a script needs the
+            usual ``if __name__ == "__main__":``.
+        device: where tensors are.
+        **options: of the data set, see ``TextOptions``.
+
+    Raises:
+        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
+    """
+    job = SearchJob(
+        space=space,
+        data=data,
+        plan=plan or SearchPlan(),
+        recipe=recipe or SearchRecipe(),
+        seed=seed,
+        device=device,
+    )
+    return cast("SearchResult", run_verb(job, out, executor, options))
