@@ -9,16 +9,14 @@ import numpy as np
 
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.search import SearchJob
-from ramet.ranking.intervals import mean_interval
 from ramet.registry import Spec
 from ramet.reports import Table
 from ramet.searching import FinalNetworkOptions, SearchPlan
 from ramet.searching.strategies import EnasController
-from ramet.seeding import numpy_generator
 from ramet.training import Recipe
 from ramet_papers.disturbance_immune.judges import I6Figures, judge_i6
+from ramet_papers.experiment import Experiment, Outcome
 from ramet_papers.searches import GuardedSearches, final_error, late_reward, train_random, tune_and_compare
-from ramet_papers.workspace import Outcome, Workspace
 
 PRESETS: Mapping[str, GuardedSearches] = {
     "small": GuardedSearches(
@@ -78,37 +76,31 @@ PRESETS: Mapping[str, GuardedSearches] = {
 }
 
 
-def table_1(workspace: Workspace, preset: str) -> Outcome:
+def table_1(experiment: Experiment) -> Outcome:
     """The found architecture trained alone, with projection and without, and the mean of random ones; claim I6.
 
     Departs from the paper: the guard does not act in the warm-up, when the weights are still far from any model.
     """
-    study = PRESETS[preset]
+    study, workspace = PRESETS[experiment.preset_name], experiment.workspace
     guard, _, pairs = tune_and_compare(workspace, study)
     random = 100 * (1 - train_random(workspace, study))  # accuracies, in percent
     found = 100 * (1 - np.array([[final_error(run) for run in pair] for pair in pairs]))  # [seeds, 2]
-    generator = numpy_generator(workspace.seed, "table-1")
+    late = [float(np.mean([late_reward(pair[side]) for pair in pairs])) for side in (0, 1)]
     rows: list[list[Any]] = [
-        [f"random, mean of {len(random)}", mean_interval(random, generator=generator), None, 96.71],
-        ["search, no guard", mean_interval(found[:, 0], generator=generator), _reward(pairs, 0), None],
-        [f"search, {guard}", mean_interval(found[:, 1], generator=generator), _reward(pairs, 1), 97.38],
+        [f"random, mean of {len(random)}", experiment.mean(random), None, 96.71],
+        ["search, no guard", experiment.mean(found[:, 0]), late[0], None],
+        [f"search, {guard}", experiment.mean(found[:, 1]), late[1], 97.38],
     ]
+    network = study.job.plan.final_network
+    alone = "the size of the search, no cutout, no drop-path" if network.is_plain else str(network)
     claim = judge_i6(
         I6Figures(
-            command=f"ramet reproduce disturbance-immune/table-1 --preset {preset}",
+            command=experiment.command,
             setting=f"{study.job.space} on cifar10 {study.job.data_options.given()}; guard {guard}. "
-            f"Trained alone: {_alone(study.job.plan.final_network)}.",
+            f"Trained alone: {alone}.",
             found=found,
             random=random,
         )
     )
     table = Table(["architecture", "test accuracy, %", "late reward", "paper"], rows, title="Table 1, small networks")
-    return Outcome("Disturbance-immune, Table 1", [table], [claim]).kept(workspace.results)
-
-
-def _alone(network: FinalNetworkOptions) -> str:
-    return "the size of the search, no cutout, no drop-path" if network.is_plain else str(network)
-
-
-def _reward(pairs: list[tuple[dict[str, Any], dict[str, Any]]], side: int) -> float:
-    return float(np.mean([late_reward(pair[side]) for pair in pairs]))
+    return Outcome("Disturbance-immune, Table 1", [table], [claim])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import count, duration, percent, times
 from ramet.seeding import numpy_generator
 from ramet_papers.claims import Claim
+from ramet_papers.experiment import Experiment, Outcome, Row, tabled
 from ramet_papers.firefly.judges import WidthFigures, judge_f3, judge_f4
 from ramet_papers.firefly.presets import PRESETS, WidthPreset
-from ramet_papers.firefly.width import FULL, Curve, WidthTrials
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.firefly.width import FULL, Curve, measure_curves
 
 NAMES = {
     "firefly": "Firefly",
@@ -27,6 +28,8 @@ NAMES = {
 }
 """The methods as the figures call them."""
 
+Mean = Callable[[Floats], Estimate]
+
 COUNTED = (
     "All methods have the same weights and mini-batches at first and the same epochs between growths. What candidates "
     "are trained for comes on top and is part of a step's time: an epoch of Firefly's step sizes and directions, the "
@@ -34,49 +37,36 @@ COUNTED = (
 )
 
 
-def figure_4a(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_4a(experiment: Experiment) -> Outcome:
     """Test accuracy against the size of a VGG-like network for each method; claim F3."""
-    command = f"ramet reproduce firefly/figure-4a --preset {preset_name}"
-    return _grown(workspace, PRESETS[preset_name].vgg, preset_name, "Figure 4a", judge_f3, command)
+    return _grown(experiment, PRESETS[experiment.preset_name].vgg, "Figure 4a", judge_f3)
 
 
-def figure_6(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_6(experiment: Experiment) -> Outcome:
     """The same on a MobileNet-like network; claim F4."""
-    command = f"ramet reproduce firefly/figure-6 --preset {preset_name}"
-    return _grown(workspace, PRESETS[preset_name].mobilenet, preset_name, "Figure 6", judge_f4, command)
+    return _grown(experiment, PRESETS[experiment.preset_name].mobilenet, "Figure 6", judge_f4)
 
 
-def figure_4b(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_4b(experiment: Experiment) -> Outcome:
     """The time of a growth step of the VGG-like network for each method."""
-    preset = PRESETS[preset_name].vgg
+    preset = PRESETS[experiment.preset_name].vgg
     rows: dict[str, Any] = {NAMES[name]: (name, options) for name, options in preset.methods.items()}
-    found = WidthTrials(workspace, preset, preset_name).finish(rows | dict(preset.timed), 1)
-    curves = {name: Curve.of(results) for name, results in found.items()}
-    generator = numpy_generator(workspace.seed, "figure-4b")
-    table = _times(curves, "Figure 4b: time of the first growth step", generator)
-    return Outcome("Firefly, Figure 4b", [table], [], [preset.note, COUNTED]).kept(workspace.results)
+    curves = measure_curves(experiment, preset, rows | dict(preset.timed), 1)
+    table = _times(curves, "Figure 4b: time of the first growth step", experiment.mean)
+    return Outcome("Firefly, Figure 4b", [table], [], [preset.note, COUNTED])
 
 
-def _grown(
-    workspace: Workspace,
-    preset: WidthPreset,
-    preset_name: str,
-    title: str,
-    judge: Callable[[WidthFigures], Claim],
-    command: str,
-) -> Outcome:
-    trials = WidthTrials(workspace, preset, preset_name)
+def _grown(experiment: Experiment, preset: WidthPreset, title: str, judge: Callable[[WidthFigures], Claim]) -> Outcome:
     rows: dict[str, Any] = {name: (name, options) for name, options in preset.methods.items()}
-    found = trials.finish({**rows, FULL: (FULL, {})}, preset.num_growths)
-    curves = {name: Curve.of(results) for name, results in found.items()}
-    generator = numpy_generator(workspace.seed, title)
+    curves = measure_curves(experiment, preset, {**rows, FULL: (FULL, {})}, preset.num_growths)
+    mean = partial(mean_interval, generator=numpy_generator(experiment.workspace.seed, title))
     grown = {NAMES[name]: curve for name, curve in curves.items() if name != FULL}
-    tables = [_accuracies(curves, title, generator), _times(grown, f"{title}: time of a growth step", generator)]
-    claim = judge(width_figures(curves, preset, command))
-    return Outcome(f"Firefly, {title}", tables, [claim], [reached_full(curves), COUNTED]).kept(workspace.results)
+    tables = [_accuracies(curves, title, mean), _times(grown, f"{title}: time of a growth step", mean)]
+    claim = judge(width_figures(curves, preset, experiment.command))
+    return Outcome(f"Firefly, {title}", tables, [claim], [reached_full(curves), COUNTED])
 
 
-def _accuracies(curves: Mapping[str, Curve], title: str, generator: np.random.Generator) -> Table:
+def _accuracies(curves: Mapping[str, Curve], title: str, mean: Mean) -> Table:
     """A row a size: Firefly's accuracy, and how far it is above each of the others at as many parameters."""
     ours, full = curves["firefly"], curves[FULL]
     others = [name for name in curves if name not in ("firefly", FULL)]
@@ -85,13 +75,12 @@ def _accuracies(curves: Mapping[str, Curve], title: str, generator: np.random.Ge
     rows: list[list[Any]] = []
     for place, size in enumerate(sizes):
         row: list[Any] = [round(float(size)), float(size / full.params.mean())]
-        row.append(mean_interval(at["firefly"][:, place], generator=generator))
+        row.append(mean(at["firefly"][:, place]))
         for name in others:
             gap = at["firefly"][:, place] - at[name][:, place]
-            row += [float(at[name][:, place].mean()), _points(mean_interval(100 * gap, generator=generator))]
+            row += [float(at[name][:, place].mean()), mean(100 * gap).text(lambda value: f"{value:+.1f}")]
         rows.append(row)
-    whole = mean_interval(full.test[:, -1], generator=generator)
-    rows.append([round(float(full.params.mean())), 1.0, whole, *[None] * (2 * len(others))])
+    rows.append([round(float(full.params.mean())), 1.0, mean(full.test[:, -1]), *[None] * (2 * len(others))])
     columns: list[Column | str] = [Column("parameters", count), Column("of full", percent), Column("Firefly", percent)]
     for name in others:
         columns += [Column(NAMES[name], percent), f"Firefly minus {NAMES[name]}, points"]
@@ -100,19 +89,17 @@ def _accuracies(curves: Mapping[str, Curve], title: str, generator: np.random.Ge
     return Table(columns, rows, title=f"{title}: test accuracy at equal parameters, {seeds} seeds", caption=caption)
 
 
-def _points(estimate: Estimate) -> str:
-    return estimate.text(lambda value: f"{value:+.1f}")
-
-
-def _times(curves: Mapping[str, Curve], title: str, generator: np.random.Generator) -> Table:
+def _times(curves: Mapping[str, Curve], title: str, mean: Mean) -> Table:
     reference = curves[NAMES["splitting"]].seconds.mean()
-    rows: list[list[Any]] = [
-        [name, mean_interval(curve.seconds.mean(axis=1), generator=generator), float(curve.seconds.mean() / reference)]
+    rows: list[Row] = [
+        {
+            "method": name,
+            Column("CPU time of a step", duration): mean(curve.seconds.mean(axis=1)),
+            Column("of steepest splitting's", times): float(curve.seconds.mean() / reference),
+        }
         for name, curve in curves.items()
     ]
-    columns: list[Column | str] = ["method", Column("CPU time of a step", duration)]
-    columns.append(Column("of steepest splitting's", times))
-    return Table(columns, rows, title=title)
+    return tabled(rows, title)
 
 
 def gaps(curves: Mapping[str, Curve], other: str) -> Floats:
@@ -140,13 +127,7 @@ def reached_full(curves: Mapping[str, Curve]) -> str:
 
 
 def width_figures(curves: Mapping[str, Curve], preset: WidthPreset, command: str) -> WidthFigures:
-    """What claims F3 and F4 are judged by.
-
-    Args:
-        curves: by the names of ``NAMES``, and ``full``.
-        preset: that they were made under.
-        command: that was run.
-    """
+    """What claims F3 and F4 are judged by, from the curves of the methods of ``NAMES`` and of the full network."""
     return WidthFigures(
         command=command,
         setting=f"{preset.note} {reached_full(curves)}",

@@ -3,67 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from torch import nn
 
 from ramet.costs import count_parameters
-from ramet.data import DataSet, load, on_device
+from ramet.data import DataSet
 from ramet.execution import WorkItem, pulse
 from ramet.growth import NETWORKS, Budget, GrowthStep, grow, make_method
 from ramet.ranking.metrics import Floats
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import accuracy, fit
+from ramet_papers.experiment import Experiment, Setup
 from ramet_papers.firefly.clock import Timed
 from ramet_papers.firefly.presets import WidthPreset
-from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
-from ramet_papers.workspace import Workspace
+from ramet_papers.recorded import digest_of
 
 FULL = "full"
 """The full-width network, trained for as many epochs as a growth has in all."""
 
 
-@dataclass(frozen=True)
-class WidthSetup:
-    """What every training of a figure has in common: sent to each worker once."""
+WidthSetup: TypeAlias = Setup[DataSet, WidthPreset]
 
-    data: DataSet
-    preset: WidthPreset
 
-    def network(self, width: int | list[int], seed: int) -> nn.Module:
-        """A fresh network; its weights follow from the seed."""
-        make = NETWORKS[self.preset.network]
-        data = self.data
-        with seeded_globally(seed, "weights"):
-            network = make(
-                data.in_channels,
-                data.image_size,
-                data.num_classes,
-                width=width,
-                depth=self.preset.depth,
-                **self.preset.options,
-            )
-        return network.to(data.train.x.device)
+def new_network(setup: WidthSetup, width: int | list[int], seed: int) -> nn.Module:
+    """A fresh network; its weights follow from the seed."""
+    preset, data = setup.preset, setup.data
+    sizes = (data.in_channels, data.image_size, data.num_classes)
+    with seeded_globally(seed, "weights"):
+        network = NETWORKS[preset.network](*sizes, width=width, depth=preset.depth, **preset.options)
+    return network.to(data.train.x.device)
 
 
 def grow_wider(setup: WidthSetup, *, method: str, options: Mapping[str, Any], seed: int, num_growths: int) -> Json:
     """Grow a thin network step by step, and measure it after each training.
 
-    Args:
-        setup: the data and the preset.
-        method: of :data:`ramet.growth.METHODS`.
-        options: of the method.
-        seed: of the weights, the mini-batches and the growth; the same for all methods.
-        num_growths: how often it grows.
+    All methods have the same seed, of the weights, the mini-batches and the growth.
 
     Returns:
         For each size the parameters, the accuracy on validation and on test images; and each growth's seconds.
     """
     preset, test = setup.preset, setup.data.test
-    network = setup.network([preset.start] * preset.depth, seed)
+    network = new_network(setup, [preset.start] * preset.depth, seed)
     timed = Timed(make_method(method, **options))
     sizes: list[int] = []
     scores: list[float] = []
@@ -77,82 +61,48 @@ def grow_wider(setup: WidthSetup, *, method: str, options: Mapping[str, Any], se
         pulse(len(sizes) / (num_growths + 1))
 
     budget = Budget(preset.unit, 1e12, step=preset.step)
-    grow(
-        network,
-        setup.data,
-        budget,
-        timed,
-        settings=preset.settings,
-        max_steps=num_growths,
-        seed=seed,
-        in_place=True,
-        after_step=measure,
-    )
+    how: Json = {"settings": preset.settings, "max_steps": num_growths, "seed": seed}
+    grow(network, setup.data, budget, timed, in_place=True, after_step=measure, **how)
     return {"params": sizes, "validation": scores, "test": tested, "seconds": timed.seconds}
 
 
 def train_full(setup: WidthSetup, *, seed: int) -> Json:
     """The full-width network, trained for as many epochs as a grown one in all."""
     preset, data = setup.preset, setup.data
-    network = setup.network(preset.full, seed)
+    network = new_network(setup, preset.full, seed)
     epochs = preset.settings.epochs * (preset.num_growths + 1)
     settings = replace(preset.settings, epochs=epochs)
     fit(network, data.train.x, data.train.y, settings, seed=derive_seed(seed, "full"))
     return {"params": [count_parameters(network)], "test": [accuracy(network, data.test.x, data.test.y)]}
 
 
-class WidthTrials:
-    """The trainings of a width experiment: one run directory, named by what is asked.
+def measure_curves(
+    experiment: Experiment, preset: WidthPreset, rows: Mapping[str, tuple[str, Mapping[str, Any]]], num_growths: int
+) -> dict[str, Curve]:
+    """The trainings of all seeds for each row: a name, and the method and options behind it."""
+    setup: WidthSetup = Setup(experiment.workspace.load(preset.data, preset.data_options), preset)
+    config = preset.asked("methods", "timed", "seeds") | {"data_fingerprint": setup.data.fingerprint()}
+    seeds = [derive_seed(experiment.workspace.seed, "width", number) for number in range(preset.seeds)]
 
-    Args:
-        workspace: where the reproduction works.
-        preset: of the experiment.
-        name: the preset's own name.
-    """
-
-    def __init__(self, workspace: Workspace, preset: WidthPreset, name: str) -> None:
-        self.workspace, self.preset = workspace, preset
-        data = load(preset.data, **preset.data_options, data_dir=workspace.data_dir, seed=workspace.seed)
-        self.setup = WidthSetup(on_device(data, workspace.device), preset)
-        asked = {
-            key: value for key, value in asdict(preset).items() if key not in ("note", "methods", "timed", "seeds")
-        }
-        self.config = {**asked, "data_fingerprint": data.fingerprint(), "seed": workspace.seed}
-        self.path = workspace.runs / f"firefly-{name}" / f"{preset.network}-{digest_of(self.config)}"
-
-    def _task(self, method: str, options: Mapping[str, Any], number: int, num_growths: int) -> WorkItem:
-        seed = derive_seed(self.workspace.seed, "width", number)
+    def task(method: str, options: Mapping[str, Any], number: int) -> WorkItem:
         if method == FULL:
-            return WorkItem(f"full/seed-{number}", train_full, {"seed": seed}, cost=2.0)
+            return WorkItem(f"full/seed-{number}", train_full, {"seed": seeds[number]}, cost=2.0)
         key = f"{method}-{digest_of(dict(options))}/growths-{num_growths}/seed-{number}"
-        arguments: Json = {"method": method, "options": dict(options), "seed": seed, "num_growths": num_growths}
-        return WorkItem(key, grow_wider, arguments)
+        asked: Json = {"method": method, "options": dict(options), "seed": seeds[number], "num_growths": num_growths}
+        return WorkItem(key, grow_wider, asked)
 
-    def finish(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], num_growths: int) -> dict[str, list[Json]]:
-        """The results of all seeds for each row: a name, and the method and options behind it."""
-        tasks = {
-            name: [self._task(method, options, number, num_growths) for number in range(self.preset.seeds)]
-            for name, (method, options) in rows.items()
-        }
-        with open_recorded(self.path, "reproduction", self.config) as run:
-            every = [task for row in tasks.values() for task in row]
-            found = finish_tasks(run, self.workspace.executor, every, self.setup, label="growing wider")
-        return {name: [found[task.key] for task in row] for name, row in tasks.items()}
+    tasks = {name: [task(*row, number) for number in range(preset.seeds)] for name, row in rows.items()}
+    found = experiment.trials(preset.network, config, setup).finish(tasks, "growing wider")
+    return {name: Curve.of(results) for name, results in found.items()}
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracy against size, over seeds.
+    """Accuracy against size, over seeds."""
 
-    Attributes:
-        params: shape [seeds, sizes].
-        test: the same.
-        seconds: of the growth steps, shape [seeds, growths].
-    """
-
-    params: Floats
-    test: Floats
-    seconds: Floats
+    params: Floats  # shape [seeds, sizes]
+    test: Floats  # the same
+    seconds: Floats  # of the growth steps, shape [seeds, growths]
 
     @classmethod
     def of(cls, results: list[Json]) -> Curve:

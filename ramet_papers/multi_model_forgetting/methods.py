@@ -19,18 +19,13 @@ from ramet_papers.multi_model_forgetting.two_models import FisherKind
 
 @dataclass(frozen=True)
 class ComparedGuard:
-    """One way to guard A.
+    """One way to guard A."""
 
-    Args:
-        make: the guard of a strength.
-        strengths: what the strength is chosen from, the weakest first; the chain varies that of plasticity alone. For a
-            projection it is lambda, which closes the more, the smaller it is.
-        fisher: where the importance of weights comes from.
-    """
-
-    make: Callable[[float], Guard]
+    make: Callable[[float], Guard]  # the guard of a strength
+    # What the strength is chosen from, the weakest first; the chain varies that of plasticity alone. For a projection
+    # it is lambda, which closes the more, the smaller it is.
     strengths: tuple[float, ...]
-    fisher: FisherKind = "per-sample"
+    fisher: FisherKind = "per-sample"  # where the importance of weights comes from
 
 
 # On two models, elastic consolidation is the explicit penalty of plasticity; what differs is whose labels the Fisher

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ramet.data import DataSet, Split, describe, load, on_device
+from ramet.data import DataSet, Split, describe
+from ramet_papers.experiment import Preset
 from ramet_papers.multi_model_forgetting.methods import METHODS
 from ramet_papers.multi_model_forgetting.two_models import TwoModelTraining
 from ramet_papers.workspace import Workspace
@@ -14,15 +15,10 @@ from ramet_papers.workspace import Workspace
 
 @dataclass(frozen=True)
 class TwoModelSetup:
-    """What every training of a figure has in common: sent to each worker once.
+    """What every training of a figure has in common: sent to each worker once."""
 
-    Args:
-        data: the splits, on the device.
-        budget: how both models are trained.
-    """
-
-    data: DataSet
-    budget: TwoModelTraining
+    data: DataSet  # the splits, on the device
+    budget: TwoModelTraining  # how both models are trained
 
     @property
     def kept(self) -> Split:
@@ -40,32 +36,21 @@ def _rows(split: Split, rows: slice) -> Split:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgettingPreset:
-    """The numbers of both figures.
+class ForgettingPreset(Preset):
+    """The numbers of both figures."""
 
-    Args:
-        name: ``small`` or ``paper``.
-        sources: data sets and their options; the first that is there is used.
-        budget: how both models are trained.
-        seeds: seeds that are reported.
-        tuning_seeds: other seeds, on which the strength of each guard is chosen.
-        convergences: how far A is trained, as a share of its best accuracy.
-    """
-
-    name: str
-    sources: Mapping[str, Mapping[str, Any]]
-    budget: TwoModelTraining
-    seeds: int = 5
-    tuning_seeds: int = 2
-    convergences: tuple[float, ...] = (1.0, 0.55, 0.43, 0.38)
+    sources: Mapping[str, Mapping[str, Any]]  # data sets and their options; the first that is there is used
+    budget: TwoModelTraining  # how both models are trained
+    seeds: int = 5  # seeds that are reported
+    tuning_seeds: int = 2  # other seeds, on which the strength of each guard is chosen
+    convergences: tuple[float, ...] = (1.0, 0.55, 0.43, 0.38)  # how far A is trained, as a share of its best accuracy
 
     def setup(self, workspace: Workspace) -> TwoModelSetup:
         """The data and the budget."""
         there = {entry.name for entry in describe(workspace.data_dir) if entry.present}
         # Without any of them, reading the first says where it was looked for.
         name = next((source for source in self.sources if source in there), next(iter(self.sources)))
-        data = load(name, data_dir=workspace.data_dir, seed=workspace.seed, **self.sources[name])
-        return TwoModelSetup(on_device(data, workspace.device), self.budget)
+        return TwoModelSetup(workspace.load(name, self.sources[name]), self.budget)
 
     def to_json(self, setup: TwoModelSetup, seed: int) -> dict[str, Any]:
         """All that the figures depend on: a run of other values is no answer."""

@@ -2,62 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ramet.execution import WorkItem
 from ramet.ranking.drops import final_drop, worst_drop
-from ramet.ranking.intervals import mean_interval
-from ramet.reports import Table
-from ramet.seeding import numpy_generator
+from ramet.ranking.metrics import Floats
+from ramet_papers.experiment import Experiment, Outcome, Row, mean_of, tabled, values
 from ramet_papers.multi_model_forgetting.judges import W1Figures, judge_w1
 from ramet_papers.multi_model_forgetting.presets import PRESETS
-from ramet_papers.multi_model_forgetting.trials import open_run, run_tasks, share_layers, trial_seed
+from ramet_papers.multi_model_forgetting.trials import share_layers, trial_seed, trials_of
 from ramet_papers.multi_model_forgetting.two_models import FIRST_HIDDEN
-from ramet_papers.workspace import Outcome, Workspace
 
 SHARED = tuple(range(FIRST_HIDDEN + 1))
 
 
-def figure_1(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_1(experiment: Experiment) -> Outcome:
     """Forgetting of A against the number of layers that B shares with it; claim W1."""
-    preset = PRESETS[preset_name]
+    preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
     setup = preset.setup(workspace)
-    settings = [(layers, False) for layers in SHARED] + [(FIRST_HIDDEN, True)]
-    tasks = [
-        WorkItem(
-            f"shared-{layers}{'-and-head' if head else ''}/seed-{number}",
-            share_layers,
-            {"seed": trial_seed(workspace.seed, "reported", number), "shared_layers": layers, "share_head": head},
+    seeds = [trial_seed(workspace.seed, "reported", number) for number in range(preset.seeds)]
+    tasks = {
+        (layers, head): [
+            WorkItem(
+                f"shared-{layers}{'-and-head' if head else ''}/seed-{number}",
+                share_layers,
+                {"seed": seed, "shared_layers": layers, "share_head": head},
+            )
+            for number, seed in enumerate(seeds)
+        ]
+        for layers, head in [*((layers, False) for layers in SHARED), (FIRST_HIDDEN, True)]
+    }
+    worst: list[Floats] = []  # [settings, seeds], in points
+    rows: list[Row] = []
+    results = trials_of(experiment, preset, setup, "figure-1").finish(tasks, "training A, then B")
+    for (layers, head), found in results.items():
+        curves = values(found, "first")  # [seeds, measurements]
+        worst.append(100 * worst_drop(curves))
+        rows.append(
+            {
+                "shared hidden layers": f"{layers} and the head" if head else str(layers),
+                "A before, %": 100 * float(curves[:, 0].mean()),
+                "A's worst drop, points": experiment.mean(worst[-1]),
+                "final drop, points": experiment.mean(100 * final_drop(curves)),
+                "B in the end, %": 100 * mean_of(found, "second"),
+            }
         )
-        for layers, head in settings
-        for number in range(preset.seeds)
-    ]
-    with open_run(workspace, preset, setup, "figure-1") as run:
-        results = run_tasks(workspace, run, tasks, setup, "training A, then B")
-
-    curves = np.array([result["first"] for result in results]).reshape(len(settings), preset.seeds, -1)
-    second = np.array([result["second"] for result in results]).reshape(len(settings), preset.seeds)
-    worst, final = 100 * worst_drop(curves), 100 * final_drop(curves)  # [settings, seeds], in points
-    generator = numpy_generator(workspace.seed, "figure-1")
-    rows: list[list[Any]] = []
-    for which, (layers, head) in enumerate(settings):
-        drops = [mean_interval(values[which], generator=generator) for values in (worst, final)]
-        name = f"{layers} and the head" if head else str(layers)
-        rows.append([name, 100 * float(curves[which, :, 0].mean()), *drops, 100 * float(second[which].mean())])
-    columns = ["shared hidden layers", "A before, %", "A's worst drop, points", "final drop, points", "B in the end, %"]
-    table = Table(columns, rows, title="Figure 1: A while B is trained, by the layers that they share")
-
+    table = tabled(rows, "Figure 1: A while B is trained, by the layers that they share")
     claim = judge_w1(
         W1Figures(
-            command=f"ramet reproduce multi-model-forgetting/figure-1 --preset {preset.name}",
+            command=experiment.command,
             setting=preset.setting(setup),
             shared=SHARED,
-            worst=worst[: len(SHARED)],
+            worst=np.array(worst[: len(SHARED)]),
             with_head=worst[-1],
         )
     )
-    return Outcome("Multi-model forgetting, Figure 1", [table], [claim], [f"Data: {setup.data.name}."]).kept(
-        workspace.results
-    )
+    return Outcome("Multi-model forgetting, Figure 1", [table], [claim], [f"Data: {setup.data.name}."])

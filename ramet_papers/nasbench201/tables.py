@@ -22,15 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judge:
-    """The truth.
+    """The truth."""
 
-    Args:
-        truth: the accuracy in percent of every architecture of the space, shape [architectures].
-        generator: where resamples come from.
-    """
-
-    truth: Floats
-    generator: np.random.Generator
+    truth: Floats  # the accuracy in percent of every architecture of the space, shape [architectures]
+    generator: np.random.Generator  # where resamples come from
 
     def top_share(self, index: int) -> float:
         """The share of architectures that are at least as good: 0.01 is the worst of the top 1 %."""

@@ -66,11 +66,7 @@ def beats_random(
 ) -> dict[str, dict[str, float]]:
     """The best reward of each strategy in percent: mean, deviation, lowest over seeds, share of seeds above random.
 
-    Args:
-        objective: the space and the reward.
-        num_seeds: searches of each strategy.
-        num_queries: architectures that a search may look at.
-        report: called with a line for each strategy when it is done.
+    ``report`` is called with a line for each strategy when it is done.
     """
     result: dict[str, dict[str, float]] = {}
     for name in BATCHES:

@@ -38,11 +38,7 @@ def count_costs(setup: SupernetSetup) -> Json:
 def score_free(setup: SupernetSetup, *, scored: Sequence[int], num_inputs: int, seed: int) -> Json:
     """The training-free scores of some architectures, each a path of one untrained supernet.
 
-    Args:
-        setup: the space, the data and the settings.
-        scored: indices into the space.
-        num_inputs: training images at which Jacobians are taken.
-        seed: of the weights.
+    Jacobians are taken at the first ``num_inputs`` training images; the seed is that of the weights.
 
     Returns:
         ``synflow`` and ``jacobian`` [scored], and the CPU seconds of each under ``seconds``.
@@ -76,15 +72,6 @@ def train_and_search(
     architecture has one score: its accuracy on the validation split with the batch norms' statistics of that split.
     A strategy's find is the best score among its queries.
 
-    Args:
-        setup: the space, the data, the settings and the folder for checkpoints.
-        name: of the checkpoints.
-        guard: what the supernet is trained with.
-        seed: of weights, order, mini-batches and strategies.
-        scored: indices into the space.
-        num_queries: of each strategy.
-        strategy_options: of each strategy.
-
     Returns:
         ``scores`` [scored], ``found`` (for each strategy the index of its find), the mean training ``loss`` of the last
         epoch, and CPU ``seconds`` of the training, of the scoring and of each strategy. Seconds of a training that was
@@ -97,9 +84,7 @@ def train_and_search(
         "order": "uniform",
         "guard": guard,
         "num_shared_cells": None,
-        "weights_seed": derive_seed(seed, "weights"),
-        "order_seed": derive_seed(seed, "order"),
-        "batches_seed": derive_seed(seed, "batches"),
+        **{f"{role}_seed": derive_seed(seed, role) for role in ("weights", "order", "batches")},
         "last_epochs": 0,
         "last_steps": 0,
     }
