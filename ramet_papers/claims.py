@@ -45,7 +45,6 @@ class Figures:
 
     def answer(
         self,
-        id: str,
         claim: str,
         *,
         paper: str,
@@ -57,15 +56,17 @@ class Figures:
         note: str | None = None,
         remark: str = "",
     ) -> Claim:
-        """The claim, answered from its parts as ``conclude`` does it; the other words are the fields of ``Claim``.
+        """The claim, answered from its parts as ``conclude`` does it.
 
+        ``claim`` is its name and its sentence; ``paper``, ``ours``, ``spread`` and ``seeds`` are fields of ``Claim``.
         ``rules`` says whether a rule of measuring was kept, by what is said where it was not. ``note``, by default the
         setting, comes before the sentence on what the claim fails in, and ``remark`` after it.
         """
         holds, reason = conclude(parts, [words for words, kept in rules.items() if not kept])
         said = (self.setting if note is None else note) + reason + remark
-        text = {"claim": claim, "paper": paper, "ours": ours, "spread": spread, "command": self.command, "note": said}
-        return Claim(id=id, seeds=seeds, holds=holds, **text)
+        id, _, sentence = claim.partition(": ")
+        text = {"paper": paper, "ours": ours, "spread": spread, "command": self.command, "note": said}
+        return Claim(id=id, claim=sentence, seeds=seeds, holds=holds, **text)
 
 
 def write_claims(results: Path, claims: list[Claim]) -> None:

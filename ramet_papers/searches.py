@@ -14,11 +14,11 @@ from ramet.fields import to_json
 from ramet.jobs.runner import resume, start
 from ramet.jobs.search import SearchJob
 from ramet.ranking.metrics import Floats
-from ramet.registry import parse_spec
+from ramet.registry import Spec, parse_spec
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
 from ramet.searching.final import train_final
-from ramet.searching.strategies import RandomSearch
+from ramet.searching.strategies import EnasController, RandomSearch
 from ramet.seeding import derive_seed
 from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Workspace
@@ -47,6 +47,11 @@ class GuardedSearches:
         plan = replace(self.job.plan, guard=guard, exports=False)
         data_options = replace(self.job.data_options, seed=self.job.seed)  # all seeds search on the same images
         return replace(self.job, plan=plan, data_options=data_options, seed=derive_seed(seed, phase))
+
+
+def enas(preset: str, **changed: Any) -> str:
+    """The controller of ENAS with the options of one of its presets, some of them changed."""
+    return str(Spec("enas", options=EnasController.PRESETS[preset] | changed))
 
 
 def with_data(job: SearchJob, workspace: Workspace) -> SearchJob:

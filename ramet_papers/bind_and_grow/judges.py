@@ -44,8 +44,7 @@ def judge_b1(figures: B1Figures) -> Claim:
     decisive, own = by_paper[first], by_own[first]
     anew = ", ".join(f"{share:.0%}" for share in figures.anew)
     return figures.answer(
-        "B1",
-        "Growth guided by similarity beats random growth at equal parameters.",
+        "B1: Growth guided by similarity beats random growth at equal parameters.",
         paper="Figure 2, no figure given",
         ours=f"{decisive.value:+.2f} points of average gain; {own.value:+.2f} by this library's default",
         spread=f"95 % interval {decisive.interval_text()} over seeds, {own.interval_text()}",
@@ -83,8 +82,7 @@ def judge_b2(figures: B2Figures) -> Claim:
     ahead = seed_interval(figures.test[best] - figures.test[-1])
     saved = 1 - float(figures.parameters[best].mean() / figures.parameters[-1].mean())
     return figures.answer(
-        "B2",
-        "Delta trades size for gain; the full expansion is dominated by a smaller one.",
+        "B2: Delta trades size for gain; the full expansion is dominated by a smaller one.",
         paper="balanced at 0.55, highest accuracy at 0.8, full expansion inferior in both",
         ours=f"delta {figures.deltas[best]:g} has {ahead.value:+.2f} points against the full expansion with "
         f"{saved:.0%} fewer parameters",
@@ -188,8 +186,7 @@ def judge_b3(figures: B3Figures) -> Claim:
         for other in others
     )
     return figures.answer(
-        "B3",
-        "The search over grow sequences recovers a Pareto front that dominates one coefficient for all tasks.",
+        "B3: The search over grow sequences recovers a Pareto front that dominates one coefficient for all tasks.",
         paper="20 trials; balanced at 0.55 with fewer than 10 M parameters",
         ours=f"delta {figures.coefficient:g} is dominated {asked.text()}; by NSGA-II {first.evolved.text()}; by this "
         f"library's default rule {first.own.text()}",

@@ -12,23 +12,13 @@ from ramet.reports.formats import decimals
 from ramet_papers.claims import Claim, Figures
 from ramet_papers.verdicts import above, at_least, below, surely_positive
 
-FAR = 0.15
-"""D2: at least 0.15 below what a seed of the truth has with the other seeds."""
-
-UNSTABLE = 0.05
-"""D3: standard deviation > 0.05."""
-
-KEPT = 0.9
-"""D4: pruning half keeps >= 90 % of the true best quarter."""
-
-REPAIRED, WITHIN = 0.1, 10
-"""D5: GT-Tau rises by >= 0.1 within 10 mini-batches, and by more than with frozen weights whose batch norm updates."""
-
-MOST_STEPS = 0.5
-"""D6: its rank falls into the best quarter in most steps."""
-
-LEAST_SUPERNETS = 10
-"""D9: each with an interval over >= 10 supernets, (b) also at ten times the learning rate."""
+# The thresholds of the rules; each judge says its rule.
+FAR = 0.15  # D2
+UNSTABLE = 0.05  # D3
+KEPT = 0.9  # D4
+REPAIRED, WITHIN = 0.1, 10  # D5: of GT-Tau, and mini-batches
+MOST_STEPS = 0.5  # D6
+LEAST_SUPERNETS = 10  # D9: each with an interval over so many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +35,7 @@ def judge_d1(figures: D1Figures) -> Claim:
     means = [found.mean for found in figures.shared.values()]
     lowest, highest = min(s.lowest for s in figures.shared.values()), max(s.highest for s in figures.shared.values())
     return figures.answer(
-        "D1",
-        "The truth is more stable than shared weights.",
+        "D1: The truth is more stable than shared weights.",
         paper="S-Tau 0.71 against 0.39 to 0.54",
         ours=f"S-Tau {figures.truth.mean:.2f} against {min(means):.2f} to {max(means):.2f}",
         spread=f"pairs of instances from {lowest:.2f} to {highest:.2f}",
@@ -69,8 +58,7 @@ def judge_d2(figures: D2Figures) -> Claim:
     own = float(figures.others.mean()) if len(figures.others) else float("nan")
     gap = own - float(figures.shared.mean())
     return figures.answer(
-        "D2",
-        "The shared ranking is far from the truth.",
+        "D2: The shared ranking is far from the truth.",
         paper="GT-Tau 0.46 to 0.51 against 0.80",
         ours=f"{figures.shared.mean():.2f} against {own:.2f} of a seed of the truth with the others: {gap:.2f} below",
         spread=f"95 % interval {seed_interval(figures.shared).interval_text()}",
@@ -90,8 +78,7 @@ def judge_d3(figures: D3Figures) -> Claim:
     """D3: standard deviation > 0.05."""
     taus, deviation = figures.taus, figures.taus.std(axis=1)
     return figures.answer(
-        "D3",
-        "The ranking is unstable over the last epochs of one run.",
+        "D3: The ranking is unstable over the last epochs of one run.",
         paper="GT-Tau between 0.1 and 0.7, deviation 0.14",
         ours=f"deviation {deviation.mean():.3f}, from {taus.min():.2f} to {taus.max():.2f}",
         spread=f"deviations from {deviation.min():.3f} to {deviation.max():.3f}",
@@ -113,8 +100,7 @@ def judge_d4(figures: D4Figures) -> Claim:
     """D4: pruning half keeps >= 90 % of the true best quarter."""
     mean = sum(figures.kept.values()) / len(figures.kept)
     return figures.answer(
-        "D4",
-        "Bad children can be filtered out.",
+        "D4: Bad children can be filtered out.",
         paper="Figure 3, no figure given",
         ours=f"pruning half by the mean over the last epochs keeps {mean:.0%} of the true best quarter",
         spread=", ".join(f"{value:.0%} ({name})" for name, value in figures.kept.items()),
@@ -146,8 +132,7 @@ def judge_d5(figures: D5Figures) -> Claim:
     from_half = (figures.half[:, best] - figures.half[:, 0]).mean()
     by_norm = "" if figures.frozen is None else f"; with frozen weights {control:+.2f}"
     return figures.answer(
-        "D5",
-        "A few mini-batches of fine-tuning repair the ranking.",
+        "D5: A few mini-batches of fine-tuning repair the ranking.",
         paper="0.5 to 0.8 in 5 to 10 mini-batches",
         ours=f"{figures.full[:, 0].mean():.2f} to {figures.full[:, best].mean():.2f} in {figures.points[best]}",
         spread=f"rise {rise.text()}; from half of the training {from_half:+.2f}{by_norm}",
@@ -174,8 +159,7 @@ def judge_d6(figures: D6Figures) -> Claim:
     shares = ", ".join(f"{share:.0%} of steps ({order})" for order, share in figures.shares.items())
     medians = ", ".join(f"{rank:.0f} ({order})" for order, rank in figures.median_ranks.items())
     return figures.answer(
-        "D6",
-        "Training a child makes it (nearly) the best.",
+        "D6: Training a child makes it (nearly) the best.",
         paper="in most mini-batches (Figure 5)",
         ours=f"in the best quarter in {shares}",
         spread=f"median rank {medians} of {figures.children}",
@@ -198,8 +182,7 @@ def judge_d7(figures: D7Figures) -> Claim:
     """D7: both directions, intervals apart."""
     full, random, similar = (seed_interval(taus) for taus in (figures.full, figures.random, figures.similar))
     return figures.answer(
-        "D7",
-        "Random groups backfire, similar groups help.",
+        "D7: Random groups backfire, similar groups help.",
         paper="0.17 random, 0.72 similar at 16 groups, 0.50 shared by all",
         ours=f"{random.value:.2f} random, {similar.value:.2f} similar at {figures.groups} groups, {full.value:.2f} "
         "shared by all",
@@ -231,22 +214,20 @@ class D8Figures(Figures):
 def judge_d8(figures: D8Figures) -> Claim:
     """D8: both directions: k = 0 is best when trained long, worst when short."""
     long, short = ({k: float(t.mean()) for k, t in taus.items()} for taus in (figures.long, figures.short))
-    parts = {
-        "best when trained long": above(long[0], max(tau for k, tau in long.items() if k)),
-        "worst when trained short": below(short[0], min(tau for k, tau in short.items() if k)),
-    }
     texts = {
         k: f"{seed_interval(figures.long[k]).text()} long, {seed_interval(figures.short[k]).text()} short" for k in long
     }
     return figures.answer(
-        "D8",
-        "Prefix sharing with k = 0 is best when trained long and worst when trained short.",
+        "D8: Prefix sharing with k = 0 is best when trained long and worst when trained short.",
         paper="0.70 long, 0.04 short",
         ours=f"k = 0: {texts[0]}; best long: k = {max(long, key=lambda k: long[k])}, worst short: k = "
         f"{min(short, key=lambda k: short[k])}",
         spread="; ".join(f"k = {k}: {text}" for k, text in texts.items()),
         seeds=len(figures.long[0]),
-        parts=parts,
+        parts={
+            "best when trained long": above(long[0], max(tau for k, tau in long.items() if k)),
+            "worst when trained short": below(short[0], min(tau for k, tau in short.items() if k)),
+        },
     )
 
 
@@ -265,23 +246,21 @@ def judge_d9(figures: D9Figures) -> Claim:
     plain, supernets = figures.plain, len(figures.plain)
     less, more = seed_interval(plain - figures.lower_norm), seed_interval(figures.without - plain)
     faster = Estimate(None) if figures.without_faster is None else seed_interval(figures.without_faster - plain)
-    parts = {
-        "steadier by a lower momentum of batch norm": surely_positive(less),
-        "less stable without SGD's momentum": surely_positive(more),
-        "less stable without SGD's momentum at ten times the learning rate": surely_positive(faster),
-    }
     form = decimals(3)
     at_ten = "not measured" if figures.without_faster is None else faster.text(form)
     return figures.answer(
-        "D9",
-        "A lower batch-norm momentum makes the ranking steadier; without SGD momentum it is less stable.",
+        "D9: A lower batch-norm momentum makes the ranking steadier; without SGD momentum it is less stable.",
         paper="GT-Tau between -0.1 and 0.5 without momentum (Figures 8, 9)",
         ours=f"deviation of GT-Tau {plain.mean():.3f}, {figures.lower_norm.mean():.3f} with a lower momentum of batch "
         f"norm, {figures.without.mean():.3f} without that of SGD",
         spread=f"steadier by {less.text(form)}; less stable by {more.text(form)}, at ten times the learning rate "
         f"{at_ten}",
         seeds=supernets,
-        parts=parts,
+        parts={
+            "steadier by a lower momentum of batch norm": surely_positive(less),
+            "less stable without SGD's momentum": surely_positive(more),
+            "less stable without SGD's momentum at ten times the learning rate": surely_positive(faster),
+        },
         rules={
             f"at least {LEAST_SUPERNETS} supernets are asked, and there are {supernets}": supernets >= LEAST_SUPERNETS
         },

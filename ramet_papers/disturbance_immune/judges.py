@@ -13,20 +13,12 @@ from ramet.reports.formats import percent
 from ramet_papers.claims import Claim, Figures
 from ramet_papers.verdicts import above, at_least, at_most, surely_negative, surely_positive
 
-NUM_ARCHITECTURES, LEAST_IMAGES, BATCH_STATISTICS = 64, 2000, "batch"
-"""I2: both, 64 architectures, >= 2,000 images, batch statistics, against an unguarded control of equal own gain."""
-
-EQUAL_GAIN = 0.1
-"""I2 and I3: how far the own gains of guard and control may differ, as a share of the guard's, to count as equal."""
-
+# The thresholds of the rules; each judge says its rule.
+NUM_ARCHITECTURES, LEAST_IMAGES, BATCH_STATISTICS = 64, 2000, "batch"  # I2
+EQUAL_GAIN = 0.1  # I2 and I3: how far own gains of guard and control may differ to be equal, as a share of the guard's
 NO_CONTROL = "an unguarded control of equal own gain was not measured"
-
-PAIRED_SUPERNETS = 8
-"""I3: higher, intervals over >= 8 paired supernets apart, against the same control."""
-
-GOOD_ENOUGH = 0.01
-"""I4: within 1 point of the best lambda, in mean accuracy."""
-
+PAIRED_SUPERNETS = 8  # I3
+GOOD_ENOUGH = 0.01  # I4: of the best lambda's mean accuracy
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 """I5: how far two forms may differ, relative to the identity that they begin with, for rounding alone."""
 
@@ -50,8 +42,7 @@ def judge_i1(figures: I1Figures) -> Claim:
     first, last = (100 * float(figures.standing[:, place].mean()) for place in (0, -1))
     others = ", ".join(f"{name}: {100 * mean:.1f}" for name, mean in figures.guarded.items())
     return figures.answer(
-        "I1",
-        "Later architectures disturb earlier ones, the more of them the more.",
+        "I1: Later architectures disturb earlier ones, the more of them the more.",
         paper="rows of a 10 x 10 matrix fall (Figure 1b, no figures in the text)",
         ours=f"mean drop {drop.value:.1f} points; {first:.1f} after the next one, {last:.1f} after the last; rank "
         f"correlation with the distance {trend:.2f}",
@@ -104,8 +95,7 @@ def judge_i2(figures: I2Figures) -> Claim:
         f"statistics of the {BATCH_STATISTICS} are asked, and they are {norm}": norm == BATCH_STATISTICS,
     }
     return figures.answer(
-        "I2",
-        "Projection lowers performance change and raises rank consistency.",
+        "I2: Projection lowers performance change and raises rank consistency.",
         paper="both, over 13 epochs (Figure 3, no figures in the text)",
         ours=f"absolute change {base.size.mean():.1%} to {guarded.size.mean():.1%}, "
         f"KTau {base.consistency.mean():.2f} to {guarded.consistency.mean():.2f}",
@@ -141,8 +131,7 @@ def judge_i3(figures: I3Figures) -> Claim:
     few = f"at least {PAIRED_SUPERNETS} paired supernets are asked, and there are {supernets}"
     control = _equal_gain(None if figures.control is None else figures.own_gains)
     return figures.answer(
-        "I3",
-        "Projection raises the correlation with the truth.",
+        "I3: Projection raises the correlation with the truth.",
         paper="GT-Tau 0.16 to 0.48",
         ours=f"GT-Tau {base.mean():.2f} to {figures.guarded.mean():.2f}",
         spread=f"gain {gain.text()} over supernets",
@@ -187,8 +176,7 @@ def judge_i4(figures: I4Figures) -> Claim:
         f"lambda = 1 within {GOOD_ENOUGH:g} of the best": default,
     }
     return figures.answer(
-        "I4",
-        "More shared layers, more disturbance; lambda = 1 is a good default for mean inputs.",
+        "I4: More shared layers, more disturbance; lambda = 1 is a good default for mean inputs.",
         paper="section 5.4, in words only",
         ours=f"{words}; {more}",
         spread="; ".join(f"{part}: {_word(answer)}" for part, answer in parts.items()),
@@ -244,8 +232,7 @@ def judge_i5(figures: I5Figures) -> Claim:
     }
     parts["a bound that is never broken"] = broken == 0 if len(shares) else None
     return figures.answer(
-        "I5",
-        "The iterative update equals the closed form; Theorem 4.1 bounds the change of the outputs.",
+        "I5: The iterative update equals the closed form; Theorem 4.1 bounds the change of the outputs.",
         paper="exact",
         ours=f"largest difference {', '.join(f'{value:.1e} in {dtype}' for dtype, value in largest.items())}; "
         f"the bound broken in {broken} of {len(shares)} instances",
@@ -271,8 +258,7 @@ def judge_i6(figures: I6Figures) -> Claim:
     gain = seed_interval(found[:, 1] - random.mean())
     own = seed_interval(found[:, 1] - found[:, 0])
     return figures.answer(
-        "I6",
-        "The architecture that the guarded search finds beats random architectures.",
+        "I6: The architecture that the guarded search finds beats random architectures.",
         paper="97.38 against 96.71",
         ours=f"{found[:, 1].mean():.2f} against {random.mean():.2f} (without the guard {found[:, 0].mean():.2f})",
         spread=f"gain {gain.text(_signed)} points, the guard's own part {own.text(_signed)}; random architectures "

@@ -9,64 +9,40 @@ import numpy as np
 
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.search import SearchJob
-from ramet.registry import Spec
 from ramet.reports import Table
 from ramet.searching import FinalNetworkOptions, SearchPlan
-from ramet.searching.strategies import EnasController
 from ramet.training import Recipe
 from ramet_papers.disturbance_immune.judges import I6Figures, judge_i6
 from ramet_papers.experiment import Experiment, Outcome
-from ramet_papers.searches import GuardedSearches, final_error, late_reward, train_random, tune_and_compare
+from ramet_papers.searches import GuardedSearches, enas, final_error, late_reward, train_random, tune_and_compare
 
+# fmt: off
+# The numbers of a plan are grouped by their subject: the supernet's training, the controller's, what is measured.
 PRESETS: Mapping[str, GuardedSearches] = {
     "small": GuardedSearches(
-        name="di-nas",
-        guard="projection",
+        name="di-nas", guard="projection",
         strengths=(100.0, 1.0),  # of the projection's ridge: the smaller, the stronger
         job=SearchJob(
-            space="darts:channels=4,num_cells=3,num_nodes=2",
-            data="cifar10",
+            space="darts:channels=4,num_cells=3,num_nodes=2", data="cifar10",
             data_options=TextOptions(image_size=8, train_size=4000, eval_size=1500, validation_fraction=0.5),
             recipe=Recipe(batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
-                strategy=str(
-                    Spec("enas", options=EnasController.PRESETS["disturbance-immune"] | {"learning_rate": 3.5e-3})
-                ),
-                epochs=10,
-                warmup_epochs=4,
-                models_per_epoch=70,
-                batches_per_model=1,
-                strategy_steps=40,
-                archs_per_step=2,
-                reward_samples=128,
-                error_samples=300,
-                num_candidates=20,
-                final_epochs=6,
+                epochs=10, warmup_epochs=4, models_per_epoch=70, batches_per_model=1,
+                strategy=enas("disturbance-immune", learning_rate=3.5e-3), strategy_steps=40, archs_per_step=2,
+                reward_samples=128, error_samples=300, num_candidates=20, final_epochs=6,
             ),
         ),
     ),
     "paper": GuardedSearches(
-        name="di-nas-paper",
-        guard="projection",
-        strengths=(1.0,),
-        seeds=5,
+        name="di-nas-paper", guard="projection", strengths=(1.0,), seeds=5,
         job=SearchJob(
-            space="darts:channels=16,num_cells=8",
-            data="cifar10",
+            space="darts:channels=16,num_cells=8", data="cifar10",
             data_options=TextOptions(validation_fraction=0.6),
             recipe=Recipe(batch_size=128, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
-                strategy=str(Spec("enas", options=EnasController.PRESETS["disturbance-immune"])),
-                epochs=240,
-                warmup_epochs=90,
-                models_per_epoch=156,
-                batches_per_model=1,
-                strategy_steps=234,
-                archs_per_step=1,
-                reward_samples=128,
-                error_samples=1000,
-                num_candidates=100,
-                final_epochs=600,
+                epochs=240, warmup_epochs=90, models_per_epoch=156, batches_per_model=1,
+                strategy=enas("disturbance-immune"), strategy_steps=234, archs_per_step=1,
+                reward_samples=128, error_samples=1000, num_candidates=100, final_epochs=600,
                 final_network=FinalNetworkOptions(
                     channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16
                 ),
@@ -74,6 +50,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
         ),
     ),
 }
+# fmt: on
 
 
 def table_1(experiment: Experiment) -> Outcome:

@@ -14,22 +14,13 @@ from ramet.reports.formats import count, significant
 from ramet_papers.claims import Claim, Figures
 from ramet_papers.verdicts import above, at_most, below, not_negative, surely_positive
 
-COMPARED_AT = 10
-"""F1 and F2: the neurons at which, or up to which, losses are compared."""
-
-NEEDED_RATIO = 0.1
-"""F1: loss at 10 neurons <= 0.1 x splitting's, below random's."""
-
-SATURATED_AT, STILL_WON = 5, 0.1
-"""F2: trend: what more than five candidates win is less than a tenth of what the first five won."""
-
-MUST_BEAT = ("Net2Net", "random splits")
-"""F3 and F4: above Net2Net and random at every size, in parameters and in multiply-adds."""
-
+# The thresholds of the rules; each judge says its rule.
+COMPARED_AT = 10  # F1 and F2: the neurons at which, or up to which, losses are compared
+NEEDED_RATIO = 0.1  # F1
+SATURATED_AT, STILL_WON = 5, 0.1  # F2: more candidates win less than this share of what the first five won
+MUST_BEAT = ("Net2Net", "random splits")  # F3 and F4
+LARGEST_SHARE = 1 / 3  # F3 and F4: of steepest splitting's time
 WIDER = "Wider by Firefly: better at equal size, and a cheaper step than steepest splitting."
-
-LARGEST_SHARE = 1 / 3
-"""F3 and F4: step <= 1/3 of steepest splitting's time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +47,7 @@ def judge_f1(figures: F1Figures) -> Claim:
         for name, curve in (("ours", figures.firefly), ("random", figures.random), ("splitting", figures.splitting))
     }
     return figures.answer(
-        "F1",
-        "New neurons escape where splitting alone is stuck, and gradients choose better than chance.",
+        "F1: New neurons escape where splitting alone is stuck, and gradients choose better than chance.",
         paper="loss to zero with new neurons, stuck without (Figure 3a, no figures in the text)",
         ours=f"loss at {place + 1} neurons {ours.mean():.2g} against {splitting.mean():.2g} by splitting (ratio "
         f"{ratio:.2g}) and {random.mean():.2g} by random search with the same candidates",
@@ -92,22 +82,20 @@ def judge_f2(figures: F2Figures) -> Claim:
     at = {new: _mean_over_sizes(curve) for new, curve in figures.curves.items()}
     means = {new: float(losses.mean()) for new, losses in at.items()}
     further = means[SATURATED_AT] - min(means[new] for new in means if new > SATURATED_AT)
-    parts = {
-        "one candidate helps": below(means[1], means[0]),
-        "five are no worse than one": at_most(means[SATURATED_AT], means[1]),
-        "saturated at five": below(further, STILL_WON * (means[0] - means[SATURATED_AT])),
-    }
     place = min(COMPARED_AT, next(iter(figures.curves.values())).shape[1])
     last = ", ".join(f"{curve[:, place - 1].mean():.2g} with {new}" for new, curve in figures.curves.items())
     return figures.answer(
-        "F2",
-        "A single new candidate helps already, and the gain is saturated near five.",
+        "F2: A single new candidate helps already, and the gain is saturated near five.",
         paper="improves with one, saturated at m' = 5 (Figure 3b)",
         ours=f"mean loss from 2 to {place} neurons: "
         + ", ".join(f"{mean:.2g} with {new}" for new, mean in means.items()),
         spread=f"gain of the first {seed_interval(at[0] - at[1]).text(significant)} (95 % interval over true networks)",
         seeds=len(at[0]),
-        parts=parts,
+        parts={
+            "one candidate helps": below(means[1], means[0]),
+            "five are no worse than one": at_most(means[SATURATED_AT], means[1]),
+            "saturated at five": below(further, STILL_WON * (means[0] - means[SATURATED_AT])),
+        },
         note=f"Judged by the curves' means, because at {place} neurons all but the first are at the floor that their "
         f"training reaches, and one candidate is enough: {last}. That was decided after those figures were seen. "
         f"{figures.setting}",
@@ -150,8 +138,7 @@ def _judge_width(id: str, claim: str, paper: str, figures: WidthFigures) -> Clai
         f"{name} {seed_interval(100 * gap.mean(axis=1)).interval_text()}" for name, gap in figures.gaps.items()
     )
     return figures.answer(
-        id,
-        claim,
+        f"{id}: {claim}",
         paper=paper,
         ours=f"mean gap in points at equal parameters: {listed}; a step takes {share:.2f} of splitting's time",
         spread=f"95 % intervals over seeds of the mean gap: {spreads}",
@@ -197,8 +184,7 @@ def judge_f5(figures: F5Figures) -> Claim:
             parts[f"not worse than {name} on {data}"] = not_negative(gap)
             parts[f"smaller than {name} on {data}"] = below(float(ours.params.mean()), float(theirs.params.mean()))
     return figures.answer(
-        "F5",
-        "Deeper by Firefly: smaller than AutoGrow and NASH at equal accuracy.",
+        "F5: Deeper by Firefly: smaller than AutoGrow and NASH at equal accuracy.",
         paper="99.59 % at 1.9 M against 99.57 % at 2.3 M and 99.50 % at 2.0 M on MNIST (Table 3)",
         ours="; ".join(words),
         spread="; ".join(spreads),
@@ -221,8 +207,7 @@ def judge_f6(figures: F6Figures) -> Claim:
     ours, theirs = figures.firefly, figures.darts
     gain = seed_interval(100 * (theirs - ours))
     return figures.answer(
-        "F6",
-        "Cells found by growth are competitive.",
+        "F6: Cells found by growth are competitive.",
         paper="error 2.78 % against DARTS's 3.00 % (first order)",
         ours=f"error {ours.mean():.1%} against {theirs.mean():.1%} by DARTS",
         spread=f"lower by {gain.text()} points (95 % interval over seeds); than that of random cells by "
@@ -247,8 +232,7 @@ def judge_f7(figures: F7Figures) -> Claim:
     gap = seed_interval(100 * (ours.test - theirs.test))
     share = float(ours.params.mean() / theirs.params.mean())
     return figures.answer(
-        "F7",
-        "Continual: Firefly's network is smaller and more accurate than CPG's.",
+        "F7: Continual: Firefly's network is smaller and more accurate than CPG's.",
         paper="91.03 % at 26 M against 90.58 % at 28 M (Table 2)",
         ours=f"Firefly {ours.text()}, CPG {theirs.text()}, each task alone {figures.individual.text()}",
         spread=f"Firefly minus CPG {gap.text()} points; parameters {share:.2f} of CPG's",
