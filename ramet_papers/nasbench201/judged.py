@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ramet.seeding import derive_seed, numpy_generator
 from ramet.spaces import NasBench201, Space
 from ramet_papers.experiment import Experiment, Outcome, Trials
 from ramet_papers.nasbench201.presets import PRESETS, TablePreset
-from ramet_papers.nasbench201.tables import Judge, finds_table, rankings_table
+from ramet_papers.nasbench201.tables import Judge, Measured, finds_table, rankings_table
 from ramet_papers.nasbench201.tasks import count_costs, score_free, train_alone, train_and_search
 from ramet_papers.recorded import digest_of
 
@@ -29,23 +29,6 @@ TABLE = "nas/nasbench201.npz"
 COLUMN = "cifar10_test_acc_200ep"
 PART = 500
 """Architectures that one task gives training-free scores."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """All that was measured; nothing of it depends on the table."""
-
-    ranked: list[int]  # indices of the architectures over which rankings are compared
-    pool: list[int]  # indices of the architectures that have training-free scores; ``ranked`` are among them
-    listed: list[int]  # the best of the pool by both training-free rankings, the best first
-    costs: dict[str, Floats]  # ``parameters`` and ``flops`` of every architecture of the space
-    free: dict[str, Floats]  # ``synflow`` and ``jacobian`` of the pool
-    free_seconds: dict[str, float]  # CPU seconds of each training-free score of the whole pool
-    # For each guard and seed what ``train_and_search`` gave; scores are of ``ranked``, then of ``listed``.
-    supernets: dict[str, list[Json]]
-    # Validation accuracy, trained alone, of the architectures of the highest combined ranking, by index.
-    finals: dict[int, float]
-    final_seconds: float  # CPU seconds of nothing but these trainings
 
 
 def judged_searches(experiment: Experiment) -> Outcome:
@@ -105,20 +88,13 @@ def measure_all(trials: Trials, preset: TablePreset) -> Measured:
     measured = Measured(ranked, pool, listed, counted, free, free_seconds, supernets, {}, 0.0)
 
     plain_scores = np.mean([result["scores"][len(ranked) :] for result in supernets[preset.guards[0]]], axis=0)
-    best = np.argsort(-measured_combination(measured, plain_scores), kind="stable")[: preset.num_final]
+    best = np.argsort(-measured.combined(plain_scores), kind="stable")[: preset.num_final]
     asked = {"seed": derive_seed(run_seed, "final"), "epochs": preset.final_epochs}
     chosen = [listed[place] for place in best]
     tasks = [WorkItem(f"final/{index}", train_alone, {"arch": list(space[index]), **asked}) for index in chosen]
     finals = trials.in_order(tasks, "training the best alone")
     found = {index: float(final["accuracy"]) for index, final in zip(chosen, finals, strict=True)}
     return replace(measured, finals=found, final_seconds=sum(final["seconds"] for final in finals))
-
-
-def measured_combination(measured: Measured, supernet: Floats) -> Floats:
-    """The combined ranking of the listed architectures: synflow, Jacobian and supernet, each with the same weight."""
-    places = {index: place for place, index in enumerate(measured.pool)}
-    rows = [places[index] for index in measured.listed]
-    return combine_ranks([supernet, *(scores[rows] for scores in measured.free.values())])
 
 
 def added_costs(counted: Sequence[Sequence[float]]) -> Floats:
@@ -137,8 +113,7 @@ def _draw(space: Space, preset: TablePreset, seed: int) -> tuple[list[int], list
 
 
 def _notes(measured: Measured, preset: TablePreset, judge: Judge) -> list[str]:
-    finals = measured.finals
-    answer = max(finals, key=lambda index: finals[index])
+    answer = measured.answer
     standing = judge.top_share(answer)
     cost = sum(measured.free_seconds.values()) + measured.final_seconds
     seconds = [result["seconds"] for result in measured.supernets[preset.guards[0]]]
