@@ -20,6 +20,7 @@ from ramet.runs.encoding import Json
 from ramet.searching.final import train_final
 from ramet.searching.strategies import EnasController, RandomSearch
 from ramet.seeding import derive_seed
+from ramet_papers.experiment import Preset
 from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Workspace
 
@@ -30,14 +31,12 @@ DIFFERENCES = {"difference_mean": "mean", "difference_best5": "best five", "diff
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuardedSearches:
-    """A search that is done with and without a guard."""
+class GuardedSearches(Preset):
+    """A search that is done with and without a guard; its runs are called by its name."""
 
-    name: str  # of its runs
     job: SearchJob  # the unguarded search
     guard: str = "plasticity"  # the guard that is compared
     strengths: tuple[float, ...]  # of the guard, from weak to strong; see ``strongest_affordable``
-    seeds: int = 3  # seeds that are reported
     tuning_seeds: int = 1  # other seeds, on which the strength is chosen
     num_random: int = 20  # architectures drawn uniformly that what is found is compared with
     remark: str = ""  # what a reader of its figures should know

@@ -18,7 +18,7 @@ Options = Mapping[str, Any]
 class WidthPreset(Preset):
     """A network that gets wider (Figures 4 and 6)."""
 
-    network: str  # ``vgg`` or ``mobilenet`` of :mod:`ramet.growth.networks`
+    network: str  # ``vgg`` or ``mobilenet`` of ``ramet.growth.networks``
     options: Options  # of the network besides its width
     start: int  # channels of every layer at first
     full: int  # the width of the full network, which is doubled with every halving of the image

@@ -55,12 +55,8 @@ class Level:
     """
 
     def __init__(self, convergence: float, trials: list[Json]) -> None:
-        self.convergence = convergence
-        self.strengths: dict[str, float] = {}
-        self.before: dict[str, Floats] = {}
-        self.worst: dict[str, Floats] = {}
-        self.final: dict[str, Floats] = {}
-        self.second: dict[str, Floats] = {}
+        self.convergence, self.strengths = convergence, dict[str, float]()
+        self.before, self.worst, self.final, self.second = (dict[str, Floats]() for _ in range(4))
         for which, entry in enumerate(trials[0]["courses"]):
             name = SAME_STRENGTH if entry["guard"] in self.strengths else entry["guard"]
             curves = 100 * np.array([trial["courses"][which]["first"] for trial in trials])  # [seeds, measurements]
