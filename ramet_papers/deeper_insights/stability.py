@@ -9,16 +9,7 @@ from ramet.reports import Column
 from ramet.reports.formats import decimals
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
-from ramet_papers.deeper_insights.judges import (
-    D1Figures,
-    D2Figures,
-    D3Figures,
-    D4Figures,
-    judge_d1,
-    judge_d2,
-    judge_d3,
-    judge_d4,
-)
+from ramet_papers.deeper_insights import judges
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.experiment import Experiment, Outcome, Row, tabled
 from ramet_papers.workspace import Workspace
@@ -62,8 +53,8 @@ def table_1(experiment: Experiment) -> Outcome:
         }
         for name, paper in PAPER_TABLE_1.items()
     ]
-    claim = judge_d1(
-        D1Figures(
+    claim = judges.judge_d1(
+        judges.D1Figures(
             command=experiment.command,
             setting=f"{_note(preset, results)} It is the single seed of a child that is noisy here: the mean of the "
             "seeds, which the other tables take as the truth, has a reliability of "
@@ -96,7 +87,7 @@ def table_2(experiment: Experiment) -> Outcome:
             }
         )
     first = results["different seeds"]
-    against_truth = D2Figures(
+    against_truth = judges.D2Figures(
         command=experiment.command,
         setting=f"{_note(preset, results)} In the paper each seed of the truth is compared with the mean of "
         f"all, of which it is a part: that would be {np.mean(found['ground truth'][0]):.2f}. The parameter "
@@ -106,9 +97,9 @@ def table_2(experiment: Experiment) -> Outcome:
         seeds=preset.instances,
     )
     over_epochs = np.concatenate([np.asarray(result["over_time"]["epochs"]) for result in results.values()])
-    last_epochs = D3Figures(command=experiment.command, setting="", taus=over_epochs)
+    last_epochs = judges.D3Figures(command=experiment.command, setting="", taus=over_epochs)
     table = tabled(rows, "Table 2: against the truth")
-    return Outcome("Deeper insights, Table 2", [table], [judge_d2(against_truth), judge_d3(last_epochs)])
+    return Outcome("Deeper insights, Table 2", [table], [judges.judge_d2(against_truth), judges.judge_d3(last_epochs)])
 
 
 def figure_3(experiment: Experiment) -> Outcome:
@@ -130,8 +121,8 @@ def figure_3(experiment: Experiment) -> Outcome:
             }
         )
     table = tabled(rows, "Figure 3: mean rank of the children of each true quarter")
-    claim = judge_d4(
-        D4Figures(
+    claim = judges.judge_d4(
+        judges.D4Figures(
             command=experiment.command,
             setting=f"Pruning by the number of parameters keeps {result['pruning']['parameters']:.0%}.",
             kept={name: r["pruning"]["averaged over epochs"] for name, r in results.items()},

@@ -14,18 +14,7 @@ from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.claims import Claim
 from ramet_papers.experiment import Experiment, Outcome, Row, tabled
-from ramet_papers.multi_model_forgetting.judges import (
-    DifferenceFigures,
-    Retrained,
-    W6Figures,
-    W7Figures,
-    W8Figures,
-    judge_w4,
-    judge_w5,
-    judge_w6,
-    judge_w7,
-    judge_w8,
-)
+from ramet_papers.multi_model_forgetting import judges
 from ramet_papers.multi_model_forgetting.search_presets import DROPOUTS, PATH_DROPOUT, SEARCHES
 from ramet_papers.searches import (
     DIFFERENCES,
@@ -49,24 +38,24 @@ Pairs = list[tuple[Json, Json]]
 
 def figure_4(experiment: Experiment) -> Outcome:
     """Error differences and rewards of an ENAS search for a recurrent cell; claims W4 and W6."""
-    return _compared(experiment, "recurrent", "Figure 4", judge_w4, judge_w6)
+    return _compared(experiment, "recurrent", "Figure 4", judges.judge_w4, judges.judge_w6)
 
 
 def figure_b(experiment: Experiment) -> Outcome:
     """The same for a convolutional cell; claim W5."""
-    return _compared(experiment, "convolutional", "Figure B", judge_w5)
+    return _compared(experiment, "convolutional", "Figure B", judges.judge_w5)
 
 
 def _compared(
     experiment: Experiment,
     name: str,
     figure: str,
-    judge: Callable[[DifferenceFigures], Claim],
-    judge_rewards: Callable[[W6Figures], Claim] | None = None,
+    judge: Callable[[judges.DifferenceFigures], Claim],
+    judge_rewards: Callable[[judges.W6Figures], Claim] | None = None,
 ) -> Outcome:
     study = SEARCHES[experiment.preset_name][name]
     guard, tuned, pairs = tune_and_compare(experiment.workspace, study)
-    found = DifferenceFigures(
+    found = judges.DifferenceFigures(
         command=experiment.command,
         setting=f"{_setting(study)} Guard {guard}, the strongest that costs at most 5 % of the reward on other seeds.",
         mean=differences(pairs, "difference_mean"),
@@ -104,8 +93,8 @@ def figure_5(experiment: Experiment) -> Outcome:
                 "reward, path dropping": np.mean([late_reward(run) for run in dropped]),
             }
         )
-    claim = judge_w7(
-        W7Figures(
+    claim = judges.judge_w7(
+        judges.W7Figures(
             command=experiment.command,
             setting=f"{_setting(base)} Best five of an epoch, means over seeds; guard "
             f"{base.guard}:{base.strengths[0]:g}.",
@@ -127,11 +116,11 @@ def table_1(experiment: Experiment) -> Outcome:
     """The architectures found, trained from scratch; claim W8."""
     workspace, studies = experiment.workspace, SEARCHES[experiment.preset_name]
     rows: list[Row] = []
-    found: dict[str, Retrained] = {}
+    found: dict[str, judges.Retrained] = {}
     for name, paper in (("recurrent", "65.01 to 61.9"), ("convolutional", "4.87 to 3.81")):
         guard, _, pairs = tune_and_compare(workspace, studies[name])
         errors = np.array([[final_error(run) for run in pair] for pair in pairs])  # [seeds, 2]
-        found[name] = Retrained(errors, train_random(workspace, studies[name]))
+        found[name] = judges.Retrained(errors, train_random(workspace, studies[name]))
         without, guarded = errors.mean(axis=0)
         rows.append(
             {
@@ -144,8 +133,8 @@ def table_1(experiment: Experiment) -> Outcome:
                 "paper": paper,
             }
         )
-    claim = judge_w8(
-        W8Figures(
+    claim = judges.judge_w8(
+        judges.W8Figures(
             command=experiment.command,
             setting="Perplexity for the recurrent, share of errors for the convolutional search; at random is the mean "
             f"of {studies['recurrent'].num_random} architectures. {_setting(studies['recurrent'])}",
@@ -156,12 +145,12 @@ def table_1(experiment: Experiment) -> Outcome:
     return Outcome("Multi-model forgetting, Table 1", [table], [claim])
 
 
-def _reward_figures(experiment: Experiment, study: GuardedSearches, guard: str, pairs: Pairs) -> W6Figures:
+def _reward_figures(experiment: Experiment, study: GuardedSearches, guard: str, pairs: Pairs) -> judges.W6Figures:
     early, late = (
         np.array([reward(guarded) - reward(without) for without, guarded in pairs])
         for reward in (early_reward, late_reward)
     )
-    return W6Figures(
+    return judges.W6Figures(
         command=experiment.command,
         setting=f"{_setting(study)} Guard {guard}; the reward is 80 / perplexity on validation words.",
         early=early,
