@@ -55,18 +55,18 @@ def table_3a(experiment: Experiment) -> Outcome:
         rows.append(row)
     title = f"Table 3a: GT-Tau, mean over the last {preset.group_steps} mini-batches (95 % interval over instances)"
     at = _judged_groups(preset)
-    claim = judge_d7(
-        D7Figures(
-            command=experiment.command,
-            setting=f"{preset.note} Each group trains {preset.group_epochs} epochs; full sharing has {at} times fewer "
-            "mini-batches in all.",
-            full=taus["similar", 1].mean(axis=1),
-            random=taus["random", at].mean(axis=1),
-            similar=taus["similar", at].mean(axis=1),
-            groups=at,
-        )
+    figures = D7Figures(
+        command=experiment.command,
+        setting=f"{preset.note} Each group trains {preset.group_epochs} epochs; full sharing has {at} times fewer "
+        "mini-batches in all.",
+        full=taus["similar", 1].mean(axis=1),
+        random=taus["random", at].mean(axis=1),
+        similar=taus["similar", at].mean(axis=1),
+        groups=at,
     )
-    return Outcome("Deeper insights, Table 3a", [tabled(rows, title)], [claim], _interference_notes(taus, groups))
+    return Outcome(
+        "Deeper insights, Table 3a", [tabled(rows, title)], [judge_d7(figures)], _interference_notes(taus, groups)
+    )
 
 
 def table_3b(experiment: Experiment) -> Outcome:
@@ -86,17 +86,15 @@ def table_4(experiment: Experiment) -> Outcome:
     above, long = _prefix_rows(experiment, preset, preset.long_epochs, PAPER_LONG)
     under, short = _prefix_rows(experiment, preset, preset.short_epochs, PAPER_SHORT)
     table = tabled([*above, *under], f"Table 4: GT-Tau over the last {preset.group_steps} mini-batches")
-    claim = judge_d8(
-        D8Figures(
-            command=experiment.command,
-            setting=f"{preset.note} Long is {preset.long_epochs} epochs, short {preset.short_epochs}. With k = 0 a "
-            f"child learns from its own mini-batches alone: {preset.long_epochs / 64:.3g} epochs of them in the long "
-            f"training, where a child alone takes {preset.settings.epochs}, and the paper's long training has 31.",
-            long=long,
-            short=short,
-        )
+    figures = D8Figures(
+        command=experiment.command,
+        setting=f"{preset.note} Long is {preset.long_epochs} epochs, short {preset.short_epochs}. With k = 0 a "
+        f"child learns from its own mini-batches alone: {preset.long_epochs / 64:.3g} epochs of them in the long "
+        f"training, where a child alone takes {preset.settings.epochs}, and the paper's long training has 31.",
+        long=long,
+        short=short,
     )
-    return Outcome("Deeper insights, Table 4", [table], [claim])
+    return Outcome("Deeper insights, Table 4", [table], [judge_d8(figures)])
 
 
 def figure_6(experiment: Experiment) -> Outcome:

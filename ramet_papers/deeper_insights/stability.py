@@ -53,18 +53,18 @@ def table_1(experiment: Experiment) -> Outcome:
         }
         for name, paper in PAPER_TABLE_1.items()
     ]
-    claim = judges.judge_d1(
-        judges.D1Figures(
-            command=experiment.command,
-            setting=f"{_note(preset, results)} It is the single seed of a child that is noisy here: the mean of the "
-            "seeds, which the other tables take as the truth, has a reliability of "
-            f"{results['different seeds']['truth']['reliability_of_mean']:.2f}.",
-            truth=found["ground truth"],
-            shared={name: found[name] for name in EXPERIMENTS},
-            seeds=preset.instances,
-        )
+    figures = judges.D1Figures(
+        command=experiment.command,
+        setting=f"{_note(preset, results)} It is the single seed of a child that is noisy here: the mean of the "
+        "seeds, which the other tables take as the truth, has a reliability of "
+        f"{results['different seeds']['truth']['reliability_of_mean']:.2f}.",
+        truth=found["ground truth"],
+        shared={name: found[name] for name in EXPERIMENTS},
+        seeds=preset.instances,
     )
-    return Outcome("Deeper insights, Table 1", [tabled(rows, "Table 1: agreement of two rankings")], [claim])
+    return Outcome(
+        "Deeper insights, Table 1", [tabled(rows, "Table 1: agreement of two rankings")], [judges.judge_d1(figures)]
+    )
 
 
 def table_2(experiment: Experiment) -> Outcome:
@@ -121,16 +121,14 @@ def figure_3(experiment: Experiment) -> Outcome:
             }
         )
     table = tabled(rows, "Figure 3: mean rank of the children of each true quarter")
-    claim = judges.judge_d4(
-        judges.D4Figures(
-            command=experiment.command,
-            setting=f"Pruning by the number of parameters keeps {result['pruning']['parameters']:.0%}.",
-            kept={name: r["pruning"]["averaged over epochs"] for name, r in results.items()},
-            seeds=preset.instances * len(results),
-        )
+    figures = judges.D4Figures(
+        command=experiment.command,
+        setting=f"Pruning by the number of parameters keeps {result['pruning']['parameters']:.0%}.",
+        kept={name: r["pruning"]["averaged over epochs"] for name, r in results.items()},
+        seeds=preset.instances * len(results),
     )
     notes = [f"Plots: report.html in each folder of {experiment.folder}"]
-    return Outcome("Deeper insights, Figure 3", [table], [claim], notes)
+    return Outcome("Deeper insights, Figure 3", [table], [judges.judge_d4(figures)], notes)
 
 
 def run_experiments(workspace: Workspace, preset: SharingPreset) -> dict[str, Json]:

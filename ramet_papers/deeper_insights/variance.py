@@ -89,19 +89,17 @@ def figure_5(experiment: Experiment) -> Outcome:
     table = tabled(rows, f"Figure 5: the child just trained, over the last {preset.figure_steps} mini-batches")
     shuffled, best = results["shuffled"], {order: result["trained_is_best"] for order, result in results.items()}
     own, spread = 100 * shuffled["disturbance"]["own"], 100 * shuffled["accuracy"]["spread_of_children"]
-    claim = judge_d6(
-        D6Figures(
-            command=experiment.command,
-            setting=f"{preset.note} Chance is 25 %. A step raises its own child by {own:.1f} points (shuffled), "
-            f"while the children's accuracies deviate by {spread:.1f}: near the end of the schedule, one step at "
-            f"a learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
-            shares={order: found["share_in_best_quarter"] for order, found in best.items()},
-            median_ranks={order: found["median_rank"] for order, found in best.items()},
-            children=len(shuffled["children"]),
-            seeds=preset.instances,
-        )
+    figures = D6Figures(
+        command=experiment.command,
+        setting=f"{preset.note} Chance is 25 %. A step raises its own child by {own:.1f} points (shuffled), "
+        f"while the children's accuracies deviate by {spread:.1f}: near the end of the schedule, one step at "
+        f"a learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
+        shares={order: found["share_in_best_quarter"] for order, found in best.items()},
+        median_ranks={order: found["median_rank"] for order, found in best.items()},
+        children=len(shuffled["children"]),
+        seeds=preset.instances,
     )
-    return Outcome("Deeper insights, Figure 5", [table], [claim])
+    return Outcome("Deeper insights, Figure 5", [table], [judge_d6(figures)])
 
 
 def figure_8(experiment: Experiment) -> Outcome:
@@ -120,17 +118,15 @@ def figure_8(experiment: Experiment) -> Outcome:
     ]
     table = tabled(rows, "Figures 8 and 9: momentum of SGD and of batch norm")
     listed = "; ".join(f"{name}: {tau:.2f} ± {deviation:.3f}" for name, _, tau, deviation in table.rows)
-    claim = judge_d9(
-        D9Figures(
-            command=experiment.command,
-            setting=f"{preset.note} GT-Tau and its deviation: {listed}.",
-            plain=_deviations(workspace, preset, ""),
-            lower_norm=_deviations(workspace, preset, _lower_norm_momentum(preset)),
-            without=_deviations(workspace, preset, NO_MOMENTUM),
-            without_faster=None,  # a variation changes one setting only
-        )
+    figures = D9Figures(
+        command=experiment.command,
+        setting=f"{preset.note} GT-Tau and its deviation: {listed}.",
+        plain=_deviations(workspace, preset, ""),
+        lower_norm=_deviations(workspace, preset, _lower_norm_momentum(preset)),
+        without=_deviations(workspace, preset, NO_MOMENTUM),
+        without_faster=None,  # a variation changes one setting only
     )
-    return Outcome("Deeper insights, Figures 8 and 9", [table], [claim])
+    return Outcome("Deeper insights, Figures 8 and 9", [table], [judge_d9(figures)])
 
 
 def _lower_norm_momentum(preset: SharingPreset) -> str:

@@ -65,19 +65,17 @@ def correlation(experiment: Experiment) -> Outcome:
     ]
     judged, *rest = guards[1:]
     others = "; ".join(f"{guard}: {gains[guard]['truth'].text()}" for guard in rest)
-    claim = judge_i3(
-        I3Figures(
-            command=experiment.command,
-            setting=f"{setting.note} {judged}: {gains[judged]['truth'].text()} over children. Gains of the other "
-            f"guards: {others}.",
-            plain=found["none"].taus,
-            guarded=found[judged].taus,
-            control=None,  # of equal own gain is not trained here
-            own_gains=None,
-        )
+    figures = I3Figures(
+        command=experiment.command,
+        setting=f"{setting.note} {judged}: {gains[judged]['truth'].text()} over children. Gains of the other "
+        f"guards: {others}.",
+        plain=found["none"].taus,
+        guarded=found[judged].taus,
+        control=None,  # of equal own gain is not trained here
+        own_gains=None,
     )
     title = "Disturbance-immune weight sharing, correlation with the truth"
-    return Outcome(title, [_table(found, gains)], [claim], notes)
+    return Outcome(title, [_table(found, gains)], [judge_i3(figures)], notes)
 
 
 def choose_strength(workspace: Workspace, preset: DisturbancePreset, guard: str) -> str:

@@ -86,19 +86,17 @@ def theorem(experiment: Experiment) -> Outcome:
         }
         for name, found in bounds.items()
     ]
-    claim = judge_i5(
-        I5Figures(
-            command=experiment.command,
-            setting="Random inputs, gradients, lambdas and step sizes; seeds are instances. The bound is loose, and "
-            "infinite for inputs that do not span the space; half the root of lambda times the update's size holds for "
-            "all.",
-            differences={dtype: np.array([r["one_by_one"], r["block"]]) for dtype, r in results.items()},
-            shares=np.array(shares),
-            instances=preset.num_instances,
-        )
+    figures = I5Figures(
+        command=experiment.command,
+        setting="Random inputs, gradients, lambdas and step sizes; seeds are instances. The bound is loose, and "
+        "infinite for inputs that do not span the space; half the root of lambda times the update's size holds for "
+        "all.",
+        differences={dtype: np.array([r["one_by_one"], r["block"]]) for dtype, r in results.items()},
+        shares=np.array(shares),
+        instances=preset.num_instances,
     )
     tables = [equality, tabled(rows, "Change of the outputs as a share of its bound")]
-    return Outcome("Disturbance-immune weight sharing, section 4", tables, [claim])
+    return Outcome("Disturbance-immune weight sharing, section 4", tables, [judge_i5(figures)])
 
 
 def _instance(generator: torch.Generator, dtype: torch.dtype) -> tuple[Tensor, Tensor, float, float]:

@@ -1,4 +1,4 @@
-"""Figure 3: guards compared while B is trained on A's layers, with A converged and with A stopped on the way."""
+"""Figures 1 and 3: A while B is trained on its layers, by how many they share, and by guard and A's convergence."""
 
 from __future__ import annotations
 
@@ -12,11 +12,65 @@ from ramet.ranking.metrics import Floats
 from ramet.reports import Column
 from ramet.reports.formats import percent, significant
 from ramet.runs.encoding import Json
-from ramet_papers.experiment import Experiment, Outcome, Row, Trials, tabled
-from ramet_papers.multi_model_forgetting.judges import LOOSE, Drops, W2Figures, W3Figures, judge_w2, judge_w3
-from ramet_papers.multi_model_forgetting.methods import METHODS
-from ramet_papers.multi_model_forgetting.presets import PRESETS, ForgettingPreset
-from ramet_papers.multi_model_forgetting.trials import compare_guards, trial_seed, trials_of
+from ramet_papers.experiment import Experiment, Outcome, Row, Trials, mean_of, tabled, values
+from ramet_papers.multi_model_forgetting.judges import (
+    LOOSE,
+    Drops,
+    W1Figures,
+    W2Figures,
+    W3Figures,
+    judge_w1,
+    judge_w2,
+    judge_w3,
+)
+from ramet_papers.multi_model_forgetting.presets import METHODS, PRESETS, ForgettingPreset
+from ramet_papers.multi_model_forgetting.trials import compare_guards, share_layers, trial_seed, trials_of
+from ramet_papers.multi_model_forgetting.two_models import FIRST_HIDDEN
+
+SHARED = tuple(range(FIRST_HIDDEN + 1))
+
+
+def figure_1(experiment: Experiment) -> Outcome:
+    """Forgetting of A against the number of layers that B shares with it; claim W1."""
+    preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
+    setup = preset.setup(workspace)
+    seeds = [trial_seed(workspace.seed, "reported", number) for number in range(preset.seeds)]
+    tasks = {
+        (layers, head): [
+            WorkItem(
+                f"shared-{layers}{'-and-head' if head else ''}/seed-{number}",
+                share_layers,
+                {"seed": seed, "shared_layers": layers, "share_head": head},
+            )
+            for number, seed in enumerate(seeds)
+        ]
+        for layers, head in [*((layers, False) for layers in SHARED), (FIRST_HIDDEN, True)]
+    }
+    worst: list[Floats] = []  # [settings, seeds], in points
+    rows: list[Row] = []
+    results = trials_of(experiment, preset, setup, "figure-1").finish(tasks, "training A, then B")
+    for (layers, head), found in results.items():
+        curves = values(found, "first")  # [seeds, measurements]
+        worst.append(100 * worst_drop(curves))
+        rows.append(
+            {
+                "shared hidden layers": f"{layers} and the head" if head else str(layers),
+                "A before, %": 100 * float(curves[:, 0].mean()),
+                "A's worst drop, points": experiment.mean(worst[-1]),
+                "final drop, points": experiment.mean(100 * final_drop(curves)),
+                "B in the end, %": 100 * mean_of(found, "second"),
+            }
+        )
+    table = tabled(rows, "Figure 1: A while B is trained, by the layers that they share")
+    figures = W1Figures(
+        command=experiment.command,
+        setting=preset.setting(setup),
+        shared=SHARED,
+        worst=np.array(worst[: len(SHARED)]),
+        with_head=worst[-1],
+    )
+    return Outcome("Multi-model forgetting, Figure 1", [table], [judge_w1(figures)], [f"Data: {setup.data.name}."])
+
 
 SAME_STRENGTH = "mini-batch Fisher, same strength"
 """Plasticity from the mini-batch gradient at the strength that was chosen for per-sample gradients."""

@@ -93,16 +93,13 @@ def figure_5(experiment: Experiment) -> Outcome:
                 "reward, path dropping": np.mean([late_reward(run) for run in dropped]),
             }
         )
-    claim = judges.judge_w7(
-        judges.W7Figures(
-            command=experiment.command,
-            setting=f"{_setting(base)} Best five of an epoch, means over seeds; guard "
-            f"{base.guard}:{base.strengths[0]:g}.",
-            differences=found,
-        )
+    figures = judges.W7Figures(
+        command=experiment.command,
+        setting=f"{_setting(base)} Best five of an epoch, means over seeds; guard {base.guard}:{base.strengths[0]:g}.",
+        differences=found,
     )
     table = tabled(rows, "Figure 5: NAO, perplexity at an epoch's end less right after training")
-    return Outcome("Multi-model forgetting, Figure 5", [table], [claim], [_setting(base)])
+    return Outcome("Multi-model forgetting, Figure 5", [table], [judges.judge_w7(figures)], [_setting(base)])
 
 
 def _with_path_dropping(workspace: Workspace, study: GuardedSearches) -> list[Json]:
@@ -133,16 +130,14 @@ def table_1(experiment: Experiment) -> Outcome:
                 "paper": paper,
             }
         )
-    claim = judges.judge_w8(
-        judges.W8Figures(
-            command=experiment.command,
-            setting="Perplexity for the recurrent, share of errors for the convolutional search; at random is the mean "
-            f"of {studies['recurrent'].num_random} architectures. {_setting(studies['recurrent'])}",
-            searches=found,
-        )
+    figures = judges.W8Figures(
+        command=experiment.command,
+        setting="Perplexity for the recurrent, share of errors for the convolutional search; at random is the mean "
+        f"of {studies['recurrent'].num_random} architectures. {_setting(studies['recurrent'])}",
+        searches=found,
     )
     table = tabled(rows, "Table 1: what was found, trained from scratch")
-    return Outcome("Multi-model forgetting, Table 1", [table], [claim])
+    return Outcome("Multi-model forgetting, Table 1", [table], [judges.judge_w8(figures)])
 
 
 def _reward_figures(experiment: Experiment, study: GuardedSearches, guard: str, pairs: Pairs) -> judges.W6Figures:

@@ -11,8 +11,7 @@ from ramet.guards import NoGuard
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.experiment import Experiment, Trials
-from ramet_papers.multi_model_forgetting.methods import METHODS
-from ramet_papers.multi_model_forgetting.presets import ForgettingPreset, TwoModelSetup
+from ramet_papers.multi_model_forgetting.presets import METHODS, ForgettingPreset, TwoModelSetup
 from ramet_papers.multi_model_forgetting.two_models import (
     TwoModels,
     fishers_of_first,
