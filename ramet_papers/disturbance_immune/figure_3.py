@@ -53,7 +53,7 @@ class Supernets:
 
         By accuracy, and not by stability: a guard that freezes the weights would be the most stable of all.
         """
-        texts = {guard: [f"{guard}:{value:g}" for value in values] for guard, values in self.preset.strengths.items()}
+        texts = {guard: [f"{guard}:{value:g}" for value in tried] for guard, tried in self.preset.strengths.items()}
         found = self.trials.finish({text: [self.task(text, PILOT)] for row in texts.values() for text in row})
         return [max(row, key=lambda text: float(np.mean(found[text][0]["epochs"][-1]))) for row in texts.values()]
 
