@@ -27,11 +27,11 @@ def listening(
     """Report the inputs of layers as they run: of the layers on the current path, then, and of no other.
 
     The hooks are there only while the block runs. A hook that stays would be copied by ``copy.deepcopy`` together with
-    all that it refers to, and would listen to evaluations too.
+    all that it refers to, and would listen to evaluations too. A compiled module runs uncompiled inside the block,
+    since compiled code ignores hooks that it was not compiled with.
 
     Args:
-        module: a module, compiled or wrapped for several ranks if need be. A compiled one runs uncompiled inside the
-            block, since compiled code ignores hooks that it was not compiled with.
+        module: a module, compiled or wrapped for several ranks if need be.
         layers: the layers to listen to, with their products.
         on_inputs: called with each product of a layer that runs and its inputs, as ``input_columns`` gives them.
         mean: whether the mean of the inputs is wanted, and not all of them.

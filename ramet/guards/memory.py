@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
+from ramet.guards.base import Guard
 from ramet.guards.fisher import clipped, squared_gradients
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.guards.quadratic import all_finite, penalty_gradients, proximal_step_
 from ramet.params import Params
+
+Form = Literal["implicit", "explicit"]
+"""Whether a penalty acts by its proximal step after the optimizer's, or by its gradient before it."""
 
 MAX_FISHER = 1e30
 """Squares of huge gradients are cut here, so that sums and products of them stay finite in float32."""
@@ -20,9 +25,8 @@ MAX_FISHER = 1e30
 class FisherMemory:
     """The Fisher information and the anchor of each remembered parameter, kept in at least float32.
 
-    Args:
-        protect: shell patterns of the parameter names that are remembered.
-        max_norm: scale the squared gradients of a tensor down to this L2 norm; None for no limit.
+    Remembered are the parameters whose names match the shell patterns ``protect``. The squared gradients of a tensor
+    are scaled down to the L2 norm ``max_norm``; None for no limit.
     """
 
     def __init__(self, *, protect: Sequence[str] = ("*",), max_norm: float | None = None) -> None:
@@ -84,18 +88,12 @@ class FisherMemory:
             torch._foreach_copy_([p for p, _ in rounded], [q for _, q in rounded])
 
     def learn(self, path: Params, fisher: Params | None, *, keep: float, share: float, refresh: bool) -> None:
-        """Fold in a finished model: ``F <- keep * F + share * fisher``.
+        """Fold in a finished model: ``F <- keep * F + share * fisher``. One whose gradients overflowed teaches nothing.
 
-        A model whose gradients overflowed teaches nothing.
-
-        Args:
-            path: the finished model's parameters.
-            fisher: its squared gradients, by the same names; None to square the gradients that the parameters hold.
-            keep: what remains of the Fisher information so far.
-            share: the weight of the new one.
-            refresh: whether the anchor becomes the finished model. Otherwise it becomes the mean of the anchors,
-                weighted by their Fisher information, which is exact: a sum of the models' penalties is, up to a
-                constant, one penalty with the summed Fisher information around that mean.
+        Without ``fisher``, the gradients that the parameters hold are squared. With ``refresh`` the anchor becomes the
+        finished model. Otherwise it becomes the mean of the anchors, weighted by their Fisher information, which is
+        exact: a sum of the models' penalties is, up to a constant, one penalty with the summed Fisher information
+        around that mean.
         """
         if not path:
             raise ConfigError(
@@ -162,3 +160,53 @@ class FisherMemory:
 def _gradient(param: Tensor) -> Tensor:
     assert param.grad is not None, "the path holds only parameters with a gradient"
     return param.grad
+
+
+class FisherGuard(Guard):
+    """A guard whose penalty is the Fisher-weighted distance to an anchor; the kinds differ in what they remember."""
+
+    def __init__(self, strength: float, form: Form, protect: Sequence[str], max_norm: float | None = None) -> None:
+        check_penalty(strength, form)
+        self.strength, self.form = strength, form
+        self._memory = FisherMemory(protect=protect, max_norm=max_norm)
+
+    @property
+    def alpha(self) -> float:
+        """The strength at present."""
+        return self.strength
+
+    def before_step(self, path: Params) -> None:
+        """In the explicit form, add the penalty's gradient."""
+        if self.form == "explicit" and self.alpha > 0:
+            self._memory.add_gradients(path, self.alpha)
+
+    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
+        """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
+        if self.form == "explicit":
+            self._memory.take_gradients_back(path)
+        elif self.alpha > 0:
+            self._memory.pull(path, step_sizes, self.alpha)
+
+    def forget(self) -> None:
+        """Drop the Fisher information and the anchors."""
+        self._memory.forget()
+
+    def report(self) -> dict[str, float]:
+        """The present alpha, and how many values are guarded."""
+        return {"alpha": self.alpha, "guarded_values": float(self._memory.num_values())}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """``fisher/NAME`` and ``anchor/NAME`` for each parameter."""
+        return self._memory.state_dict()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """The inverse of ``state_dict``."""
+        self._memory.load_state_dict(state)
+
+
+def check_penalty(strength: float, form: str) -> None:
+    """Refuse a negative or infinite strength, and an unknown form of the penalty's step."""
+    if not 0.0 <= strength < float("inf"):
+        raise ConfigError(f"strength must be at least 0 and finite, but got {strength}.")
+    if form not in ("implicit", "explicit"):
+        raise ConfigError(f"form must be 'implicit' or 'explicit', but got {form!r}.")

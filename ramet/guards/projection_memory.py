@@ -17,13 +17,10 @@ _BYTES = 4  # Projections are kept in float32.
 
 @dataclass(frozen=True)
 class ProductMemory:
-    """What one product's projection takes.
+    """What one product's projection takes, and the limit on its rank; None keeps the whole matrix.
 
-    Attributes:
-        product: the product.
-        rank: the limit on its rank, or None for the whole matrix.
-        num_bytes: groups x width squared values for a whole matrix, groups x (width + 1) x rank for a limited rank,
-            and width for one-hot inputs.
+    A whole matrix takes groups x width squared values, a limited rank groups x (width + 1) x rank, one-hot inputs
+    width.
     """
 
     product: Product
@@ -70,15 +67,9 @@ def estimate_memory(
     wide: Literal["rank", "refuse"],
     wanted: Callable[[Product], bool],
 ) -> ProjectionMemory:
-    """What the projections of a module will take.
+    """What the projections of the ``wanted`` products of a module will take.
 
-    Args:
-        module: any module.
-        rank: the limit on the rank of every projection, or None.
-        max_width: the widest layer whose whole matrix is kept.
-        wide: what happens to wider ones: "rank" limits theirs so that they take no more than the widest allowed
-            matrix, "refuse" raises.
-        wanted: which products are projected.
+    Layers wider than ``max_width`` are limited to a rank that takes no more than the widest allowed matrix, or refused.
 
     Raises:
         ConfigError: for a layer wider than ``max_width`` where ``wide`` is "refuse".

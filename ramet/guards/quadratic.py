@@ -1,10 +1,8 @@
-r"""The Fisher-weighted squared distance to an anchor: its value, its gradient and its proximal step.
+"""The Fisher-weighted squared distance to an anchor: its value, its gradient and its proximal step.
 
-Weight plasticity and elastic consolidation are both this one penalty,
-
-.. math:: \frac{\alpha}{2} \sum_i F_i (\theta_i - \hat\theta_i)^2,
-
-and differ in where ``F`` (``fisher``) and the anchor come from. All of it works on lists of tensors.
+Weight plasticity and elastic consolidation are both this one penalty, alpha / 2 times the sum over weights of F_i
+(theta_i - anchor_i)^2, and differ in where ``F`` (``fisher``) and the anchor come from. All of it works on lists of
+tensors.
 """
 
 from __future__ import annotations
@@ -50,19 +48,12 @@ def proximal_step_(
     strengths: Sequence[float],
     enabled: Tensor,
 ) -> None:
-    r"""Move the parameters to the minimum of the penalty plus half the squared distance to where they are.
+    """Move the parameters, in place, to the minimum of the penalty plus half the squared distance to where they are.
 
-    .. math:: \theta \leftarrow \frac{\theta + s F \hat\theta}{1 + s F}, \qquad s = \text{step size} \cdot \alpha,
-
-    a point between the parameter and its anchor, so that no strength can make it diverge; the explicit gradient step
-    diverges once ``s F`` exceeds 2.
-
-    Args:
-        params: changed in place.
-        anchors: as many, of the same shapes and dtypes.
-        fishers: likewise.
-        strengths: ``s`` for each tensor.
-        enabled: a tensor of one value, 1 to take the step and 0 to leave everything as it is (no device is waited for).
+    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha, one of ``strengths`` for each tensor: a point
+    between the parameter and its anchor, so that no strength can make it diverge; the explicit gradient step diverges
+    once ``s F`` exceeds 2. ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is
+    (no device is waited for).
     """
     # As a mix of the parameter and its anchor with weight s F / (1 + s F) = 1 / (1 + 1 / (s F)): this form has neither
     # inf / inf for a huge s F, nor 0 / 0 for none, and with s F = 0 the parameter keeps its every bit.
