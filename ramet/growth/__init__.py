@@ -8,8 +8,7 @@ from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
     from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, Proposal, carry_out
-    from ramet.growth.budget import Budget
-    from ramet.growth.ends import Ends
+    from ramet.growth.budget import Budget, Ends
     from ramet.growth.history import GrowthStep, History
     from ramet.growth.loop import grow
     from ramet.growth.making import make_network
