@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramet.errors import ConfigError
-from ramet.guards.memory import FisherGuard, Form
+from ramet.guards.quadratic import FisherGuard, Form
 from ramet.params import Params
 
 
@@ -68,4 +68,4 @@ class ElasticConsolidation(FisherGuard):
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Add the finished task's penalty."""
-        self._memory.learn(path, fisher, keep=self.discount, share=1.0, refresh=False)
+        self.learn(path, fisher, keep=self.discount, share=1.0, refresh=False)

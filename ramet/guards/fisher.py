@@ -38,13 +38,9 @@ def diagonal_fisher(
     averaged over ranks where the network is wrapped for them; a parameter that no sample's loss depends on has no
     entry.
 
-    Args:
-        network: in evaluation mode, since batch norm in training mode mixes the samples.
-        loss: takes outputs and targets of a batch, here of one sample, and returns a number.
-        x: inputs, [n, ...].
-        y: targets, [n, ...].
-        arguments: further arguments of the network, such as an architecture.
-        chunk_size: how many samples have their gradients in memory at a time; None for all.
+    The network must be in evaluation mode, since batch norm in training mode mixes the samples. The loss takes outputs
+    and targets of a batch, here of one sample; ``arguments`` are further ones of the network, such as an architecture;
+    ``chunk_size`` samples have their gradients in memory at a time, or all.
 
     Raises:
         ConfigError: if the network is in training mode, or there is no sample.

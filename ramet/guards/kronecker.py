@@ -15,9 +15,8 @@ from ramet.guards.closing import finite_columns, gram_of
 from ramet.guards.layers import Product, precise
 from ramet.guards.listening import Watched, listening, watched_layers
 from ramet.guards.matrices import joined, parted, weight_of
-from ramet.guards.memory import Form, check_penalty
 from ramet.guards.names import StepSizes, matches, sizes_of
-from ramet.guards.quadratic import all_finite
+from ramet.guards.quadratic import Form, all_finite, check_penalty
 from ramet.guards.ranks import part_of, process_group_of, sum_over_ranks, world_size
 from ramet.params import Params
 
@@ -204,12 +203,7 @@ class KroneckerPlasticity(Guard):
     """
 
     def __init__(
-        self,
-        strength: float = 60.0,
-        *,
-        form: Form = "implicit",
-        protect: Sequence[str] = ("*",),
-        max_width: int = 4096,
+        self, strength: float = 60.0, *, form: Form = "implicit", protect: Sequence[str] = ("*",), max_width: int = 4096
     ) -> None:
         check_penalty(strength, form)
         if max_width < 1:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.guards.memory import FisherGuard, Form
+from ramet.guards.quadratic import FisherGuard, Form
 from ramet.params import Params
 
 
@@ -119,7 +119,7 @@ class WeightPlasticity(FisherGuard):
         """Set alpha for the epoch, and flush the Fisher buffer when it is time."""
         since = epoch - self.warmup_epochs
         if epoch != self._epoch and self.flush_every is not None and since > 0 and since % self.flush_every == 0:
-            self._memory.flush()
+            self.flush()
         self._epoch = epoch
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
@@ -127,9 +127,9 @@ class WeightPlasticity(FisherGuard):
         if self._epoch < self.warmup_epochs:
             return
         if self.eta is None:
-            self._memory.learn(path, fisher, keep=1.0, share=1.0, refresh=False)
+            self.learn(path, fisher, keep=1.0, share=1.0, refresh=False)
         else:
-            self._memory.learn(path, fisher, keep=1.0 - self.eta, share=self.eta, refresh=True)
+            self.learn(path, fisher, keep=1.0 - self.eta, share=self.eta, refresh=True)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The epoch, and ``fisher/NAME`` and ``anchor/NAME`` for each parameter."""

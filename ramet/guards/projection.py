@@ -16,8 +16,15 @@ from ramet.guards.layers import Product
 from ramet.guards.listening import listening, watched_layers
 from ramet.guards.matrices import check_width, joined, names_of, parted, weight_of
 from ramet.guards.names import StepSizes, matches
-from ramet.guards.projection_memory import ProjectionMemory, estimate_memory
-from ramet.guards.projectors import DiagonalProjector, MatrixProjector, Projector, RankProjector, close_matrices
+from ramet.guards.projectors import (
+    DiagonalProjector,
+    MatrixProjector,
+    ProjectionMemory,
+    Projector,
+    RankProjector,
+    close_matrices,
+    estimate_memory,
+)  # fmt: skip
 from ramet.guards.ranks import average_over_ranks, part_of, process_group_of, world_size
 from ramet.params import Params
 
