@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
-    from ramet.data.dataset import DataSet, Split
-    from ramet.data.devices import on_device
+    from ramet.data.dataset import DataSet, Split, on_device
     from ramet.data.fetching import fetch
     from ramet.data.loading import load
     from ramet.data.named import Description, data_folder, describe

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError
 from ramet.execution.executor import Done, Executor, Failed, Outcome
-from ramet.execution.pulses import pulse
-from ramet.execution.tasks import WorkItem
+from ramet.execution.tasks import WorkItem, pulse
 
 if TYPE_CHECKING:
     from ramet.execution.inline import Inline

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, Proposal, carry_out
-    from ramet.growth.budget import Budget
-    from ramet.growth.ends import Ends
+    from ramet.growth.budget import Budget, Ends
     from ramet.growth.history import GrowthStep, History
     from ramet.growth.loop import grow
     from ramet.growth.making import make_network

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         relative_reduction,
         worst_drop,
     )
-    from ramet.ranking.evaluation import score_children
+    from ramet.ranking.instance import score_children
     from ramet.ranking.intervals import (
         correlation_gain_interval,
         correlation_interval,

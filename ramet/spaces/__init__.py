@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from ramet.spaces.cells.nasbench201 import NasBench201
     from ramet.spaces.child import trace_child
     from ramet.spaces.darts.enas_micro import EnasMicro
-    from ramet.spaces.darts.final_network import EnasNetwork, FinalNetwork, cutout
-    from ramet.spaces.darts.network import DartsNetwork
+    from ramet.spaces.darts.final_network import DartsNetwork, EnasNetwork, FinalNetwork, cutout
     from ramet.spaces.darts.space import Darts
     from ramet.spaces.making import fitting_options, make_space, size_options, takes_text
-    from ramet.spaces.own.choice import Choice
-    from ramet.spaces.own.module_space import ModuleSpace, space_of
+    from ramet.spaces.own.module_space import Choice, ModuleSpace, space_of
     from ramet.spaces.recurrent.space import Recurrent
     from ramet.spaces.relaxed import Relaxed
 

@@ -129,7 +129,7 @@ def test_both_forms_come_to_rest_at_the_same_point(momentum):
         guard = WeightPlasticity(5.0, form=form)
         optimizer = torch.optim.SGD([weight], lr=0.02, momentum=momentum)
         guard.remember({"w": weight}, {"w": torch.ones(1)})
-        guard._memory.anchor["w"].zero_()
+        guard.anchor["w"].zero_()
         for _ in range(400):
             weight.grad = torch.ones(1, dtype=torch.float64)
             with guard.step({"w": weight}, step_sizes(optimizer, {"w": weight})):

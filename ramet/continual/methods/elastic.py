@@ -13,7 +13,7 @@ from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, train
 from ramet.errors import ConfigError
 from ramet.guards import ElasticConsolidation, diagonal_fisher
-from ramet.guards.plasticity import Form
+from ramet.guards.quadratic import Form
 from ramet.params import named_params
 from ramet.seeding import derive_seed
 
