@@ -6,6 +6,7 @@ directories, locks, resuming, ranks, TensorBoard, the report.
 
 from __future__ import annotations
 
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ramet.runs import Run
 
 Setup = TypeVar("Setup")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,29 @@ def code_of(kind: str, source: Any) -> list[str]:
 def new_folder(kind: str) -> Path:
     """Where a run goes that was given no place."""
     return Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def a_verb(function: Verb) -> Verb:
+    """Adds to a verb's docstring what all verbs have in common; its own words say the rest."""
+    function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{inspect.cleandoc(_EVERY_VERB)}\n"
+    return function
+
+
+_EVERY_VERB = """
+    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
+    result again.
+
+    Args:
+        seed: what all randomness follows from.
+        out: the run directory; a new one under ``runs/`` if none.
+        executor: where independent trainings run, or a number of worker processes. With more than one, a script needs
+            the usual ``if __name__ == "__main__":``.
+        device: where tensors are.
+        **options: of the data set or the stream by name: see the job's ``data_options``.
+
+    Raises:
+        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
+    """
 
 
 def run_verb(

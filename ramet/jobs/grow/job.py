@@ -10,7 +10,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.plan import GrowPlan
 from ramet.jobs.data_options import DataOptions
-from ramet.jobs.job import Job, Session, code_of, run_verb
+from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
 from ramet.jobs.supernet import build_data
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
@@ -158,6 +158,7 @@ class GrowJob(Job["GrowthSetup"]):
         return spec.name, sizes | dict(spec.options)
 
 
+@a_verb
 def grow(
     network: str | Module = "vgg",
     data: str | DataSet = "digits",
@@ -172,24 +173,10 @@ def grow(
 ) -> GrowResult:
     """Grow a network where it helps most, until it is large or good enough, and compare ways to do so.
 
-    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
-    result again. ``ramet.growth.grow`` is the loop alone: it gives the grown module, and writes nothing.
-
-    Args:
-        network: a spec such as ``vgg:width=8``, ``FILE.py:function``, or a module: it is left as it is, its copies
-            start with its weights. ``ramet.growth.load_network(folder, network)`` gives the grown one.
-        data: a name, a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets).
-        plan: by which methods, how far, and when they end.
-        recipe: how it is trained between two growths.
-        seed: what all randomness follows from.
-        out: the run directory; a new one under ``runs/`` if none.
-        executor: where methods grow, or a number of worker processes. With more than one, a script needs the usual
-            ``if __name__ == "__main__":``.
-        device: where tensors are.
-        **options: of the data set, see ``DataOptions``.
-
-    Raises:
-        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
+    ``network`` is a spec such as ``vgg:width=8``, ``FILE.py:function``, or a module: it is left as it is, its copies
+    start with its weights, and ``ramet.growth.load_network(folder, network)`` gives the grown one. ``data`` is a name,
+    a path or a ``DataSet``. ``plan`` says by which methods it grows, how far, and when they end, ``recipe`` how it is
+    trained between two growths. ``ramet.growth.grow`` is the loop alone: it gives the grown module and writes nothing.
     """
     job = GrowJob(
         network=network,

@@ -12,7 +12,7 @@ from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, code_of, run_verb
+from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -85,6 +85,7 @@ class LearnJob(Job["StreamSetup"]):
         return learn_all(setup, session)
 
 
+@a_verb
 def learn(
     stream: str | Stream | Sequence[Stream] = "split-digits:5",
     *,
@@ -98,30 +99,15 @@ def learn(
 ) -> LearnResult:
     """Learn a stream of tasks by several methods, and say what was forgotten, what was gained and what it cost.
 
-    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
-    result again.
+    ``stream`` is a name such as ``split-digits:5``, a ``.json`` file, a ``Stream``, which every seed learns, or a
+    ``Stream`` for each seed. ``plan`` says which methods learn it, with which network and how many seeds, ``recipe``
+    how each task is trained.
 
-    Args:
-        stream: a name such as ``split-digits:5``, a ``.json`` file, a ``Stream``, which every seed learns, or a
-            ``Stream`` for each seed.
-        plan: which methods learn it, with which network and how many seeds.
-        recipe: how each task is trained.
-        seed: what all randomness follows from.
-        out: the run directory; a new one under ``runs/`` if none.
-        executor: where methods and seeds run, or a number of worker processes. With more than one, a script needs the
-            usual ``if __name__ == "__main__":``.
-        device: where tensors are.
-        **options: of a stream by name, see ``StreamOptions``.
-
-    Raises:
-        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
-
-    Example:
-        >>> import tempfile
-        >>> plan = LearnPlan(methods="naive", network="mlp:8")
-        >>> result = learn("split-digits:2", plan=plan, recipe=LearnRecipe(epochs=1), out=tempfile.mkdtemp())
-        >>> list(result.methods)
-        ['individual', 'naive']
+    >>> import tempfile
+    >>> plan = LearnPlan(methods="naive", network="mlp:8")
+    >>> result = learn("split-digits:2", plan=plan, recipe=LearnRecipe(epochs=1), out=tempfile.mkdtemp())
+    >>> list(result.methods)
+    ['individual', 'naive']
     """
     job = LearnJob(
         stream=tuple(stream) if isinstance(stream, (list, tuple)) else cast("str | Stream", stream),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import DataOptions
-from ramet.jobs.job import Job, Session, run_verb
+from ramet.jobs.job import Job, Session, a_verb, run_verb
 from ramet.jobs.supernet import SpaceSizes, build_data, build_space
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
@@ -123,6 +123,7 @@ class RankJob(Job["SupernetSetup"]):
         return replace(self.plan, seed=self.seed)
 
 
+@a_verb
 def rank(
     space: str | Space = "cells64",
     data: str | DataSet = "digits",
@@ -138,24 +139,10 @@ def rank(
 ) -> RankResult:
     """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
 
-    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
-    result again.
-
-    Args:
-        space: a spec such as ``cells64:channels=8``, ``FILE.py:function``, or a space of one's own.
-        data: a name, a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets).
-        plan: what is done.
-        recipe: how supernets and children alone are trained.
-        seed: what all randomness follows from.
-        out: the run directory; a new one under ``runs/`` if none.
-        executor: where trainings run, or a number of worker processes. With more than one, a script needs the usual
-            ``if __name__ == "__main__":``.
-        device: where tensors are.
-        truth_cache: the folder in which the truth is kept across runs; the user's cache if none.
-        **options: of the data set, see ``DataOptions``.
-
-    Raises:
-        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
+    ``space`` is a spec such as ``cells64:channels=8``, ``FILE.py:function``, or a space of one's own; ``data`` a name,
+    a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets). ``plan`` says what is done,
+    ``recipe`` how supernets and children alone are trained, and ``truth_cache`` the folder in which the truth is kept
+    across runs, by default the user's cache.
     """
     job = RankJob(
         space=space,

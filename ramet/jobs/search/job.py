@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
-from ramet.jobs.job import Job, Session, run_verb
+from ramet.jobs.job import Job, Session, a_verb, run_verb
 from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
@@ -127,6 +127,7 @@ class SearchJob(Job["SupernetSetup"]):
         return replace(self.plan, seed=self.seed)
 
 
+@a_verb
 def search(
     space: str | Space = "cells64",
     data: str | DataSet = "digits",
@@ -141,23 +142,8 @@ def search(
 ) -> SearchResult:
     """Find the best architecture of a space on one set of shared weights, and train it alone.
 
-    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
-    result again.
-
-    Args:
-        space: a spec such as ``cells64:channels=8``, ``FILE.py:function``, or a space of one's own.
-        data: a name, a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets).
-        plan: what is done.
-        recipe: how the shared weights and the architectures found are trained; its epochs are the plan's.
-        seed: what all randomness follows from.
-        out: the run directory; a new one under ``runs/`` if none.
-        executor: where final trainings run, or a number of worker processes. With more than one, a script needs the
-            usual ``if __name__ == "__main__":``.
-        device: where tensors are.
-        **options: of the data set, see ``TextOptions``.
-
-    Raises:
-        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
+    ``space`` and ``data`` are as in ``ramet.rank``, or a space of language models and a text. ``plan`` says what is
+    done, ``recipe`` how the shared weights and the architectures found are trained; its epochs are the plan's.
     """
     job = SearchJob(
         space=space,

@@ -13,7 +13,7 @@ from ramet.continual.study.plan import SequencePlan, StudyPlan, population_for
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, code_of, run_verb
+from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -157,6 +157,7 @@ class StudyJob(Job["StudySetup"]):
         return options
 
 
+@a_verb
 def study(
     stream: str | Stream = "split-digits:5",
     *,
@@ -170,23 +171,9 @@ def study(
 ) -> StudyResult:
     """Search how a stream of tasks is learned best: how much each task grows, where it is bound, in which order.
 
-    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
-    result again.
-
-    Args:
-        stream: a name such as ``split-digits:5``, a ``.json`` file, or a ``Stream``.
-        plan: what is searched and how; the sequences there are lie in its ``space``.
-        recipe: how each task is trained.
-        seed: what all randomness follows from.
-        out: the run directory; a new one under ``runs/`` if none.
-        executor: where trials run, or a number of worker processes. With more than one, a script needs the usual
-            ``if __name__ == "__main__":``.
-        device: where tensors are.
-        **options: of a stream by name, see ``StreamOptions``.
-
-    Raises:
-        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
-        MissingExtraError: Optuna, or the driver of the storage, is not installed.
+    ``stream`` is a name such as ``split-digits:5``, a ``.json`` file, or a ``Stream``. ``plan`` says what is searched
+    and how; the sequences there are lie in its ``space``. ``recipe`` says how each task is trained. A ``MissingExtraError``
+    is raised where Optuna, or the driver of the storage, is not installed.
     """
     job = StudyJob(stream=stream, plan=plan or StudyPlan(), recipe=recipe or LearnRecipe(), seed=seed, device=device)
     return cast("StudyResult", run_verb(job, out, executor, options))
