@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, final
 
-from torch import Tensor, nn
+from torch import nn
 
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData, TaskInfo
@@ -162,6 +162,12 @@ class Method(ABC):
         """
         return None
 
+    @final
+    def _units(self, uses: Callable[[int], list[list[int]]], unit: str = "neurons") -> dict[str, Any]:
+        """What ``units`` gives, from the numbers that the task of each place uses."""
+        used = {task.name: uses(place) for place, task in enumerate(self.tasks)}
+        return {"unit": unit, "layers": [layer.name for layer in self.skeleton.layers], "uses": used}
+
     # What an author writes.
 
     @abstractmethod
@@ -201,8 +207,3 @@ def check_classes(tasks: Sequence[TaskInfo]) -> None:
                 f"tasks that share a head must have as many classes, but {tasks[0].name!r} has {tasks[0].num_classes} "
                 f"and {task.name!r} {task.num_classes}."
             )
-
-
-def detached(module: nn.Module) -> dict[str, Tensor]:
-    """The state of a module as tensors of its own."""
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}

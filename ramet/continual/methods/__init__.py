@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
-    from ramet.continual.methods.apd.method import AdditiveDecomposition
+    from ramet.continual.methods.apd import AdditiveDecomposition
     from ramet.continual.methods.bind_and_grow.method import BindAndGrow
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
-    from ramet.continual.methods.cpg.method import CompactPickGrow
+    from ramet.continual.methods.cpg import CompactPickGrow
     from ramet.continual.methods.den import ExpandableNetwork
     from ramet.continual.methods.distillation import Distillation
     from ramet.continual.methods.elastic import Elastic
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ramet.continual.methods.naive import Naive
     from ramet.continual.methods.packnet import PackNet
     from ramet.continual.methods.progressive import Progressive
-    from ramet.continual.methods.rcl.method import Reinforced
+    from ramet.continual.methods.rcl import Reinforced
     from ramet.continual.methods.registry import METHODS
     from ramet.continual.methods.replay import Replay
 

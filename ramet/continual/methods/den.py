@@ -13,10 +13,10 @@ from torch.nn.functional import cross_entropy
 from ramet.continual.methods.master_method import MasterMethod
 from ramet.continual.methods.proximal import ProximalSgd, Sparse
 from ramet.continual.networks.draft_widths import with_new, with_only
-from ramet.continual.networks.master import Draft
+from ramet.continual.networks.master import Draft, like
 from ramet.continual.networks.skeletons import weights_of
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Held, Saves, train
+from ramet.continual.training import Held, Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally
 
@@ -93,7 +93,7 @@ class ExpandableNetwork(MasterMethod):
 
     def _first(self, task: TaskData, saves: Saves) -> tuple[Draft, dict[str, Any]]:
         network = self.skeleton.make_network(task.info.num_classes, self.seed, "first").to(self.device)
-        draft = Draft(self.skeleton, network, [torch.full((layer.width,), -1) for layer in self.skeleton.layers])
+        draft = Draft.of_own(self.skeleton, network)
         penalties = [Sparse(weights_of(layer).weight, l1=self.l1) for layer in network]
         self._fit(draft, task, saves, "first", penalties=penalties)
         return draft, {"selected": 0, "added": 0, "removed": 0, "split": 0}
@@ -203,18 +203,11 @@ class ExpandableNetwork(MasterMethod):
         rate: Callable[[str], float] = lambda name: 1.0,
         held: Sequence[Held] = (),
         penalties: Sequence[Sparse] = (),
-        penalty: Callable[[], Any] | None = None,
+        penalty: Callable[[], Tensor | float] | None = None,
     ) -> None:
-        data, network = task.train, draft.network
-
-        def loss(indices: Tensor) -> Tensor:
-            value = cross_entropy(network(data.x[indices]), data.y[indices])
-            return value if penalty is None else value + penalty()
-
         train(
-            network,
-            loss,
-            len(data),
+            draft.network,
+            *classification(draft.network, task.train, penalty),
             self.settings,
             seed=derive_seed(self.seed, "task", len(self.tasks), phase),
             rate=rate,
@@ -262,7 +255,7 @@ def _pairs(rows: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
     """Which weights go from some inputs or neurons to some rows, booleans in the shape of the weights."""
     inputs = inputs.repeat_interleave(weight.shape[1] // len(inputs))
     pairs = rows[:, None] & inputs[None, :]
-    return pairs.reshape(*pairs.shape, *[1] * (weight.ndim - 2)).expand_as(weight).to(weight.device)
+    return like(pairs, weight).expand_as(weight)
 
 
 def _distance(draft: Draft, before: Sequence[Tensor]) -> Tensor:

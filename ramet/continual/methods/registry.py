@@ -26,10 +26,10 @@ METHODS: Registry[Method] = Registry(
         "bind-and-grow": "ramet.continual.methods.bind_and_grow.method:BindAndGrow",
         "random-growth": "ramet.continual.methods.bind_and_grow.random_growth:RandomGrowth",
         "learn-to-grow": "ramet.continual.methods.learn_to_grow.method:LearnToGrow",
-        "cpg": "ramet.continual.methods.cpg.method:CompactPickGrow",
+        "cpg": "ramet.continual.methods.cpg:CompactPickGrow",
         "den": "ramet.continual.methods.den:ExpandableNetwork",
-        "rcl": "ramet.continual.methods.rcl.method:Reinforced",
-        "apd": "ramet.continual.methods.apd.method:AdditiveDecomposition",
+        "rcl": "ramet.continual.methods.rcl:Reinforced",
+        "apd": "ramet.continual.methods.apd:AdditiveDecomposition",
     },
 )
 """How task after task is learned in one network."""

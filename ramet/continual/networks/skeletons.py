@@ -151,6 +151,15 @@ class Skeleton:
         head = seeded(lambda: self.make_head(num_classes), seed, *role, "head")
         return self.assemble(self.make_body(seed, *role), head)
 
+    def make_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Sequential:
+        """A fresh network whose layers have other widths, drawn from the global generator."""
+        return self.assemble(self.make_layers(widths), self.make_head(num_classes, in_width=widths[-1]))
+
+    def make_layers(self, widths: Sequence[int]) -> list[nn.Sequential]:
+        """Fresh layers of other widths, drawn from the global generator."""
+        before = [None, *widths]
+        return [self.make_layer(place, in_width=before[place], width=width) for place, width in enumerate(widths)]
+
     def assemble(self, layers: Sequence[nn.Module], head: nn.Module) -> nn.Sequential:
         """Layers and a head as one network, which shares their weights."""
         names = [layer.name for layer in self.layers]

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, DataError, RunError
 
@@ -244,8 +242,3 @@ def _repeated(data: DataSet, channels: int) -> DataSet:
 
 def _copied(split: Split, device: str) -> Split:
     return Split(split.x.to(device, copy=True), split.y.to(device, copy=True))
-
-
-def merged(splits: Sequence[Split]) -> Split:
-    """Several splits as one, in order."""
-    return Split(torch.cat([split.x for split in splits]), torch.cat([split.y for split in splits]))

@@ -19,8 +19,9 @@ from ramet.continual.methods.bind_and_grow.binding import (
 )
 from ramet.continual.methods.bind_and_grow.channel_groups import group_conflicts, groups_of
 from ramet.continual.methods.bind_and_grow.conflict import Conflict, measure_conflicts
-from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod, LayerGrowth
+from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod
 from ramet.continual.methods.bind_and_grow.similarity import Measure
+from ramet.continual.methods.layer_graph_method import LayerGrowth
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves

@@ -12,7 +12,8 @@ import numpy as np
 from torch import nn
 
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
-from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod, LayerGrowth
+from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod
+from ramet.continual.methods.layer_graph_method import LayerGrowth
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
 from ramet.errors import ConfigError

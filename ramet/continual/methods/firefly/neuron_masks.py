@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.continual.networks.master import Draft
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
 from ramet.training import Settings
 
@@ -30,11 +29,7 @@ def binary(scores: Tensor, threshold: float = THRESHOLD) -> Tensor:
 
 
 class MaskedNetwork(nn.Module):
-    """A network whose layers' outputs are multiplied by binary masks over their neurons.
-
-    Args:
-        network: A chain of layers and a head; all but the head and the batch norms stays as it is.
-    """
+    """A chain of layers, whose outputs are multiplied by binary masks over their neurons, and a head."""
 
     def __init__(self, network: nn.Sequential, widths: list[int]) -> None:
         super().__init__()
@@ -87,8 +82,7 @@ def train_masks(
         param.requires_grad_(rate(name) > 0)
     train(
         masked,
-        lambda indices: cross_entropy(masked(data.x[indices]), data.y[indices]),
-        len(data),
+        *classification(masked, data),
         replace(settings, weight_decay=0.0),
         seed=seed,
         rate=rate,
