@@ -22,8 +22,8 @@ def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[
 
     Returns:
         For each method ``figures`` (each with ``mean``, ``deviation`` over seeds and ``values``), the mean ``matrix``
-        (None for tasks that were still to come), ``growth`` and ``stored``, the parameters and the stored bytes after
-        each task, and the ``notes`` of the first seed's tasks.
+        (None for tasks still to come), the parameters (``growth``) and stored bytes (``stored``) after each task, and
+        the ``notes`` of the first seed's tasks.
     """
     alone = [[row[split][-1] for row in seed] for seed in rows["individual"]] if "individual" in rows else None
     joint = [[row[split][-1] for row in seed] for seed in rows["joint"]] if "joint" in rows else None

@@ -16,8 +16,8 @@ from ramet.continual.method import Method
 from ramet.continual.methods.making import MethodSource, make_method
 from ramet.continual.networks.making import SkeletonSource, make_skeleton
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.plan import check_scenario
 from ramet.continual.recipe import LearnRecipe
-from ramet.continual.streams.scenario import check_scenario
 from ramet.continual.streams.stream import Stream, TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.costs import count_flops
@@ -149,13 +149,7 @@ def learn(
 
 
 def _fresh(
-    stream: Stream,
-    method: MethodSource,
-    network: SkeletonSource,
-    head: str,
-    settings: Settings,
-    seed: int,
-    device: str,
+    stream: Stream, method: MethodSource, network: SkeletonSource, head: str, settings: Settings, seed: int, device: str
 ) -> JointNetwork:
     """A network that has learned nothing yet."""
     made = make_method(method)
@@ -208,24 +202,21 @@ def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
         return Learned(fresh)
     method = fresh.method
     stored = unpack_state(checkpoint.tensors, checkpoint.state["network"])
-    restored = JointNetwork.from_snapshot(
-        checkpoint.tensors, checkpoint.state["network"], {method.source or method.name: type(method)}
-    ).method
-    # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
-    own = (method.name, method.options, method.skeleton, differences(method.settings, defaults_of=Recipe), method.seed)
-    if own != (
-        restored.name,
-        restored.options,
-        restored.skeleton,
-        differences(restored.settings, defaults_of=Recipe),
-        restored.seed,
-    ):
+    methods = {method.source or method.name: type(method)}
+    began = JointNetwork.from_snapshot(checkpoint.tensors, checkpoint.state["network"], methods).method
+    if _arguments(method) != _arguments(began):
         raise ConfigError(
             f"a stream goes on with the arguments it began with, but {checkpoints.folder} began with others."
         )
-    method.tasks = restored.tasks
+    method.tasks = began.tasks
     method.load_state(stored["state"])
     return Learned(fresh, unpack_state(checkpoint.tensors, checkpoint.state["rows"])["rows"])
+
+
+def _arguments(method: Method) -> tuple[Any, ...]:
+    # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
+    recipe = differences(method.settings, defaults_of=Recipe)
+    return method.name, method.options, method.skeleton, recipe, method.seed
 
 
 def _check_order(stream: Stream, known: Sequence[TaskInfo], learned: Learned) -> None:

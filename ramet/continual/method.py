@@ -125,11 +125,7 @@ class Method(ABC):
             ) from None
 
     def place(self, name: str) -> int:
-        """Which task a name is, counted from 0.
-
-        Raises:
-            ConfigError: No such task was learned.
-        """
+        """Which task a name is, counted from 0; a ``ConfigError`` if no such task was learned."""
         for place, task in enumerate(self.tasks):
             if task.name == name:
                 return place
@@ -196,11 +192,7 @@ class Method(ABC):
 
 
 def check_classes(tasks: Sequence[TaskInfo]) -> None:
-    """Refuse tasks that cannot share a head.
-
-    Raises:
-        DataError: They differ in classes.
-    """
+    """Refuse tasks that cannot share a head, because they differ in classes."""
     for task in tasks:
         if task.num_classes != tasks[0].num_classes:
             raise DataError(

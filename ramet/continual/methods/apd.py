@@ -32,10 +32,8 @@ def compose(shared: Tensor, gate: Tensor, adaptive: Tensor) -> Tensor:
 def retroactive_adaptive(residual: Tensor, sparsity: float, drift: float) -> Tensor:
     """The best own part of an earlier task: argmin over tau of lambda_1 |tau| + lambda_2 (r - tau)^2.
 
-    Args:
-        residual: What the task's old weights were, less what it now has of the shared ones.
-        sparsity: Lambda 1.
-        drift: Lambda 2.
+    The residual r is what the task's old weights were, less what it now has of the shared ones; lambda_1 is
+    ``sparsity`` and lambda_2 ``drift``.
 
     >>> retroactive_adaptive(torch.tensor([1.0, -0.2, 3.0]), sparsity=1.0, drift=1.0)
     tensor([0.5000, -0.0000, 2.5000])
@@ -57,11 +55,8 @@ def retroactive_penalty(residual: Tensor, sparsity: float, drift: float) -> Tens
 class DecomposedNetwork(nn.Module):
     """The network of the present task, and the gates of earlier ones, which move along with the shared weights.
 
-    Args:
-        network: A chain of layers and a head. Its biases, batch norms and head are the task's own; the weights of its
-            layers are not used.
-        shared: Sigma of each layer; copied.
-        gates: For each earlier task the gates of each layer; copied.
+    Biases, batch norms and the head of ``network`` are the task's own; the weights of its layers are not used.
+    ``shared``, sigma of each layer, and ``gates``, for each earlier task those of each layer, are copied.
     """
 
     def __init__(self, network: nn.Sequential, shared: Sequence[Tensor], gates: Sequence[Sequence[Tensor]]) -> None:

@@ -38,9 +38,7 @@ def picked(scores: Tensor) -> Tensor:
 class PickedNetwork(nn.Module):
     """A network of which some weights are multiplied by a learned binary mask; all other weights are used as they are.
 
-    Args:
-        network: A chain of layers and a head.
-        maskable: For each layer which weights are picked from, booleans of the weights' shape.
+    For each layer ``maskable`` says which weights are picked from, booleans of the weights' shape.
     """
 
     def __init__(self, network: nn.Sequential, maskable: Sequence[Tensor]) -> None:

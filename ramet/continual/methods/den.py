@@ -23,17 +23,19 @@ from ramet.seeding import derive_seed, seeded_globally
 
 @dataclass(kw_only=True, eq=False)
 class ExpandableNetwork(MasterMethod):
-    r"""Selective retraining, dynamic expansion, and splitting of drifted neurons (Algorithms 1 to 4).
+    """Selective retraining, dynamic expansion, and splitting of drifted neurons (Algorithms 1 to 4).
 
     The first task is trained with a penalty on magnitudes, so that its network is sparse (Eq. 2). A later one
 
     1. trains its head alone, sparsely (Eq. 3); from the neurons that the head reads it walks down along weights that
        are not zero, and retrains what it finds (Algorithm 2);
     2. if the training loss is still above ``loss_threshold``, adds ``new_units`` neurons to each layer and trains them
-       alone under :math:`\mu \|W\|_1 + \gamma \sum_g \|W_g\|_2`, g being a new neuron's incoming weights; neurons whose
-       incoming weights all became zero are removed (Eq. 4, Algorithm 3);
-    3. trains everything with :math:`L + \lambda \|W^t - W^{t-1}\|_2^2` (Eq. 5); a neuron whose incoming weights moved
-       by more than ``split_threshold`` is duplicated, the old one put back, and training goes on (Algorithm 4).
+       alone under mu |W|_1 + gamma times the norms of new neurons' incoming weights; neurons whose incoming weights all
+       became zero are removed (Eq. 4, Algorithm 3);
+    3. trains everything with lambda |W - W'|^2 added to the loss, W' being the weights before the task (Eq. 5); a
+    neuron
+       whose incoming weights moved by more than ``split_threshold`` is duplicated, the old one put back, and training
+       goes on (Algorithm 4).
 
     A neuron carries its time: each task sees the neurons that were there when it was learned, and no later ones.
     Weights of neurons that were not split stay shared and move a little, so that earlier tasks may forget a little.
@@ -230,11 +232,7 @@ class ExpandableNetwork(MasterMethod):
 
 @torch.no_grad()
 def reachable(draft: Draft) -> list[Tensor]:
-    """What the head depends on along weights that are not zero: booleans over the image's inputs and each layer.
-
-    Returns:
-        A tensor for the inputs of the first layer, then one for the neurons of each layer.
-    """
+    """What the head depends on along weights that are not zero: booleans over the inputs, then over each layer."""
     above = torch.ones(len(weights_of(draft.network[-1]).weight), dtype=torch.bool)
     found: list[Tensor] = []
     for place in reversed(range(len(draft.network))):

@@ -22,24 +22,15 @@ from ramet.seeding import derive_seed
 def distillation_loss(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """The cross-entropy between softened predictions, minus the sum of y'_c log y_c over classes (Eqs. 2 and 3).
 
-    Raising probabilities to the power 1 / T and normalising them is dividing the logits by T.
-
-    Args:
-        logits: What the head says now, [batch, classes].
-        targets: What it said before, logits as well.
-        temperature: T; above 1 it gives small probabilities more weight.
+    Raising probabilities to the power 1 / T and normalising them is dividing the logits by T, the temperature; above 1
+    it gives small probabilities more weight. ``targets`` are what the head said before, logits as well.
     """
     expected = (targets / temperature).softmax(1)
     return -(expected * log_softmax(logits / temperature, 1)).sum(1).mean()
 
 
 class FormerAnswers(Part):
-    """Earlier heads are held to what they said of the new task's images before it was learned.
-
-    Args:
-        strength: The weight of each earlier head in the loss.
-        temperature: See ``distillation_loss``.
-    """
+    """Earlier heads are held to what they said of the new task's images before it was learned."""
 
     def __init__(self, strength: float, temperature: float) -> None:
         self._strength, self._temperature = strength, temperature

@@ -136,10 +136,7 @@ class PackNet(SharedBody):
 def largest(weights: Tensor, among: Tensor, share: float) -> Tensor:
     """Where the largest weights by magnitude are, among some of a tensor: a boolean tensor.
 
-    Args:
-        weights: Any tensor.
-        among: Which of its values compete, a boolean tensor of its shape.
-        share: How much of them is marked, rounded; at least one, if there is any.
+    As much as ``share`` of them is marked, rounded; at least one, if there is any.
 
     >>> largest(torch.tensor([3.0, -4.0, 1.0, 9.0]), torch.tensor([True, True, True, False]), 0.34)
     tensor([False,  True, False, False])

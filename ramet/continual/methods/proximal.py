@@ -14,7 +14,7 @@ from ramet.training import Settings
 
 @dataclass(frozen=True)
 class Sparse:
-    r"""A penalty :math:`\mu \|W\|_1 + \gamma \sum_j \|W_j\|_2` on a parameter, over its rows j.
+    """A penalty mu |W|_1 + gamma (the sum of the norms of its rows) on a parameter.
 
     Args:
         param: The parameter.
@@ -32,16 +32,11 @@ class Sparse:
 
 
 class ProximalSgd(torch.optim.SGD):
-    """SGD, and after each step the proximal map of the penalties.
+    """SGD with the settings' momentum and weight decay, and after each step the proximal map of the penalties.
 
     A subgradient of a magnitude never ends at zero; the proximal map sets what the loss does not hold to exactly zero.
     Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate, so the map takes that
     reach too: penalty and loss then have the weights that the formula gives them.
-
-    Args:
-        groups: Parameter groups with their learning rates.
-        penalties: What is penalised.
-        settings: Momentum and weight decay.
     """
 
     def __init__(self, groups: Sequence[dict[str, Any]], penalties: Sequence[Sparse], settings: Settings) -> None:

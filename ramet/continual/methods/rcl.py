@@ -111,15 +111,9 @@ class Reinforced(MasterMethod):
 class ExpansionController(nn.Module):
     """An LSTM that decides layer by layer, each decision seeing the one before; a second one estimates the reward.
 
-    Actor-critic: for decisions a with reward R, the policy follows the sum over layers l of
-    grad log pi(a_l | a_1 ... a_(l-1)) (R - V_l), and the values V_l the square of R - V_l. Weights are drawn from the
-    global generator (see ``seeded_globally``).
-
-    Args:
-        num_layers: How many decisions there are.
-        max_units: A decision is a number from 0 to this.
-        hidden: The size of both LSTMs.
-        rate: The learning rate of Adam.
+    Actor-critic: for decisions a with reward R, the policy follows the sum over layers l of grad log pi(a_l | a_1 ...
+    a_(l-1)) (R - V_l), and the values V_l the square of R - V_l. A decision is a number from 0 to ``max_units``.
+    Weights are drawn from the global generator (see ``seeded_globally``).
     """
 
     def __init__(self, num_layers: int, max_units: int, *, hidden: int, rate: float) -> None:

@@ -15,14 +15,7 @@ from ramet.seeding import derive_seed
 
 
 class Rehearsal(Part):
-    """A memory of fixed size, shared evenly among the tasks, of which each mini-batch gets as many samples as it has.
-
-    Args:
-        memory: Samples kept in all.
-        input_shape: The shape of one image.
-        seed: What samples are kept follows from it.
-        device: Where they are.
-    """
+    """A memory of fixed size, shared evenly among tasks, of which each mini-batch gets as many samples as it has."""
 
     name: ClassVar[str] = "memory"
     rehearses: ClassVar[bool] = True

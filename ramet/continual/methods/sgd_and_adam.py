@@ -12,7 +12,7 @@ from ramet.training import Settings
 
 
 class SgdAndAdam(torch.optim.Optimizer):
-    """Steps some parameters with Adam and all others with SGD.
+    """Steps some parameters with Adam, without weight decay, and all others with SGD.
 
     For ``train(..., optimizer=...)``: learning rates of both follow the same cosine, and both are saved and resumed.
 
@@ -20,7 +20,7 @@ class SgdAndAdam(torch.optim.Optimizer):
         groups: Parameter groups with their learning rates.
         choices: The parameters that Adam steps.
         choice_rate: Its first learning rate, whatever the groups say.
-        settings: Momentum and weight decay of SGD; Adam has no weight decay.
+        settings: Momentum and weight decay of SGD.
 
     Example:
         >>> weight, choice = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)

@@ -23,12 +23,7 @@ from ramet.seeding import derive_seed
 
 
 class SharedNetwork(nn.Module):
-    """The shared layers, and the head of each task, or the one that all have.
-
-    Args:
-        layers: The body.
-        one_head: Whether there is one head for all tasks.
-    """
+    """The shared layers, and the head of each task, or the one that all have."""
 
     def __init__(self, layers: Sequence[nn.Module], one_head: bool = False) -> None:
         super().__init__()

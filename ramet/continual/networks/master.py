@@ -62,10 +62,6 @@ class Master:
     A neuron has weights from every neuron before it; those between neurons that no task uses together are zero and
     belong to nobody: they are neither counted nor stored. Neurons are only ever added, so that what a mask takes out
     stays the same, bit for bit. While a task is learned the weights lie in dense matrices, zeros included.
-
-    Args:
-        skeleton: The layers; widths are the tasks' own.
-        device: Where the weights are.
     """
 
     def __init__(self, skeleton: Skeleton, device: str) -> None:
@@ -88,11 +84,9 @@ class Master:
         return [len(bias) for bias in self.biases]
 
     def draft(self, chosen: Sequence[Tensor], num_classes: int) -> Draft:
-        """Some neurons as a network, with a fresh head and fresh batch norms from the global generator.
+        """Some neurons, ascending numbers for each layer, as a network with a fresh head and fresh batch norms.
 
-        Args:
-            chosen: For each layer the neurons' numbers, ascending.
-            num_classes: The outputs of the head.
+        What is fresh is drawn from the global generator.
         """
         network = self.skeleton.make_of_widths([len(neurons) for neurons in chosen], num_classes).to(self.device)
         for place, neurons in enumerate(chosen):

@@ -16,14 +16,11 @@ from ramet.errors import ConfigError
 
 
 class Patch(nn.Module):
-    """A change of a shared layer that one task trains and no other sees.
+    """A change of a shared layer that one task trains and no other sees; the layer is read, and never changed.
 
     It is a function from the layer's weights to other weights of the same shapes: what a task trains beside a layer can
     therefore be merged into a plain layer when the task is exported. Where the layer has a batch norm, the patch has
     one of its own, because the statistics are another task's.
-
-    Args:
-        block: the layer that is patched; it is read, and never changed.
     """
 
     def __init__(self, block: nn.Module) -> None:
@@ -64,12 +61,7 @@ class Patch(nn.Module):
 
 
 class ChannelPatch(Patch):
-    """Some channels of a layer are the task's own, the others stay shared.
-
-    Args:
-        block: the layer.
-        channels: which of its outputs; they start as copies.
-    """
+    """Some channels of a layer are the task's own, and start as copies; the others stay shared."""
 
     channels: Tensor
 
@@ -97,13 +89,9 @@ class ChannelPatch(Patch):
 class AdapterPatch(Patch):
     """A small linear map beside a layer, added to what the layer gives before its activation.
 
-    Beside a convolution it is a 1 x 1 convolution, or one of low rank over the whole kernel; beside a linear layer a
-    map of low rank. It starts at zero, so that the task begins with just what the shared layer gives.
-
-    Args:
-        block: the layer.
-        rank: the rank of the map; 0 for a full 1 x 1 convolution.
-        generator: where the first factor is drawn from; zeros if none, as when weights are loaded.
+    Beside a convolution it is a full 1 x 1 convolution (``rank`` 0), or one of low rank over the whole kernel; beside a
+    linear layer a map of low rank. It starts at zero, so that the task begins with just what the shared layer gives:
+    the first factor is drawn from the generator, and zeros if there is none, as when weights are loaded.
     """
 
     def __init__(self, block: nn.Module, rank: int, generator: torch.Generator | None = None) -> None:

@@ -109,10 +109,7 @@ class Skeleton:
     def make_layer(self, place: int, *, in_width: int | None = None, width: int | None = None) -> nn.Sequential:
         """A fresh layer; weights are torch's own, drawn from the global generator (see ``seeded_globally``).
 
-        Args:
-            place: Which layer.
-            in_width: Neurons before it, where they are not the skeleton's.
-            width: Its neurons, where they are not the skeleton's.
+        Neurons before it, and its own, are the skeleton's unless other widths are given.
         """
         layer = self.layers[place]
         neurons, height, size = self.shape_before(place)
@@ -166,45 +163,23 @@ class Skeleton:
         return nn.Sequential(OrderedDict([*zip(names, layers, strict=True), ("head", head)]))
 
     def check(self, task: TaskInfo) -> None:
-        """Refuse a task whose images do not fit.
-
-        Raises:
-            DataError: They have another shape.
-        """
+        """Refuse a task whose images are of another shape."""
         own = (self.in_channels, *self.image_size)
         if task.input_shape != own:
             raise DataError(f"a task must have images of shape {own}, but {task.name!r} has {task.input_shape}.")
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values, for a saved network."""
+        """JSON values, for a saved network; ``ramet.fields.from_json`` reads them."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Skeleton:
-        """The inverse of ``to_json``."""
-        layers = tuple(Layer(**layer) for layer in values["layers"])
-        shared_head = values.get("shared_head", False)  # networks of earlier versions have none
-        return cls(layers, values["in_channels"], tuple(values["image_size"]), values["batch_norm"], shared_head)
 
     def _meets_an_image(self, place: int) -> bool:
         return place == 0 or self.layers[place - 1].kind == "conv"
 
 
 def mlp(
-    *widths: int,
-    in_channels: int,
-    image_size: tuple[int, int],
-    batch_norm: bool = False,
-    shared_head: bool = False,
+    *widths: int, in_channels: int, image_size: tuple[int, int], batch_norm: bool = False, shared_head: bool = False
 ) -> Skeleton:
-    """Linear layers: two of 100, or as many as widths are given, as in mlp:300,300,300.
-
-    Args:
-        widths: Of the layers.
-        in_channels: The channels of an image.
-        image_size: Its height and width.
-        batch_norm: Whether each layer has batch norm.
-        shared_head: Whether all tasks have one head.
+    """Linear layers: two of 100, or as many as widths are given, as in mlp:300,300,300; the rest is ``Skeleton``'s.
 
     Raises:
         ConfigError: A width is no positive whole number.
@@ -215,20 +190,11 @@ def mlp(
 
 
 def conv(
-    *widths: int,
-    in_channels: int,
-    image_size: tuple[int, int],
-    batch_norm: bool = False,
-    shared_head: bool = False,
+    *widths: int, in_channels: int, image_size: tuple[int, int], batch_norm: bool = False, shared_head: bool = False
 ) -> Skeleton:
     """The paper's network for CIFAR: three max-pooled convolutions and two linear layers; or five widths after a colon.
 
-    Args:
-        widths: Of the five layers; 64 (4 x 4), 128 (3 x 3), 256 (2 x 2), 2048 and 2048 in the paper.
-        in_channels: The channels of an image.
-        image_size: Its height and width.
-        batch_norm: Whether each layer has batch norm.
-        shared_head: Whether all tasks have one head.
+    The paper's widths are 64 (4 x 4), 128 (3 x 3), 256 (2 x 2), 2048 and 2048; the rest is ``Skeleton``'s.
 
     Raises:
         ConfigError: A width is no positive whole number, or there are not five.

@@ -27,11 +27,7 @@ _BUSY_SECONDS = 60
 
 
 def import_optuna() -> Any:
-    """Optuna, which is imported late because it is optional.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Optuna, which is imported late because it is optional."""
     try:
         import optuna
     except ImportError:

@@ -17,8 +17,7 @@ from ramet.continual.methods.bind_and_grow.binding import (
     conflict_distribution,
     nucleus,
 )
-from ramet.continual.methods.bind_and_grow.channel_groups import group_conflicts, groups_of
-from ramet.continual.methods.bind_and_grow.conflict import Conflict, measure_conflicts
+from ramet.continual.methods.bind_and_grow.conflict import Conflict, group_conflicts, groups_of, measure_conflicts
 from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod
 from ramet.continual.methods.bind_and_grow.similarity import Measure
 from ramet.continual.methods.layer_graph_method import LayerGrowth

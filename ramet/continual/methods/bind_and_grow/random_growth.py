@@ -28,7 +28,7 @@ class RandomGrowth(GraphMethod):
     """Everything as in bind-and-grow, but for the two choices, which are drawn.
 
     In the paper the number of new layers is drawn too (section 4). To compare at equal parameters, ``layers`` gives
-    sets that were drawn for all tasks together (:func:`draw_of_total`), or ``sizes`` the parameters that each task's
+    sets that were drawn for all tasks together (``draw_of_total``), or ``sizes`` the parameters that each task's
     new layers must have: the set is then drawn from those of that size, or the nearest.
 
     Attributes:
@@ -100,14 +100,7 @@ def draw_of_total(
     """Sets of layers for several tasks, drawn as in the paper, that together have the goal's parameters.
 
     For each task the number of layers is drawn, then the layers. What is drawn is taken if its parameters are the
-    goal's up to the tolerance; otherwise all is drawn again.
-
-    Args:
-        sizes: parameters of each layer.
-        num_tasks: how many sets.
-        goal: parameters of all sets together.
-        generator: what is drawn from.
-        num_draws: after so many, the nearest is taken.
+    goal's up to the tolerance; otherwise all is drawn again. After ``num_draws`` the nearest is taken.
 
     >>> draw_of_total([10, 10, 30], 2, 100, np.random.default_rng(0))
     [[0, 1, 2], [0, 1, 2]]

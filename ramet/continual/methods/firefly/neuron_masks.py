@@ -57,19 +57,12 @@ def train_masks(
     saves: Saves,
     most: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Train masks over all neurons of a draft, along with its head and its batch norms.
+    """Train masks over all neurons of a draft, along with its head and its batch norms, in place.
 
-    Args:
-        draft: All neurons of the master; its head and its batch norms are trained in place.
-        data: The task's training data.
-        settings: How long, and the head's learning rate, of which a tenth is used: Adam takes larger steps than SGD.
-        seed: Of the batches.
-        mask_rate: The learning rate of the scores.
-        saves: Where the training saves itself.
-        most: For each layer, how many neurons may be kept; as many as the mask keeps if not given.
+    The head learns at a tenth of the settings' learning rate: Adam takes larger steps than SGD.
 
     Returns:
-        For each layer the neurons that the mask keeps, ascending; of too many those with the highest scores.
+        For each layer the neurons that the mask keeps, ascending; of more than ``most`` those with the highest scores.
     """
     masked = MaskedNetwork(draft.network, draft.widths).to(data.x.device)
 

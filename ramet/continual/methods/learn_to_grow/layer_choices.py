@@ -43,10 +43,7 @@ class LayerChoice:
 def list_choices(graph: LayerGraph, skeleton: Skeleton, rank: int) -> list[list[LayerChoice]]:
     """What each layer may become: any earlier layer of its place reused or adapted, or a new one.
 
-    Args:
-        graph: The earlier tasks' layers.
-        skeleton: The layers of all tasks.
-        rank: The rank of the map beside a linear layer; 0 for none. Beside a convolution it is a 1 x 1 convolution.
+    ``rank`` is that of the map beside a linear layer, 0 for none. Beside a convolution it is a 1 x 1 convolution.
     """
     choices = []
     for place, layer in enumerate(skeleton.layers):
@@ -62,16 +59,10 @@ def list_choices(graph: LayerGraph, skeleton: Skeleton, rank: int) -> list[list[
 
 
 class ChoiceNetwork(nn.Module):
-    r"""All choices at once: a layer gives the mixture of what its choices give.
+    """All choices at once: a layer gives the mixture of what its choices give, and the head is new.
 
-    :math:`x_{l+1} = \sum_c \mathrm{softmax}(\alpha_l)_c \, g_l^c(x_l)`, with ``scores`` for alpha (section 3.2, Eq. 2).
-
-    Args:
-        graph: The earlier layers; they are copied, and stay as they are.
-        skeleton: The layers.
-        choices: For each layer what it may become.
-        num_classes: The outputs of the head, which is new.
-        seed: Of fresh weights.
+    x_(l+1) is the sum over choices c of softmax(alpha_l)_c g_l^c(x_l), with ``scores`` for alpha (section 3.2, Eq. 2).
+    Earlier layers are copied from the graph, and stay as they are; the seed is that of fresh weights.
     """
 
     def __init__(
@@ -158,12 +149,12 @@ def search_choices(
     saves: Saves | None = None,
     phase: str = "search",
 ) -> list[Tensor]:
-    """Train the mixture: weights on one half of the data, choices on the other; first order.
+    """Train the mixture: weights on one half of the data, choices on the other, earlier layers not at all.
 
     Departs from DARTS, which alternates: both take their step at once, from gradients at the same point.
 
     Args:
-        network: All choices; its earlier layers do not move.
+        network: All choices.
         data: The task's training data.
         settings: How long, and the learning rate of the weights.
         seed: Of the halves and the batches.

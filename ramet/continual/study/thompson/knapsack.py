@@ -13,13 +13,9 @@ _CELLS = 1000
 
 
 class Knapsack(Generic[Option]):
-    """The best choices at each of a thousand budgets, by dynamic programming.
+    """The best choices at each of a thousand budgets, from what options are worth, by dynamic programming.
 
     Exact, but that costs are rounded up to a thousandth of what the dearest choices cost more than the cheapest.
-
-    Args:
-        values: what each option of each item is worth.
-        costs: and what it costs.
 
     Attributes:
         budgets: from the least that must be spent to all that can be.

@@ -65,17 +65,12 @@ class Seen:
 def propose(
     space: SequenceSpace, tasks: Sequence[str], seen: Sequence[Seen], generator: np.random.Generator
 ) -> dict[str, float | str]:
-    """The parameters of the next trial, by Thompson sampling.
+    """The parameters of the next trial, by Thompson sampling, for a space with a coefficient for each task.
 
     A belief is drawn from all that the finished trials allow (``TaskEffects``), and a size at which it promises more
     than was found; the sequence is the best of at most that size by the belief. One that was tried before is drawn
-    again. One parameter in a trial or so is left to chance, or coefficients that were never tried would never be.
-
-    Args:
-        space: the sequences there are, with a coefficient for each task.
-        tasks: of the stream.
-        seen: finished trials; if there are none, the sequence is random.
-        generator: what is drawn from.
+    again. One parameter in a trial or so is left to chance, or coefficients that were never tried would never be. If no
+    trial is finished, the sequence is random.
     """
     if not seen:
         return _completed({}, space, tasks, generator)
