@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ramet.continual.loop import accuracy_matrix
+from ramet.continual.loop import accuracy_matrix, costs_of
 from ramet.continual.measures import summary
 
 Rows = list[dict[str, Any]]
@@ -47,12 +47,8 @@ def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[
 def _figures(
     rows: Rows, split: str, alone: Sequence[float] | None, joint: Sequence[float] | None
 ) -> dict[str, float | None]:
-    return summary(accuracy_matrix(rows, split), alone, joint) | {
-        "parameters": rows[-1]["parameters"],
-        "stored_bytes": rows[-1]["stored_bytes"],
-        "flops": statistics.fmean(row["flops"] for row in rows),
-        "seconds": math.fsum(row["seconds"] for row in rows),
-    }
+    seconds = math.fsum(row["seconds"] for row in rows)
+    return summary(accuracy_matrix(rows, split), alone, joint) | costs_of(rows) | {"seconds": seconds}
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any]:

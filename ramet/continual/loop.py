@@ -54,10 +54,7 @@ class Learned:
         self, alone: Sequence[float] | None = None, joint: Sequence[float] | None = None, split: str = "test"
     ) -> dict[str, Any]:
         """The measures of ``ramet.continual.measures``, and what the network costs."""
-        last = self.rows[-1]
-        costs = {key: last[key] for key in ("parameters", "stored_bytes")}
-        flops = sum(row["flops"] for row in self.rows) / len(self.rows)
-        return summary(self.matrix(split), alone, joint) | costs | {"flops": flops}
+        return summary(self.matrix(split), alone, joint) | costs_of(self.rows)
 
 
 def learn(
@@ -163,6 +160,12 @@ def _fresh(
 def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list[list[float]]:
     """The accuracy matrix of recorded rows; NaN for tasks that were still to come."""
     return [[*row[split], *[NAN] * (len(rows) - len(row[split]))] for row in rows]
+
+
+def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """What recorded rows say of a network's costs: parameters and bytes at the end, the mean FLOPs of a task."""
+    costs: dict[str, float] = {key: rows[-1][key] for key in ("parameters", "stored_bytes")}
+    return costs | {"flops": sum(row["flops"] for row in rows) / len(rows)}
 
 
 def _measured(network: JointNetwork, stream: Stream, place: int, device: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ramet.continual.methods.learn_to_grow.layer_choices import (
     list_choices,
     search_choices,
 )
-from ramet.continual.methods.proximal import Sparse, shrink_
+from ramet.continual.methods.optimizers import Sparse, shrink_
 from ramet.continual.methods.rcl import ExpansionController
 from ramet.continual.networks.master import Draft
 from ramet.errors import ConfigError

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from torch.nn.functional import softshrink
 
 from ramet.continual.method import Method
-from ramet.continual.methods.proximal import ProximalSgd, Sparse
+from ramet.continual.methods.optimizers import ProximalSgd, Sparse
 from ramet.continual.networks.keeping import copied, is_own, num_trained
 from ramet.continual.networks.skeletons import weights_of
 from ramet.continual.streams.stream import TaskData
@@ -118,9 +118,6 @@ class AdditiveDecomposition(Method):
     Args:
         sparsity: Lambda 1; 4e-4 is among the values that we read the paper to use. A stronger one saves own weights.
         drift: Lambda 2, which we read to be 100 in the paper.
-
-    Raises:
-        ConfigError: A number is out of its range.
 
     Reference: Yoon et al., Scalable and order-robust continual learning with additive parameter decomposition, 2020.
     """

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ramet.continual.method import Method
+from ramet.continual.methods.optimizers import SgdAndAdam
 from ramet.continual.methods.packnet import MAX_TASKS, largest
-from ramet.continual.methods.sgd_and_adam import SgdAndAdam
 from ramet.continual.networks.keeping import copied, is_own, num_trained, packed, unpacked
 from ramet.continual.networks.skeletons import weights_of
 from ramet.continual.streams.stream import TaskData

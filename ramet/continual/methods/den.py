@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ramet.continual.methods.master_method import MasterMethod
-from ramet.continual.methods.proximal import ProximalSgd, Sparse
+from ramet.continual.methods.optimizers import ProximalSgd, Sparse
 from ramet.continual.networks.draft_widths import with_new, with_only
 from ramet.continual.networks.master import Draft, like
 from ramet.continual.networks.skeletons import weights_of
@@ -56,9 +56,6 @@ class ExpandableNetwork(MasterMethod):
         new_units: Neurons that an expansion adds to each layer before it removes the useless ones.
         loss_threshold: The training loss above which a task expands.
         split_threshold: How far a neuron's incoming weights may move.
-
-    Raises:
-        ConfigError: A number is out of its range.
 
     Reference: Yoon et al., Lifelong learning with dynamically expandable networks, 2018.
     """

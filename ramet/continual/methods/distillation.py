@@ -63,9 +63,6 @@ class Distillation(SharedBody):
         warm_up: The share of the epochs in which the new head is trained alone, once there is an earlier task. Departs
             from the paper, which warms up until convergence: the budget of training is the same for all methods.
 
-    Raises:
-        ConfigError: A number is out of its range.
-
     Reference: Li and Hoiem, Learning without forgetting, 2017.
     """
 

@@ -57,9 +57,6 @@ class Elastic(SharedBody):
         form: ``implicit`` or ``explicit``.
         samples: How many training samples the Fisher information is measured on.
 
-    Raises:
-        ConfigError: A number is out of its range.
-
     Reference: Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, 2017.
     """
 

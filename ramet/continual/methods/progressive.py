@@ -21,13 +21,9 @@ from ramet.seeding import derive_seed, seeded_globally
 
 
 class Lateral(nn.Module):
-    """The adapter from earlier columns into one layer, U sigma(V alpha h).
+    """The adapter from some earlier columns into one layer of some width, U sigma(V alpha h).
 
-    Args:
-        skeleton: The layers of a column.
-        place: Which layer it feeds; the head's place is ``len(skeleton.layers)``.
-        num_columns: How many earlier columns there are; each input is what that column's layer ``place`` takes.
-        width: The outputs of the layer it feeds.
+    Each input is what that column's layer ``place`` takes; the head's place is ``len(skeleton.layers)``.
     """
 
     def __init__(self, skeleton: Skeleton, place: int, num_columns: int, width: int) -> None:
@@ -71,12 +67,7 @@ class ProgressiveColumn(nn.Module):
         )
 
     def forward(self, x: Tensor, earlier: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-        """What each layer takes, and at last the logits.
-
-        Args:
-            x: Images, [batch, channels, height, width].
-            earlier: For each column before, what each of its layers took.
-        """
+        """What each layer takes, and at last the logits; from images, and what the layers of each column before took."""
         inputs = [x]
         for place, layer in enumerate(self.layers):
             value = inputs[-1]

@@ -38,9 +38,6 @@ class Reinforced(MasterMethod):
         controller_hidden: The size of the controller's LSTM.
         controller_rate: Its learning rate (Adam).
 
-    Raises:
-        ConfigError: A number is out of its range.
-
     Reference: Xu and Zhu, Reinforced continual learning, 2018.
     """
 

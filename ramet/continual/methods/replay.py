@@ -68,9 +68,6 @@ class Replay(SharedBody):
     Args:
         memory: Samples kept in all.
 
-    Raises:
-        ConfigError: The memory is empty.
-
     Reference: Chaudhry et al., On tiny episodic memories in continual learning, 2019.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -58,7 +58,6 @@ class TaskPath:
         skeleton: the layers that its network consists of.
         steps: from the image on, without the head.
         head: the node that gives the logits.
-        notes: JSON values about how the path came about.
     """
 
     task: str
@@ -66,7 +65,6 @@ class TaskPath:
     skeleton: Skeleton
     steps: tuple[PathStep, ...]
     head: str
-    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -188,7 +186,7 @@ class LayerGraph(nn.Module):
                     "skeleton": skeletons.index(path.skeleton),
                     "steps": [[step.node, step.patch] for step in path.steps],
                     "head": path.head,
-                    "notes": dict(path.notes),
+                    "notes": {},  # which earlier versions read
                 }
                 for path in self.paths.values()
             ],
@@ -207,7 +205,6 @@ class LayerGraph(nn.Module):
                 skeletons[values["skeleton"]],
                 tuple(PathStep(node, patch) for node, patch in values["steps"]),
                 values["head"],
-                values["notes"],
             )
             for values in state["paths"]
         }

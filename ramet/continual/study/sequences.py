@@ -98,8 +98,8 @@ def run_sequence(
         blind: leave test data out, as a search must, which chooses among sequences.
 
     Returns:
-        ``gain`` (on validation data, more is better), ``gains`` of each task, ``parameters``, and, unless blind, the
-        same on test data for reports.
+        The ``gain`` on validation data, more is better, the ``gains`` of each task and ``parameters``; the same on test
+        data for reports, unless blind.
     """
     asked = from_json(GrowSequence, sequence)
     tasks = {task.name: _without_test(task) if blind else task for task in setup.stream}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ramet.errors import ConfigError
-from ramet.fields import to_json
+from ramet.fields import require_choices, to_json
 
 STARTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The coefficients of all tasks that a search of a coefficient for each task begins with."""
@@ -66,13 +66,7 @@ class SequenceSpace:
     order: Literal["fixed", "free"] = "fixed"
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("delta", self.delta, ("shared", "per-task")),
-            ("binding", self.binding, ("computed", "free")),
-            ("order", self.order, ("fixed", "free")),
-        ):
-            if value not in known:
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
+        require_choices(self)
         if not 0 < self.step <= 1:
             raise ConfigError(f"the step of delta must be above 0 and at most 1, but got {self.step}.")
 

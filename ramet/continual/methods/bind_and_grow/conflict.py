@@ -58,10 +58,10 @@ def measure_conflicts(
     *,
     measure: Measure = "cka",
 ) -> list[Conflict]:
-    """The conflict of a new task with each of the candidates, on images of the new task alone.
+    """The conflict of a new task with each of the candidates, on images of the new task alone that validate.
 
     Both networks see the same images. C_tb(l) = 1 - rho, where rho is Spearman's correlation between the dissimilarity
-    matrices of the two layers, or their linear CKA. Nothing of a candidate's data is needed.
+    matrices of the two layers (``rsa``), or their linear CKA. Nothing of a candidate's data is needed.
 
     Departs from the released code, which takes the similarity itself as the conflict, and so binds to the least similar
     task; this is the paper's text.
@@ -71,11 +71,8 @@ def measure_conflicts(
         skeleton: what these layers are.
         graph: the paths of the candidates.
         candidates: tasks of the graph.
-        x: images of the new task that validate, shape [samples, channels, height, width].
+        x: the images, shape [samples, channels, height, width].
         measure: ``rsa`` or ``cka``.
-
-    Returns:
-        One entry a candidate, in their order.
     """
     ours = [Represented(features, measure) for features in layer_features(layers, x)]
     paths = [graph.path(task) for task in candidates]
@@ -196,23 +193,12 @@ def group_conflicts(
     num_groups: int,
     measure: Measure,
 ) -> list[list[float]]:
-    """How much each group of channels of a bound task's layers conflicts with the new task.
+    """How much each group of channels of a bound task's layers conflicts with the new task, for each layer.
 
     The channels of two networks that were trained apart do not correspond, so that a group of one cannot be compared
     with the same group of the other. A group is compared with the new task's whole layer instead: it conflicts little
-    if it orders the images as that layer does.
-
-    Args:
-        layers: the network of the new task alone, without its head.
-        x: the images that both see.
-        graph: the joint network.
-        path: the bound task's path.
-        partners: its layer for each layer of the new task, or None.
-        num_groups: groups in a layer.
-        measure: ``rsa`` or ``cka``.
-
-    Returns:
-        The conflicts of the groups of each layer; an empty list for a layer without a partner.
+    if it orders the images as that layer does. ``layers`` are those of the new task alone, ``partners`` the places of
+    the bound task's for each, or None: a layer without a partner has no groups.
     """
     ours = [Represented(features, measure) for features in layer_features(layers, x)]
     theirs = [features for _, features in graph.features(x, [path.task])]

@@ -25,11 +25,10 @@ from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
 from ramet.errors import ConfigError
+from ramet.fields import require_choices
 from ramet.guards import GUARDS, Guard, diagonal_fisher
 from ramet.params import named_params
 from ramet.seeding import derive_seed, torch_generator
-
-OldWeights = Literal["slow", "frozen", "guarded"]
 
 REMEMBERED, MEAN_BATCH = 200, 10
 """Images from which a guard learns what matters to a finished task, and how many it sees at a time."""
@@ -54,7 +53,7 @@ class GraphMethod(LayerGraphMethod):
         skeletons: networks of another depth or width for single tasks, by the names of ``make_skeleton``.
     """
 
-    old_weights: OldWeights = "slow"
+    old_weights: Literal["slow", "frozen", "guarded"] = "slow"
     old_rate: float = 0.1
     guard: str = "plasticity"
     guard_strength: float = 1e4
@@ -67,9 +66,7 @@ class GraphMethod(LayerGraphMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_one_of("old_weights", self.old_weights, ("slow", "frozen", "guarded"))
-        _require_one_of("heads", self.heads, ("own", "shared"))
-        _require_one_of("start_weights", self.start_weights, ("copy", "probe", "fresh"))
+        require_choices(self)
         GUARDS.class_of(self.guard, trusted=False)  # a name only: options of a method may come from data
         if not 0 <= self.old_rate <= 1:
             raise ConfigError(f"old_rate must lie between 0 and 1, but got {self.old_rate}.")
@@ -287,8 +284,3 @@ def _held(shared: Sequence[nn.Module], rate: float) -> Iterator[None]:
             norm.momentum = momentum
         for module in shared:
             module.requires_grad_(True)
-
-
-def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")

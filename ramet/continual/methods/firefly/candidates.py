@@ -31,25 +31,12 @@ def grow_draft(
     saves: Saves,
     phase: str,
 ) -> tuple[Draft, dict[str, int]]:
-    """Unlock and add the neurons that lower the loss most.
+    """Unlock and add the neurons that lower the loss most; how many of each were.
 
-    Step one: every locked neuron may move (its copy would), every layer has ``num_new`` new neurons with small
-    outgoing weights; all of these are trained, and nothing else. Step two: each candidate's score is the decrease of
-    the loss that it stands for to first order, and the best are kept. The others are locked again, or removed.
-
-    Args:
-        draft: The task's network so far.
-        data: The task's training data.
-        settings: The batch size of step one.
-        seed: Of new weights and batches.
-        num_new: New neurons that each layer tries.
-        num_chosen: How many candidates are kept, over all layers.
-        candidate_epochs: How long the candidates are trained.
-        saves: Where the training saves itself.
-        phase: The name of this step among those of its task.
-
-    Returns:
-        The grown draft, and how many neurons were unlocked and added.
+    Step one: every locked neuron may move (its copy would), every layer has ``num_new`` new neurons with small outgoing
+    weights; all of these are trained for ``candidate_epochs``, and nothing else. Step two: each candidate's score is
+    the decrease of the loss that it stands for to first order, and the best ``num_chosen`` of all layers are kept. The
+    others are locked again, or removed.
     """
     locked = [origin >= 0 for origin in draft.origins]
     wide = widened(draft, num_new, seed)
@@ -127,17 +114,14 @@ def _scores(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_ne
     network = wide.network.eval()
     after = {name: param.detach().clone() for name, param in network.named_parameters()}
     start = {name: value.clone() for name, value in before.items()}
-    for place in range(1, len(network)):
-        name = f"{_name(network, place)}.weights.weight"
-        start[name][:, _last(start[name], num_new * wide.skeleton.spread(place))] = 0.0
-    for place in range(len(locked)):
-        # A new neuron's incoming weights are its delta, not scaled: only its outgoing ones begin at nothing.
-        for kind in ("weight", "bias"):
-            name = f"{_name(network, place)}.weights.{kind}"
-            inside = after[name].clone()
-            if kind == "weight" and place:
-                inside[:, _last(inside, num_new * wide.skeleton.spread(place))] = 0.0
-            start[name][-num_new:] = inside[-num_new:]
+    for place in range(len(network)):
+        name = f"{_name(network, place)}.weights"
+        if place < len(locked):
+            # A new neuron's incoming weights are its delta, not scaled: only its outgoing ones begin at nothing.
+            for kind in (f"{name}.weight", f"{name}.bias"):
+                start[kind][-num_new:] = after[kind][-num_new:]
+        if place:
+            start[f"{name}.weight"][:, -num_new * wide.skeleton.spread(place) :] = 0.0
     total = {name: torch.zeros_like(value) for name, value in after.items()}
     params = dict(network.named_parameters())
     for point in range(NUM_POINTS):
@@ -198,7 +182,3 @@ def _kept(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new:
 
 def _name(network: nn.Sequential, place: int) -> str:
     return list(dict(network.named_children()))[place]
-
-
-def _last(tensor: Tensor, count: int) -> slice:
-    return slice(tensor.shape[1] - count, tensor.shape[1])

@@ -45,9 +45,6 @@ class ContinualFirefly(MasterMethod):
             width; 0 for as many as its mask keeps, as in the paper. Masks keep most of what there is, so that without a
             limit each task's network, and what it costs, grows with the number of tasks.
 
-    Raises:
-        ConfigError: A number is out of its range.
-
     Reference: Wu et al., Firefly neural architecture descent, 2020, section 2.4, Algorithm 2 and B.4.
     """
 

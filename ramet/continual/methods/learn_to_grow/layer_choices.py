@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.methods.sgd_and_adam import SgdAndAdam
+from ramet.continual.methods.optimizers import SgdAndAdam
 from ramet.continual.networks.graph import LayerGraph, PathStep, take
 from ramet.continual.networks.patches import Patch, make_patch
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.training import Saves, train
+from ramet.costs import count_parameters
 from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
@@ -52,9 +53,9 @@ def list_choices(graph: LayerGraph, skeleton: Skeleton, rank: int) -> list[list[
         patch = {"rank": 0 if layer.kind == "conv" else rank}
         if layer.kind == "conv" or rank:
             for node in dict.fromkeys(step.node for step in steps):
-                size = _size(make_patch(graph.nodes[node], patch))
+                size = count_parameters(make_patch(graph.nodes[node], patch))
                 options.append(LayerChoice("adapt", PathStep(node), patch, size))
-        choices.append([*options, LayerChoice("new", None, None, _size(skeleton.make_layer(place)))])
+        choices.append([*options, LayerChoice("new", None, None, count_parameters(skeleton.make_layer(place)))])
     return choices
 
 
@@ -147,7 +148,6 @@ def search_choices(
     choice_rate: float,
     size_penalty: float,
     saves: Saves | None = None,
-    phase: str = "search",
 ) -> list[Tensor]:
     """Train the mixture: weights on one half of the data, choices on the other, earlier layers not at all.
 
@@ -161,13 +161,9 @@ def search_choices(
         choice_rate: The learning rate of the choices' scores (Adam).
         size_penalty: The weight of ``expected_size`` in the loss of the choices.
         saves: Where the search saves itself.
-        phase: Its name among the trainings of its task.
 
     Returns:
         For each layer the probabilities of its choices.
-
-    Raises:
-        ConfigError: There are too few samples for two halves.
     """
     half = len(data) // 2
     if half < 2:
@@ -194,10 +190,6 @@ def search_choices(
         frozen=[network.old],
         optimizer=lambda groups: SgdAndAdam(groups, list(network.scores), choice_rate, settings),
         saves=saves,
-        phase=phase,
+        phase="search",
     )
     return [mixture.detach() for mixture in network.mixtures()]
-
-
-def _size(module: nn.Module) -> int:
-    return sum(param.numel() for param in module.parameters())

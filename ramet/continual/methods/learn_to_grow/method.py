@@ -44,9 +44,6 @@ class LearnToGrow(LayerGraphMethod):
         tune_rate: The share of the learning rate at which reused layers are tuned.
         tune_strength: The weight of their squared distance from the old values.
 
-    Raises:
-        ConfigError: A number is out of its range.
-
     Reference: Li et al., Learn to grow: a continual structure learning framework for overcoming catastrophic
     forgetting, 2019.
     """
