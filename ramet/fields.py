@@ -121,8 +121,12 @@ def field_types(kind: type) -> dict[str, Any]:
 def require_choices(value: Any) -> None:
     """Refuse a dataclass of which a field that is one of several words is another.
 
-    Raises:
-        ConfigError: such a field has another value.
+    >>> @dataclasses.dataclass
+    ... class Door:
+    ...     state: typing.Literal["open", "closed"] = "open"
+    >>> require_choices(Door("ajar"))
+    Traceback (most recent call last):
+    ramet.errors.ConfigError: state must be one of open, closed, but got 'ajar'.
     """
     for name, kind in field_types(type(value)).items():  # type: ignore[arg-type]
         known = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else None

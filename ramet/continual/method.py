@@ -23,9 +23,9 @@ class Method(ABC):
 
     A method is a dataclass whose fields are its options, all of them JSON values, and which refuses one that is out of
     its range with a ``ConfigError``; a saved network can then make the method anew. What it learns is state: made in
-    ``_begin``, changed in ``_learn``, given by ``state`` and taken back by ``load_state``. Nothing else may survive from
-    one task to the next, so that a run that was killed goes on bit for bit, and a saved network takes a new task on
-    another machine.
+    ``_begin``, changed in ``_learn``, given by ``state`` and taken back by ``load_state``. Nothing else may survive
+    from one task to the next, so that a run that was killed goes on bit for bit, and a saved network takes a new task
+    on another machine.
 
     An author writes ``_begin``, ``_learn``, ``network``, ``num_parameters``, ``state`` and ``load_state``. The checks
     of ``ramet.testing.methods`` tell whether the method keeps what this seam promises.

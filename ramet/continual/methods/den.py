@@ -81,10 +81,8 @@ class ExpandableNetwork(MasterMethod):
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         draft, notes = self._first(task, saves) if not self.tasks else self._later(task, saves)
         for place, origin in enumerate(draft.origins):
-            bias = weights_of(draft.network[place]).bias
-            assert bias is not None
             old = origin >= 0
-            self.master.biases[place][origin[old]] = bias.detach()[old]
+            self.master.biases[place][origin[old]] = weights_of(draft.network[place]).bias.detach()[old]
         self.master.add(draft)
         notes["widths"] = self.master.widths
         self._said.append(self._sentence(task.info.name, notes))
@@ -126,7 +124,6 @@ class ExpandableNetwork(MasterMethod):
         for place, (rows, inputs) in enumerate(zip(selected[1:], selected, strict=False)):
             weights = weights_of(network[place])
             pairs = _pairs(rows, inputs, weights.weight)
-            assert weights.bias is not None
             held += [Held(weights.weight, ~pairs), Held(weights.bias, ~rows.to(weights.bias.device))]
             chosen.append((weights.weight, pairs))
         self._fit(

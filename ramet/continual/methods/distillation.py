@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -83,9 +82,7 @@ class Distillation(SharedBody):
         """The earlier heads' answers."""
         return [FormerAnswers(self.strength, self.temperature)]
 
-    def _train(
-        self, task: TaskData, earlier: Sequence[TaskData], saves: Saves, *, epochs: int | None = None
-    ) -> dict[str, Any]:
+    def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
         place, epochs = len(self.tasks), self.settings.epochs
         alone = min(round(self.warm_up * epochs), epochs - 1) if place else 0
         if self.shared.one_head:
@@ -102,4 +99,4 @@ class Distillation(SharedBody):
                 saves=saves,
                 phase="warm-up",
             )
-        return super()._train(task, earlier, saves, epochs=epochs - alone)
+        return super()._train(task, saves, epochs - alone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -59,9 +58,7 @@ class PackNet(SharedBody):
     def _weights(self, layer: nn.Module) -> Tensor:
         return weights_of(layer).weight
 
-    def _train(
-        self, task: TaskData, earlier: Sequence[TaskData], saves: Saves, *, epochs: int | None = None
-    ) -> dict[str, Any]:
+    def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
         place = len(self.tasks)
         if place >= MAX_TASKS:
             raise ConfigError(f"packnet takes at most {MAX_TASKS} tasks, but got one more.")

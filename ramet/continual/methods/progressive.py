@@ -67,7 +67,7 @@ class ProgressiveColumn(nn.Module):
         )
 
     def forward(self, x: Tensor, earlier: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-        """What each layer takes, and at last the logits; from images, and what the layers of each column before took."""
+        """What each layer takes, and at last the logits; from images, and what layers of each column before took."""
         inputs = [x]
         for place, layer in enumerate(self.layers):
             value = inputs[-1]

@@ -18,7 +18,7 @@ from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Loss, Saves, train
 from ramet.costs import count_parameters
 from ramet.data import Split
-from ramet.guards import Guard
+from ramet.guards import Guard, chain
 from ramet.seeding import derive_seed
 
 
@@ -49,7 +49,7 @@ class Part:
     """What a shared body does against forgetting; each of its moments does nothing unless a part says otherwise.
 
     Attributes:
-        name: Under which its state is kept.
+        name: Under which its state is kept, unlike that of any other part; empty if it has none.
         guard: What keeps the steps of a training from disturbing earlier tasks.
         rehearses: Whether it joins samples of earlier tasks to mini-batches.
     """
@@ -98,17 +98,16 @@ class SharedBody(Method):
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         self._add_head(task.info.num_classes, len(self.tasks))
-        return self._train(task, earlier, saves)
+        return self._train(task, saves)
 
-    def _train(
-        self, task: TaskData, earlier: Sequence[TaskData], saves: Saves, *, epochs: int | None = None
-    ) -> dict[str, Any]:
+    def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
         """Train the body and the new head, which is the last one, for the settings' epochs or for others."""
         place, data = len(self.tasks), task.train
-        settings = replace(self.settings, epochs=self.settings.epochs if epochs is None else epochs)
+        settings = self.settings if epochs is None else replace(self.settings, epochs=epochs)
         for part in self.parts:
             part.prepare(self.shared, place, data)
-        guard = next((part.guard for part in self.parts if part.guard is not None), None)
+        guards = [part.guard for part in self.parts if part.guard is not None]
+        guard = chain(*guards) if guards else None
         loss, seed = self._loss(data, place), self.training_seed()
         train(self.shared, loss, len(data), settings, seed=seed, guard=guard, saves=saves)
         notes: dict[str, Any] = {}

@@ -27,7 +27,6 @@ def with_new(draft: Draft, counts: Sequence[int]) -> Draft:
         rows, inputs = old.weight.shape[:2]
         new.weight[:rows, inputs:] = 0.0
         new.weight[:rows, :inputs] = old.weight
-        assert old.bias is not None and new.bias is not None
         new.bias[:rows] = old.bias
         for source, tensor in _norms(old_layer, new_layer):
             tensor[: len(source)].copy_(source) if tensor.ndim else tensor.copy_(source)
@@ -45,7 +44,6 @@ def with_only(draft: Draft, keep: Sequence[Tensor]) -> Draft:
         old, new = weights_of(old_layer), weights_of(new_layer)
         rows = kept[place] if place < len(kept) else torch.arange(len(head))
         inputs = columns(kept[place - 1], skeleton.spread(place)) if place else torch.arange(old.weight.shape[1])
-        assert old.bias is not None and new.bias is not None
         new.weight.copy_(old.weight[rows][:, inputs])
         new.bias.copy_(old.bias[rows])
         for source, tensor in _norms(old_layer, new_layer):

@@ -73,7 +73,7 @@ class TaskPath:
 
 
 class LayerGraph(nn.Module):
-    """One graph for many tasks; ``forward(x, task)`` follows the path of a task.
+    """One graph for many tasks; ``PathView`` follows the path of one.
 
     A node that several paths share is one module, so that its parameters count once. Weights are known as
     ``nodes.KEY...``, and a key never changes its meaning: guards and optimizers may go by names.
@@ -91,22 +91,10 @@ class LayerGraph(nn.Module):
             raise ConfigError(f"a task must be one of {', '.join(self.paths) or 'none yet'}, but got {task!r}.")
         return self.paths[task]
 
-    def users(self, key: str) -> list[str]:
-        """The tasks whose paths go through a node."""
-        return [task for task, path in self.paths.items() if key in path.keys]
-
     def num_parameters(self, task: str | None = None) -> int:
         """The weights of the whole graph, each counted once, or of the nodes that were made for one task."""
         keys = [key for key, node in self.about.items() if task is None or node.task == task]
         return sum(count_parameters(self.nodes[key]) for key in keys)
-
-    def forward(self, x: Tensor, task: str) -> Tensor:
-        """The logits of a task, [batch, classes]."""
-        path = self.path(task)
-        for step in path.steps:
-            x = take(self.nodes, step, x)
-        logits: Tensor = self.nodes[path.head](x)
-        return logits
 
     def features(self, x: Tensor, tasks: Iterable[str]) -> Iterator[tuple[tuple[PathStep, ...], Tensor]]:
         """What the layers of several tasks give for the same inputs, by the way from the image to the layer.

@@ -51,7 +51,6 @@ class Draft:
             locked = origin >= 0
             pairs = locked[:, None] & self.locked_in(place)[None, :]
             held.append(Held(weights.weight, like(pairs, weights.weight)))
-            assert weights.bias is not None
             held.append(Held(weights.bias, locked.to(weights.bias.device)))
         return held
 
@@ -92,7 +91,6 @@ class Master:
         for place, neurons in enumerate(chosen):
             weights = weights_of(network[place])
             inputs = self._inputs(place, chosen)
-            assert weights.bias is not None
             with torch.no_grad():
                 weights.weight.copy_(self.weights[place][neurons[:, None], inputs[None, :]])
                 weights.bias.copy_(self.biases[place][neurons])
@@ -122,7 +120,6 @@ class Master:
             grown[: before[place], : self.weights[place].shape[1]] = self.weights[place]
             # Locked pairs are written back as they were: the training held them, bit for bit.
             grown[number[:, None], inputs[None, :]] = weights.weight.detach()
-            assert weights.bias is not None
             self.weights[place] = grown
             self.biases[place] = torch.cat([self.biases[place], weights.bias.detach()[own]])
             numbers.append(number)

@@ -36,7 +36,6 @@ class Patch(nn.Module):
         for name, part in block.named_children():
             if name == "weights":
                 weights = weights_of(block)
-                assert weights.bias is not None
                 weight, bias = self.effective(weights.weight, weights.bias)
                 x = functional_call(part, {"weight": weight, "bias": bias}, (x,))
             elif name == "norm":
@@ -51,7 +50,6 @@ class Patch(nn.Module):
         """A plain layer that gives what the patched one gives."""
         plain = copy.deepcopy(block)
         weights = weights_of(plain)
-        assert weights.bias is not None
         weight, bias = self.effective(weights.weight, weights.bias)
         weights.weight.copy_(weight)
         weights.bias.copy_(bias)
@@ -76,7 +74,6 @@ class ChannelPatch(Patch):
             raise ConfigError(
                 f"channels must be different ones of {len(weights.weight)}, in order, but got {channels}."
             )
-        assert weights.bias is not None
         self.register_buffer("channels", torch.tensor(channels, device=weights.weight.device))
         self.weight = nn.Parameter(weights.weight.detach()[channels].clone())
         self.bias = nn.Parameter(weights.bias.detach()[channels].clone())
@@ -97,7 +94,7 @@ class AdapterPatch(Patch):
     def __init__(self, block: nn.Module, rank: int, generator: torch.Generator | None = None) -> None:
         super().__init__(block)
         weights = weights_of(block)
-        if rank < 0 or (rank == 0 and isinstance(weights, nn.Linear)):
+        if rank < 0 or (rank == 0 and weights.weight.ndim == 2):
             raise ConfigError(f"the rank of an adapter must be at least 1, or 0 beside a convolution, but got {rank}.")
         outputs, device = len(weights.weight), weights.weight.device
         self.bias = nn.Parameter(torch.zeros(outputs, device=device))

@@ -7,15 +7,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.continual.streams.stream import TaskInfo
 from ramet.errors import ConfigError, DataError
 from ramet.seeding import seeded_globally
 
-Weights = nn.Linear | nn.Conv2d
+
+class Weights(Protocol):
+    """What a linear map and a convolution have in common; those of a layer always have a bias."""
+
+    weight: Tensor
+    bias: Tensor
 
 
 @dataclass(frozen=True)
@@ -223,8 +228,8 @@ def seeded(make: Callable[[], nn.Sequential], seed: int, *role: str | int) -> nn
 def weights_of(layer: nn.Module) -> Weights:
     """The linear map or the convolution of a layer or a head."""
     weights = layer.get_submodule("weights")
-    assert isinstance(weights, Weights)
-    return weights
+    assert isinstance(weights, nn.Linear | nn.Conv2d) and weights.bias is not None
+    return cast(Weights, weights)
 
 
 def norm_of(layer: nn.Module) -> nn.BatchNorm1d | nn.BatchNorm2d | None:

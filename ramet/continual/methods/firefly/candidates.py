@@ -76,7 +76,6 @@ def widened(draft: Draft, num_new: int, seed: int) -> Draft:
             incoming[rows:, inputs:] = 0.0
         weights.weight[rows:] = incoming[rows:].to(weights.weight.device)
         weights.weight[:rows, inputs:] = outgoing.to(weights.weight.device)
-        assert weights.bias is not None
         weights.bias[rows:] = 0.0
     return wide
 
@@ -97,7 +96,6 @@ def _all_but_candidates(wide: Draft, locked: list[Tensor], num_new: int) -> list
         moves = may_move[:, None] | from_new[None, :]
         if place < len(locked) and place:
             moves[rows - num_new :, inputs - num_new * wide.skeleton.spread(place) :] = False
-        assert weights.bias is not None
         held += [
             Held(weights.weight, like(~moves, weights.weight)),
             Held(weights.bias, ~may_move.to(weights.bias.device)),
@@ -170,7 +168,6 @@ def _kept(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new:
     for place, (lock, pick) in enumerate(zip(locked, chosen, strict=True)):
         back = (lock & ~pick[: len(lock)]).nonzero()[:, 0]
         weights, name = weights_of(network[place]), f"{_name(network, place)}.weights"
-        assert weights.bias is not None
         # What comes from new neurons is theirs, and stays as it was trained.
         num_old = weights.weight.shape[1] - (num_new * skeleton.spread(place) if place else 0)
         weights.weight[back, :num_old] = before[f"{name}.weight"][back, :num_old]
