@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
     from ramet.continual.methods.making import make_method
     from ramet.continual.methods.registry import METHODS
-    from ramet.continual.networks.making import make_skeleton
-    from ramet.continual.networks.skeletons import Layer, Skeleton
+    from ramet.continual.networks.skeletons import Layer, Skeleton, make_skeleton
     from ramet.continual.plan import LearnPlan, Scenario
     from ramet.continual.recipe import LearnRecipe
     from ramet.continual.streams.makers import DOMAINS, make_stream

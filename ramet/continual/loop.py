@@ -14,8 +14,7 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
 from ramet.continual.method import Method
 from ramet.continual.methods.making import MethodSource, make_method
-from ramet.continual.networks.making import SkeletonSource, make_skeleton
-from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.skeletons import Skeleton, SkeletonSource, make_skeleton
 from ramet.continual.plan import check_scenario
 from ramet.continual.recipe import LearnRecipe
 from ramet.continual.streams.stream import Stream, TaskData, TaskInfo

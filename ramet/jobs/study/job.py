@@ -116,7 +116,7 @@ class StudyJob(Job["StudySetup"]):
 
     def build(self, *, trust: bool = False) -> StudySetup:
         """The stream, the network and the storage."""
-        from ramet.continual.networks.making import make_skeleton
+        from ramet.continual.networks.skeletons import make_skeleton
         from ramet.continual.study.search import SequenceSearch
         from ramet.continual.study.sequences import SequenceBench
         from ramet.data import on_device

@@ -19,8 +19,7 @@ from ramet.continual.methods.bind_and_grow.binding import BindingDecision
 from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
 from ramet.continual.networks.graph import LayerGraph, LayerNode, PathStep, PathView, TaskPath
 from ramet.continual.networks.keeping import copied
-from ramet.continual.networks.making import make_skeleton
-from ramet.continual.networks.skeletons import Skeleton, seeded
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton, seeded
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
