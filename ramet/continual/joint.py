@@ -144,12 +144,11 @@ class JointNetwork:
         Args:
             path: The file.
             methods: Methods of one's own by name, besides the built-in ones.
-            trust: Whether a method of one's own that the file names, ``FILE.py:Class``, may run. Built-in methods and
+            trust: Whether a method of one's own that the file names, ``FILE.py:Class``, may run; built-in methods and
                 those of installed packages need no trust.
 
         Raises:
             ConfigError: There is no such file, it is damaged, it is no joint network, or its method is not trusted.
-            RunError: The file cannot be read.
         """
         path = Path(path)
         try:

@@ -75,15 +75,10 @@ def shrink_(penalty: Sparse, reach: float) -> None:
 
 
 class SgdAndAdam(torch.optim.Optimizer):
-    """Steps some parameters with Adam, without weight decay, and all others with SGD.
+    """Steps the choices with Adam, without weight decay, and all other parameters with SGD.
 
-    For ``train(..., optimizer=...)``: learning rates of both follow the same cosine, and both are saved and resumed.
-
-    Args:
-        groups: Parameter groups with their learning rates.
-        choices: The parameters that Adam steps.
-        choice_rate: Its first learning rate, whatever the groups say.
-        settings: Momentum and weight decay of SGD.
+    For ``train(..., optimizer=...)``: learning rates of both follow the same cosine, that of the choices from
+    ``choice_rate``, whatever the groups say; both are saved and resumed.
 
     Example:
         >>> weight, choice = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)

@@ -233,20 +233,13 @@ def make_skeleton(
     head: str = "own",
     trusted: bool = True,
 ) -> Skeleton:
-    """A skeleton by name.
+    """A skeleton by name, for images of some channels and size.
 
     ``mlp`` has two hidden layers of 100, ``mlp:300,300,300`` those widths. ``conv`` is the network of the paper for
-    CIFAR: convolutions of 64 (4 x 4), 128 (3 x 3) and 256 (2 x 2) channels, each max-pooled, and two linear layers
-    of 2048; ``conv:8,16,32,64,64`` the same with other widths. ``FILE.py:function`` is one's own.
-
-    Args:
-        network: The name, or a function that takes any of ``in_channels``, ``image_size``, ``batch_norm`` and
-            ``shared_head`` and gives a skeleton; or a skeleton.
-        in_channels: The channels of an image.
-        image_size: Its height and width.
-        batch_norm: Whether each layer has batch norm.
-        head: ``own``, one for each task, or ``shared``.
-        trusted: Whether code that the text names may run.
+    CIFAR: convolutions of 64 (4 x 4), 128 (3 x 3) and 256 (2 x 2) channels, each max-pooled, and two linear layers of
+    2048; ``conv:8,16,32,64,64`` the same with other widths. ``FILE.py:function``, or a function itself, is one's own:
+    it takes any of ``in_channels``, ``image_size``, ``batch_norm`` and ``shared_head``. ``head`` is ``own``, one for
+    each task, or ``shared``. Code that a text names runs if it is trusted.
 
     Raises:
         ConfigError: The name has another form.

@@ -64,7 +64,6 @@ class SequenceSearch(SequencePlan):
         """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there.
 
         Raises:
-            MissingExtraError: Optuna is not installed.
             ConfigError: the study has another setting, or is not the one that the run began with.
             RunError: the storage cannot be used, or most trials fail.
         """

@@ -123,15 +123,10 @@ class Represented:
 def align(similarity: npt.ArrayLike, allowed: npt.ArrayLike | None = None) -> list[int | None]:
     """Match layers one to one and in order, so that the sum of their similarities is the largest.
 
-    The paper needs a bijection between the layers of two networks. Here some may stay without a partner: the best
-    matching that does not cross is found by dynamic programming over the layers of both.
-
-    Args:
-        similarity: shape [layers of the first, layers of the second]; pairs below 0 are never matched.
-        allowed: which pairs may be matched, of the same shape; all if none.
-
-    Returns:
-        The partner of each layer of the first network, or None.
+    The paper needs a bijection between the layers of two networks. Here some may stay without a partner (None): the
+    best matching that does not cross is found by dynamic programming over the layers of both. The matrix has a row for
+    each layer of the first network and a column for each of the second. Pairs below 0, or not allowed, are never
+    matched.
 
     >>> align([[0.9, 0.1, 0.0], [0.2, 0.1, 0.8]])
     [0, 2]
