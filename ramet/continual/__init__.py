@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
     from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
     from ramet.continual.methods.making import make_method
-    from ramet.continual.networks.making import make_skeleton
-    from ramet.continual.networks.skeletons import Layer, Skeleton
-    from ramet.continual.plan import LearnPlan
+    from ramet.continual.networks.skeletons import Layer, Skeleton, make_skeleton
+    from ramet.continual.plan import LearnPlan, Scenario
     from ramet.continual.recipe import LearnRecipe
     from ramet.continual.streams.makers import DOMAINS, make_stream
-    from ramet.continual.streams.scenario import Scenario
     from ramet.continual.streams.stream import GoneDataError, Stream, Task, TaskData, TaskInfo, fit_together
     from ramet.continual.study.plan import StudyPlan
     from ramet.continual.study.result import SearchResult

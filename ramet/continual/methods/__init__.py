@@ -9,10 +9,10 @@ from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
     from ramet.continual.method import Method
-    from ramet.continual.methods.apd.method import AdditiveDecomposition
+    from ramet.continual.methods.apd import AdditiveDecomposition
     from ramet.continual.methods.bind_and_grow.method import BindAndGrow
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
-    from ramet.continual.methods.cpg.method import CompactPickGrow
+    from ramet.continual.methods.cpg import CompactPickGrow
     from ramet.continual.methods.den import ExpandableNetwork
     from ramet.continual.methods.distillation import Distillation
     from ramet.continual.methods.elastic import Elastic
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ramet.continual.methods.naive import Naive
     from ramet.continual.methods.packnet import PackNet
     from ramet.continual.methods.progressive import Progressive
-    from ramet.continual.methods.rcl.method import Reinforced
+    from ramet.continual.methods.rcl import Reinforced
     from ramet.continual.methods.replay import Replay
 
 __all__ = ["METHODS", "AdditiveDecomposition", "BindAndGrow", "CompactPickGrow", "ContinualFirefly", "Distillation"]
@@ -50,10 +50,10 @@ METHODS: Registry[Method] = Registry(
         "bind-and-grow": "ramet.continual.methods.bind_and_grow.method:BindAndGrow",
         "random-growth": "ramet.continual.methods.bind_and_grow.random_growth:RandomGrowth",
         "learn-to-grow": "ramet.continual.methods.learn_to_grow.method:LearnToGrow",
-        "cpg": "ramet.continual.methods.cpg.method:CompactPickGrow",
+        "cpg": "ramet.continual.methods.cpg:CompactPickGrow",
         "den": "ramet.continual.methods.den:ExpandableNetwork",
-        "rcl": "ramet.continual.methods.rcl.method:Reinforced",
-        "apd": "ramet.continual.methods.apd.method:AdditiveDecomposition",
+        "rcl": "ramet.continual.methods.rcl:Reinforced",
+        "apd": "ramet.continual.methods.apd:AdditiveDecomposition",
     },
 )
 """How task after task is learned in one network."""

@@ -13,8 +13,7 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import learn
 from ramet.continual.method import Method, check_classes
 from ramet.continual.methods.making import make_method
-from ramet.continual.networks.making import make_skeleton
-from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton
 from ramet.continual.streams.stream import Stream
 from ramet.data import on_device
 from ramet.errors import ConfigError

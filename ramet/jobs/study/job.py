@@ -99,7 +99,7 @@ class StudyJob(Job["StudySetup"]):
 
     def build(self, *, trust: bool = False) -> StudySetup:
         """The stream, the network and the storage."""
-        from ramet.continual.networks.making import make_skeleton
+        from ramet.continual.networks.skeletons import make_skeleton
         from ramet.continual.study.search import SequenceSearch
         from ramet.continual.study.sequences import SequenceBench
         from ramet.data import on_device
@@ -172,8 +172,8 @@ def study(
     """Search how a stream of tasks is learned best: how much each task grows, where it is bound, in which order.
 
     ``stream`` is a name such as ``split-digits:5``, a ``.json`` file, or a ``Stream``. ``plan`` says what is searched
-    and how; the sequences there are lie in its ``space``. ``recipe`` says how each task is trained. A ``MissingExtraError``
-    is raised where Optuna, or the driver of the storage, is not installed.
+    and how; the sequences there are lie in its ``space``. ``recipe`` says how each task is trained. Where Optuna, or
+    the driver of the storage, is not installed, a ``MissingExtraError`` is raised.
     """
     job = StudyJob(stream=stream, plan=plan or StudyPlan(), recipe=recipe or LearnRecipe(), seed=seed, device=device)
     return cast("StudyResult", run_verb(job, out, executor, options))
