@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.rows import Row
-from ramet.spaces import NasBench201
-from ramet_papers.nasbench201.tabular import beats_random, read_objective
+from ramet.ranking.truth import read_table
+from ramet.spaces import NasBench201, Space
+from ramet_papers.nasbench201.tasks import BATCHES, Objective, find_best
 
 NUM_SEEDS, NUM_QUERIES = 10, 500
 
@@ -44,6 +48,35 @@ def run() -> list[Row]:
         )
         for name, figures in result.items()
     ]
+
+
+def read_objective(path: Path, space: Space, column: str = "cifar10_val_acc_12ep") -> Objective:
+    """The validation accuracy of NAS-Bench-201's table as a reward between 0 and 1."""
+    table = read_table(f"{path}:{column}", space, range(len(space))).mean / 100
+    return space, lambda arch: float(table[space.index(arch)])
+
+
+def beats_random(
+    objective: Objective,
+    *,
+    num_seeds: int = 10,
+    num_queries: int = 500,
+    report: Callable[[str], None] = lambda text: None,
+) -> dict[str, dict[str, float]]:
+    """The best reward of each strategy in percent: mean, deviation, lowest over seeds, share of seeds above random.
+
+    ``report`` is called with a line for each strategy when it is done.
+    """
+    result: dict[str, dict[str, float]] = {}
+    for name in BATCHES:
+        seeds = range(num_seeds)
+        values = [100 * find_best(objective, name, seed=seed, num_queries=num_queries)[1] for seed in seeds]
+        mean = float(np.mean(values))
+        above = float(np.mean(np.array(values) > result["random"]["mean"])) if result else float("nan")
+        deviation = float(np.std(values, ddof=1)) if num_seeds > 1 else float("nan")
+        result[name] = {"mean": mean, "deviation": deviation, "lowest": min(values), "above_random": above}
+        report(f"{name}: {mean:.3f} +- {deviation:.3f}")
+    return result
 
 
 if __name__ == "__main__":

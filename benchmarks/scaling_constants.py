@@ -20,7 +20,7 @@ from benchmarks.bench_memory import resident_bytes
 from ramet.costs import count_parameters
 from ramet.data import load
 from ramet.execution import Processes, WorkItem
-from ramet.execution.worker import Result
+from ramet.execution.executor import Done
 from ramet.ranking.alone import train_alone
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints, pack_state
@@ -39,7 +39,7 @@ def main() -> None:
 def _messages() -> list[tuple[str, str]]:
     key = "truth/child-12345/seed-0"
     task = bytes(ForkingPickler.dumps(WorkItem(key, train_alone, {"index": 12345, "seed": 0})))
-    result = bytes(ForkingPickler.dumps(Result(RESULT)))
+    result = bytes(ForkingPickler.dumps(Done(RESULT)))
     record = json.dumps({"key": key, **RESULT}) + "\n"
     return [
         ("a task to a worker", f"{len(task)} bytes"),

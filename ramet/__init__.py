@@ -17,29 +17,9 @@ if TYPE_CHECKING:
     from ramet.jobs.study import study
 
 __version__ = "0.1.0"
-__all__ = [
-    "__version__",
-    "continual",
-    "data",
-    "execution",
-    "grow",
-    "growth",
-    "guards",
-    "jobs",
-    "learn",
-    "rank",
-    "ranking",
-    "registry",
-    "reports",
-    "runs",
-    "search",
-    "searching",
-    "sharing",
-    "spaces",
-    "study",
-    "testing",
-    "training",
-]
+__all__ = ["__version__", "continual", "data", "execution", "grow", "growth", "guards", "jobs", "learn", "rank"]
+__all__ += ["ranking", "registry", "reports", "runs", "search", "searching", "sharing", "spaces", "study", "testing"]
+__all__ += ["training"]
 _VERBS = ("rank", "search", "grow", "learn", "study")
 
 

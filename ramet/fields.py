@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ramet.errors import ConfigError
-from ramet.registry.describing import describe_source
+from ramet.registry import describe_source
 
 T = TypeVar("T")
 
@@ -116,6 +116,22 @@ def field_types(kind: type) -> dict[str, Any]:
     for base in reversed(kind.__mro__):
         names |= vars(sys.modules[base.__module__])
     return typing.get_type_hints(kind, globalns={}, localns=_Anything(names))
+
+
+def require_choices(value: Any) -> None:
+    """Refuse a dataclass of which a field that is one of several words is another.
+
+    >>> @dataclasses.dataclass
+    ... class Door:
+    ...     state: typing.Literal["open", "closed"] = "open"
+    >>> require_choices(Door("ajar"))
+    Traceback (most recent call last):
+    ramet.errors.ConfigError: state must be one of open, closed, but got 'ajar'.
+    """
+    for name, kind in field_types(type(value)).items():  # type: ignore[arg-type]
+        known = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else None
+        if known is not None and getattr(value, name) not in known:
+            raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {getattr(value, name)!r}.")
 
 
 class _Anything(dict):  # type: ignore[type-arg]

@@ -5,7 +5,8 @@ A package of its own beside the library: ``ramet reproduce`` finds it through th
 
 from ramet_papers.claims import read_claims
 from ramet_papers.claims_text import claims_page, claims_text
+from ramet_papers.experiment import Outcome
 from ramet_papers.targets import TARGETS, Target
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.workspace import Workspace
 
 __all__ = ["TARGETS", "Outcome", "Target", "Workspace", "claims_page", "claims_text", "read_claims"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,33 +13,24 @@ from filelock import FileLock
 from ramet.errors import ConfigError, RunError
 from ramet.runs import describe_environment
 from ramet.runs.atomic import write_atomically, writing
+from ramet_papers.verdicts import conclude
+
+NO_RULES: Mapping[str, bool] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One claim of a paper, and whether it holds at the scale of the preset.
+    """One claim of a paper, and whether it holds at the scale of the preset."""
 
-    Args:
-        id: its name in the list of claims, for example D1.
-        claim: what the paper says, in a sentence.
-        paper: the paper's figure.
-        ours: our figure.
-        spread: how far ours varies, for example an interval or a deviation.
-        seeds: over how many seeds.
-        holds: whether it holds; none if it was not measured, or if nothing could be concluded.
-        command: what was run.
-        note: the setting, and why it does not hold if it does not.
-    """
-
-    id: str
-    claim: str
-    paper: str
-    ours: str
-    spread: str
-    seeds: int
-    holds: bool | None
-    command: str
-    note: str
+    id: str  # its name in the list of claims, for example D1
+    claim: str  # what the paper says, in a sentence
+    paper: str  # the paper's figure
+    ours: str  # our figure
+    spread: str  # how far ours varies, for example an interval or a deviation
+    seeds: int  # over how many seeds
+    holds: bool | None  # whether it holds; none if it was not measured, or if nothing could be concluded
+    command: str  # what was run
+    note: str  # the setting, and why it does not hold if it does not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +38,35 @@ class Figures:
     """What was measured for a claim: all that its judge is given.
 
     Each claim has a class of its own, with what its verdict depends on: figures a seed, and settings.
-
-    Args:
-        command: what was run.
-        setting: what a reader should know of it.
     """
 
-    command: str
-    setting: str
+    command: str  # what was run
+    setting: str  # what a reader should know of it
+
+    def answer(
+        self,
+        claim: str,
+        *,
+        paper: str,
+        ours: str,
+        spread: str,
+        seeds: int,
+        parts: Mapping[str, bool | None],
+        rules: Mapping[str, bool] = NO_RULES,
+        note: str | None = None,
+        remark: str = "",
+    ) -> Claim:
+        """The claim, answered from its parts as ``conclude`` does it.
+
+        ``claim`` is its name and its sentence; ``paper``, ``ours``, ``spread`` and ``seeds`` are fields of ``Claim``.
+        ``rules`` says whether a rule of measuring was kept, by what is said where it was not. ``note``, by default the
+        setting, comes before the sentence on what the claim fails in, and ``remark`` after it.
+        """
+        holds, reason = conclude(parts, [words for words, kept in rules.items() if not kept])
+        said = (self.setting if note is None else note) + reason + remark
+        id, _, sentence = claim.partition(": ")
+        text = {"paper": paper, "ours": ours, "spread": spread, "command": self.command, "note": said}
+        return Claim(id=id, claim=sentence, seeds=seeds, holds=holds, **text)
 
 
 def write_claims(results: Path, claims: list[Claim]) -> None:

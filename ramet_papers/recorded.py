@@ -25,7 +25,7 @@ def open_recorded(path: Path, kind: str, config: Json) -> Run:
     """The run at a path, gone on with if it is there; one that answered another question is replaced.
 
     Args:
-        path: the run's folder. Named by :func:`digest_of` the configuration, it never holds another question's answers.
+        path: the run's folder. Named by ``digest_of`` the configuration, it never holds another question's answers.
         kind: of the run.
         config: all that must be the same for a recorded result to count, besides the tasks' keys.
     """

@@ -14,13 +14,14 @@ from ramet.fields import to_json
 from ramet.jobs.runner import resume, start
 from ramet.jobs.search import SearchJob
 from ramet.ranking.metrics import Floats
-from ramet.registry import parse_spec
-from ramet.runs import Run, read_records
+from ramet.registry import Spec, parse_spec
+from ramet.runs import read_records
 from ramet.runs.encoding import Json
 from ramet.searching.final import train_final
-from ramet.searching.strategies import RandomSearch
+from ramet.searching.strategies import EnasController, RandomSearch
 from ramet.seeding import derive_seed
-from ramet_papers.recorded import digest_of
+from ramet_papers.experiment import Preset
+from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
 from ramet_papers.workspace import Workspace
 
 AFFORDABLE = 0.05
@@ -30,28 +31,15 @@ DIFFERENCES = {"difference_mean": "mean", "difference_best5": "best five", "diff
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuardedSearches:
-    """A search that is done with and without a guard.
+class GuardedSearches(Preset):
+    """A search that is done with and without a guard; its runs are called by its name."""
 
-    Args:
-        name: of its runs.
-        job: the unguarded search.
-        guard: the guard that is compared.
-        strengths: of the guard, from weak to strong; see ``strongest_affordable``.
-        seeds: seeds that are reported.
-        tuning_seeds: other seeds, on which the strength is chosen.
-        num_random: architectures drawn uniformly that what is found is compared with.
-        remark: what a reader of its figures should know.
-    """
-
-    name: str
-    job: SearchJob
-    guard: str = "plasticity"
-    strengths: tuple[float, ...]
-    seeds: int = 3
-    tuning_seeds: int = 1
-    num_random: int = 20
-    remark: str = ""
+    job: SearchJob  # the unguarded search
+    guard: str = "plasticity"  # the guard that is compared
+    strengths: tuple[float, ...]  # of the guard, from weak to strong; see ``strongest_affordable``
+    tuning_seeds: int = 1  # other seeds, on which the strength is chosen
+    num_random: int = 20  # architectures drawn uniformly that what is found is compared with
+    remark: str = ""  # what a reader of its figures should know
 
     def of(self, seed: int, guard: str, phase: str = "reported") -> SearchJob:
         """The search of one seed under one guard; with and without it, all else is the same."""
@@ -60,10 +48,15 @@ class GuardedSearches:
         return replace(self.job, plan=plan, data_options=data_options, seed=derive_seed(seed, phase))
 
 
+def enas(preset: str, **changed: Any) -> str:
+    """The controller of ENAS with the options of one of its presets, some of them changed."""
+    return str(Spec("enas", options=EnasController.PRESETS[preset] | changed))
+
+
 def with_data(job: SearchJob, workspace: Workspace) -> SearchJob:
     """The job on the workspace's data folder and device."""
-    data_dir = None if workspace.data_dir is None else str(workspace.data_dir)
-    return replace(job, data_options=replace(job.data_options, data_dir=data_dir), device=workspace.device)
+    data_options = replace(job.data_options, data_dir=workspace.data_folder)
+    return replace(job, data_options=data_options, device=workspace.device)
 
 
 def with_space(job: SearchJob, **options: Any) -> SearchJob:
@@ -104,30 +97,22 @@ def tune_and_compare(
         The guard, the reward of each strength in the second half of a search, and for each seed the search without and
         with the guard.
     """
-    tuning = {
-        f"tuning {strength:g} {number}": study.of(
-            derive_seed(workspace.seed, number), f"{study.guard}:{strength:g}", "tuning"
-        )
-        for strength in study.strengths
-        for number in range(study.tuning_seeds)
-    }
-    found = run_searches(workspace, study.name, tuning) if len(study.strengths) > 1 else {}
-    rewards = {
-        strength: float(
-            np.mean([late_reward(found[f"tuning {strength:g} {number}"]) for number in range(study.tuning_seeds)])
-        )
-        for strength in study.strengths
-        if found
-    }
-    strength = strongest_affordable(rewards) if rewards else study.strengths[0]
-    guard = f"{study.guard}:{strength:g}"
-    jobs = {
-        f"{kind} {number}": study.of(derive_seed(workspace.seed, number), kind)
-        for number in range(study.seeds)
-        for kind in ("none", guard)
-    }
-    results = run_searches(workspace, study.name, jobs)
-    return guard, rewards, [(results[f"none {number}"], results[f"{guard} {number}"]) for number in range(study.seeds)]
+
+    def searches(label: str, guard: str, num: int, phase: str = "reported") -> dict[str, SearchJob]:
+        return {f"{label} {n}": study.of(derive_seed(workspace.seed, n), guard, phase) for n in range(num)}
+
+    rewards: dict[float, float] = {}
+    if len(study.strengths) > 1:
+        rows = {
+            s: searches(f"tuning {s:g}", f"{study.guard}:{s:g}", study.tuning_seeds, "tuning") for s in study.strengths
+        }
+        found = run_searches(workspace, study.name, {label: job for row in rows.values() for label, job in row.items()})
+        rewards = {s: float(np.mean([late_reward(found[label]) for label in row])) for s, row in rows.items()}
+    guard = f"{study.guard}:{strongest_affordable(rewards) if rewards else study.strengths[0]:g}"
+    without, guarded = (searches(kind, kind, study.seeds) for kind in ("none", guard))
+    in_turn = [item for pair in zip(without.items(), guarded.items(), strict=True) for item in pair]
+    results = run_searches(workspace, study.name, dict(in_turn))
+    return guard, rewards, [(results[a], results[b]) for a, b in zip(without, guarded, strict=True)]
 
 
 def strongest_affordable(rewards: Mapping[float, float]) -> float:
@@ -211,9 +196,6 @@ def train_random(workspace: Workspace, study: GuardedSearches) -> Floats:
         )
         for number, arch in enumerate(strategy.propose(count))
     ]
-    with Run.open(path) if (path / "config.json").exists() else Run.create(path, "random", config) as run:
-        missing = [task for task in tasks if task.key not in run.records]
-        label = "training random architectures"
-        for task, result in workspace.executor.run(missing, setup, label=label, on_failure=run.record_failure):
-            run.records.append(task.key, **result)
-        return np.array([run.records[task.key]["test"] for task in tasks])
+    with open_recorded(path, "random", config) as run:
+        found = finish_tasks(run, workspace.executor, tasks, setup, "training random architectures")
+    return np.array([found[task.key]["test"] for task in tasks])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
 from ramet.reports import Estimate
 
@@ -34,24 +35,16 @@ def conclude(parts: Mapping[str, bool | None], unmet: Sequence[str] = ()) -> tup
     return True, ""
 
 
-def at_least(value: float, limit: float) -> bool | None:
-    """Whether a value reaches a limit; none for NaN."""
-    return None if math.isnan(value) or math.isnan(limit) else bool(value >= limit)
+def _unless_nan(compare: Callable[[float, float], bool], words: str) -> Callable[[float, float], bool | None]:
+    def known(value: float, limit: float) -> bool | None:
+        return None if math.isnan(value) or math.isnan(limit) else bool(compare(value, limit))
+
+    known.__doc__ = f"Whether a value {words} a limit; none for NaN."
+    return known
 
 
-def at_most(value: float, limit: float) -> bool | None:
-    """Whether a value keeps within a limit; none for NaN."""
-    return None if math.isnan(value) or math.isnan(limit) else bool(value <= limit)
-
-
-def above(value: float, limit: float) -> bool | None:
-    """Whether a value exceeds a limit; none for NaN."""
-    return None if math.isnan(value) or math.isnan(limit) else bool(value > limit)
-
-
-def below(value: float, limit: float) -> bool | None:
-    """Whether a value falls short of a limit; none for NaN."""
-    return None if math.isnan(value) or math.isnan(limit) else bool(value < limit)
+at_least, at_most = _unless_nan(operator.ge, "reaches"), _unless_nan(operator.le, "keeps within")
+above, below = _unless_nan(operator.gt, "exceeds"), _unless_nan(operator.lt, "falls short of")
 
 
 def surely_positive(estimate: Estimate) -> bool | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ramet.cli.options import FLAG, Common, print_json
-from ramet.jobs.verbs import new_folder
+from ramet.jobs.job import new_folder
 
 if TYPE_CHECKING:
     from ramet.jobs import Job
@@ -15,24 +17,10 @@ if TYPE_CHECKING:
 
 def start_job(job: Job[Any], common: Common) -> None:
     """Start a new run of a job, and show its result."""
-    from ramet.execution.ranks import joined
     from ramet.jobs.runner import start
 
     out = common.out or new_folder(job.kind)
-    with joined() as ranks:
-        result = start(
-            job.anchored(),
-            out,
-            common.executor(),
-            overwrite=common.overwrite,
-            trust=common.trust,
-            tensorboard=common.tensorboard,
-            seconds_between_checkpoints=common.checkpoint_every,
-            ranks=ranks,
-            notify=_notify,
-        )
-    if result is not None:
-        _show(result, common.json)
+    _run(partial(start, job.anchored(), out, overwrite=common.overwrite), common)
 
 
 def resume(
@@ -46,21 +34,9 @@ def resume(
         directory: the run directory.
         common: where and how it is done; out is the run's own and is not taken from here.
     """
-    from ramet.execution.ranks import joined
     from ramet.jobs.runner import resume as go_on
 
-    with joined() as ranks:
-        result = go_on(
-            directory,
-            common.executor(),
-            trust=common.trust,
-            tensorboard=common.tensorboard,
-            seconds_between_checkpoints=common.checkpoint_every,
-            ranks=ranks,
-            notify=_notify,
-        )
-    if result is not None:
-        _show(result, common.json)
+    _run(partial(go_on, directory), common)
 
 
 def report(directory: Path, *, json: Annotated[bool, FLAG] = False) -> None:
@@ -76,6 +52,23 @@ def report(directory: Path, *, json: Annotated[bool, FLAG] = False) -> None:
     if not json:
         result.write_report()
     _show(result, json)
+
+
+def _run(run: Callable[..., Result | None], common: Common) -> None:
+    """Start or go on, in as many processes as torchrun has started, and show the result."""
+    from ramet.execution.ranks import joined
+
+    with joined() as ranks:
+        result = run(
+            executor=common.executor(),
+            trust=common.trust,
+            tensorboard=common.tensorboard,
+            seconds_between_checkpoints=common.checkpoint_every,
+            ranks=ranks,
+            notify=_notify,
+        )
+    if result is not None:
+        _show(result, common.json)
 
 
 def _show(result: Result, as_json: bool) -> None:

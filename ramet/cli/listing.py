@@ -1,11 +1,16 @@
-"""`ramet list`: what can be named, with options, defaults and a line each."""
+"""`ramet list` and `ramet data`: what can be named, with options, defaults and a line each; fetching a data set."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
+from cyclopts import App
+
 from ramet.cli.options import FLAG, print_json
+
+data_app = App(name="data", help="List the data sets, or fetch one.")
 
 
 def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) -> None:
@@ -40,3 +45,45 @@ def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) 
         for option in entry.options:
             default = "" if option.default is None else f" [default: {option.default}]"
             print(f"      {option.name}={default}  {option.summary}")
+
+
+@data_app.command(name="list")
+def list_data(*, data_dir: Path | None = None, json: Annotated[bool, FLAG] = False) -> None:
+    """Name every data set, its classes and shape, and whether it is here.
+
+    Args:
+        data_dir: where data sets are; by default the environment variable RAMET_DATA.
+        json: print the list as one JSON object on standard output.
+    """
+    from ramet.data import describe
+
+    lines = describe(data_dir)
+    if json:
+        print_json({"data": [asdict(line) for line in lines]})
+        return
+    for line in lines:
+        shape = " x ".join(map(str, line.shape))
+        state = "here" if line.present else "`ramet data fetch`" if line.fetchable else "not here"
+        print(f"{line.name:<15}{line.num_classes:>5} classes   {shape:<13}{state:<20}{line.title}")
+
+
+@data_app.command
+def fetch(name: str, *, data_dir: Path | None = None, mirror: str | None = None) -> None:
+    """Fetch a data set, check it, and put it where `--data NAME` finds it. An interrupted download goes on.
+
+    Args:
+        name: the data set.
+        data_dir: where it goes; by default the environment variable RAMET_DATA.
+        mirror: the address of a folder that holds the files, in place of the public one.
+    """
+    from ramet.data import fetch as fetch_data
+    from ramet.progress import progress
+
+    with progress(f"fetching {name}", total=1.0) as bar:
+        paths = fetch_data(
+            name, data_dir, base_url=mirror, progress=lambda _, done, total: bar.set(done / max(total, 1))
+        )
+    for path in paths:
+        print(path)
+    if not paths:
+        print(f"{name} comes with a library and needs no fetching.")

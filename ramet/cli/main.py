@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 import ramet
-from ramet.cli.data import data_app
 from ramet.cli.jobs import report, resume, start_job
-from ramet.cli.listing import list_parts
+from ramet.cli.listing import data_app, list_parts
 from ramet.cli.options import command_of
 from ramet.cli.reproduce import reproduce
 from ramet.errors import ConfigError, LostRankError, RametError

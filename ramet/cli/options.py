@@ -86,12 +86,7 @@ class Common:
 
 
 def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None]) -> Callable[..., None]:
-    """The command of a job: a function whose keywords are the job's options and the common ones.
-
-    Args:
-        job_class: a dataclass, which may hold further ones.
-        run: does what the command does, given the job.
-    """
+    """The command of a job, which ``run`` does: a function whose keywords are the job's options and the common ones."""
     options = list(_options(job_class))
 
     def command(common: Common | None = None, **values: Any) -> None:
@@ -107,16 +102,20 @@ def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None
 
 def _options(kind: type) -> list[inspect.Parameter]:
     """The options of a dataclass, those of dataclasses within it in their places."""
-    hints, found = field_types(kind), []
-    for field in fields(kind):
-        held = field.metadata.get("kind") or hints[field.name]
-        if field.metadata.get("option") == HIDDEN:
-            continue
+    found = []
+    for field, held in _offered(kind):
         if is_dataclass(held) and isinstance(held, type):
             found += _options(held)
         else:
             found.append(_option(kind, field, held))
     return found
+
+
+def _offered(kind: type) -> list[tuple[Field[Any], Any]]:
+    """The fields of a dataclass that the command line offers, each with its type there."""
+    hints = field_types(kind)
+    offered = [field for field in fields(kind) if field.metadata.get("option") != HIDDEN]
+    return [(field, field.metadata.get("kind") or hints[field.name]) for field in offered]
 
 
 def _option(owner: type, field: Field[Any], kind: Any) -> inspect.Parameter:
@@ -147,11 +146,8 @@ def _help_lines(owner: type) -> dict[str, str]:
 
 def _assembled(kind: type, values: dict[str, Any]) -> Any:
     """The dataclass of the options' values."""
-    hints, given = field_types(kind), {}
-    for field in fields(kind):
-        held = field.metadata.get("kind") or hints[field.name]
-        if field.metadata.get("option") == HIDDEN:
-            continue
+    given = {}
+    for field, held in _offered(kind):
         if is_dataclass(held) and isinstance(held, type):
             given[field.name] = _assembled(held, values)
         elif _keyword(field) in values:

@@ -20,17 +20,15 @@ if TYPE_CHECKING:
         summary,
     )
     from ramet.continual.method import Method
+    from ramet.continual.methods import METHODS
     from ramet.continual.methods.bind_and_grow.method import BindAndGrow
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
     from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
     from ramet.continual.methods.making import make_method
-    from ramet.continual.methods.registry import METHODS
-    from ramet.continual.networks.making import make_skeleton
-    from ramet.continual.networks.skeletons import Layer, Skeleton
-    from ramet.continual.plan import LearnPlan
+    from ramet.continual.networks.skeletons import Layer, Skeleton, make_skeleton
+    from ramet.continual.plan import LearnPlan, Scenario
     from ramet.continual.recipe import LearnRecipe
     from ramet.continual.streams.makers import DOMAINS, make_stream
-    from ramet.continual.streams.scenario import Scenario
     from ramet.continual.streams.stream import GoneDataError, Stream, Task, TaskData, TaskInfo, fit_together
     from ramet.continual.study.plan import StudyPlan
     from ramet.continual.study.result import SearchResult
@@ -38,49 +36,11 @@ if TYPE_CHECKING:
     from ramet.continual.study.space import GrowSequence, SequenceSpace
     from ramet.continual.training import Held, Saves, train
 
-__all__ = [
-    "DOMAINS",
-    "METHODS",
-    "BindAndGrow",
-    "GoneDataError",
-    "GrowSequence",
-    "Held",
-    "JointNetwork",
-    "Layer",
-    "LearnPlan",
-    "LearnRecipe",
-    "Learned",
-    "Method",
-    "RandomGrowth",
-    "Saves",
-    "Scenario",
-    "SearchResult",
-    "SequenceSearch",
-    "SequenceSpace",
-    "Skeleton",
-    "Stream",
-    "StudyPlan",
-    "Task",
-    "TaskData",
-    "TaskInfo",
-    "accuracy_matrix",
-    "average_accuracy",
-    "average_gain",
-    "backward_transfer",
-    "dissimilarity_matrix",
-    "fit_together",
-    "forgetting",
-    "forward_transfer",
-    "intransigence",
-    "learn",
-    "linear_cka",
-    "make_method",
-    "make_skeleton",
-    "make_stream",
-    "paper_gain",
-    "rank_similarity",
-    "summary",
-    "train",
-]
+__all__ = ["DOMAINS", "METHODS", "BindAndGrow", "GoneDataError", "GrowSequence", "Held", "JointNetwork", "Layer"]
+__all__ += ["LearnPlan", "LearnRecipe", "Learned", "Method", "RandomGrowth", "Saves", "Scenario", "SearchResult"]
+__all__ += ["SequenceSearch", "SequenceSpace", "Skeleton", "Stream", "StudyPlan", "Task", "TaskData", "TaskInfo"]
+__all__ += ["accuracy_matrix", "average_accuracy", "average_gain", "backward_transfer", "dissimilarity_matrix"]
+__all__ += ["fit_together", "forgetting", "forward_transfer", "intransigence", "learn", "linear_cka", "make_method"]
+__all__ += ["make_skeleton", "make_stream", "paper_gain", "rank_similarity", "summary", "train"]
 
 __getattr__ = lazy_front(__name__)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ramet.continual.loop import accuracy_matrix
+from ramet.continual.loop import accuracy_matrix, costs_of
 from ramet.continual.measures import summary
 
 Rows = list[dict[str, Any]]
@@ -22,8 +22,8 @@ def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[
 
     Returns:
         For each method ``figures`` (each with ``mean``, ``deviation`` over seeds and ``values``), the mean ``matrix``
-        (None for tasks that were still to come), ``growth`` and ``stored``, the parameters and the stored bytes after
-        each task, and the ``notes`` of the first seed's tasks.
+        (None for tasks still to come), the parameters (``growth``) and stored bytes (``stored``) after each task, and
+        the ``notes`` of the first seed's tasks.
     """
     alone = [[row[split][-1] for row in seed] for seed in rows["individual"]] if "individual" in rows else None
     joint = [[row[split][-1] for row in seed] for seed in rows["joint"]] if "joint" in rows else None
@@ -47,12 +47,8 @@ def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[
 def _figures(
     rows: Rows, split: str, alone: Sequence[float] | None, joint: Sequence[float] | None
 ) -> dict[str, float | None]:
-    return summary(accuracy_matrix(rows, split), alone, joint) | {
-        "parameters": rows[-1]["parameters"],
-        "stored_bytes": rows[-1]["stored_bytes"],
-        "flops": statistics.fmean(row["flops"] for row in rows),
-        "seconds": math.fsum(row["seconds"] for row in rows),
-    }
+    seconds = math.fsum(row["seconds"] for row in rows)
+    return summary(accuracy_matrix(rows, split), alone, joint) | costs_of(rows) | {"seconds": seconds}
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, RunError
 from ramet.exporting import export
+from ramet.fields import from_json
 from ramet.registry import Spec
 from ramet.runs import pack_state, unpack_state
 from ramet.runs.atomic import write_atomically
@@ -30,9 +31,6 @@ _FORMAT = 1
 
 class JointNetwork:
     """One network for all the tasks that were learned, and the method that adds the next.
-
-    Args:
-        method: A method that was started.
 
     Example:
         >>> from ramet.continual import learn, make_stream
@@ -62,9 +60,7 @@ class JointNetwork:
     def export(self, name: str, path: str | Path) -> None:
         """Write a task's module as a file that torch alone runs: ``torch.export.load(path).module()(images)``.
 
-        Args:
-            name: The task.
-            path: The file, which should end in ``.pt2``. It takes batches of any size.
+        The file should end in ``.pt2``; it takes batches of any size.
 
         Raises:
             ConfigError: No such task was learned.
@@ -100,7 +96,7 @@ class JointNetwork:
                 "skeleton": method.skeleton.to_json(),
                 "settings": asdict(method.settings),
                 "seed": method.seed,
-                "tasks": [task.to_json() for task in method.tasks],
+                "tasks": [asdict(task) for task in method.tasks],
                 "state": method.state(),
             }
         )
@@ -125,17 +121,13 @@ class JointNetwork:
         if values["format"] != _FORMAT:
             raise ConfigError(f"this ramet reads joint networks of format {_FORMAT}, but got {values['format']}.")
         method = make_method(Spec(values["method"], (), values["options"]), methods, trusted=trust)
-        method.start(Skeleton.from_json(values["skeleton"]), Settings(**values["settings"]), values["seed"])
-        method.tasks = [TaskInfo.from_json(task) for task in values["tasks"]]
+        method.start(from_json(Skeleton, values["skeleton"]), Settings(**values["settings"]), values["seed"])
+        method.tasks = [from_json(TaskInfo, task) for task in values["tasks"]]
         method.load_state(values["state"])
         return cls(method)
 
     def save(self, path: str | Path) -> None:
-        """Write the network as one safetensors file, with JSON in its header; whole or not at all.
-
-        Raises:
-            RunError: The disk refuses.
-        """
+        """Write the network as one safetensors file, with JSON in its header; whole or not at all."""
         tensors, packed = self.snapshot()
         own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
         text = encode(packed, where="joint network")
@@ -152,12 +144,11 @@ class JointNetwork:
         Args:
             path: The file.
             methods: Methods of one's own by name, besides the built-in ones.
-            trust: Whether a method of one's own that the file names, ``FILE.py:Class``, may run. Built-in methods and
+            trust: Whether a method of one's own that the file names, ``FILE.py:Class``, may run; built-in methods and
                 those of installed packages need no trust.
 
         Raises:
             ConfigError: There is no such file, it is damaged, it is no joint network, or its method is not trusted.
-            RunError: The file cannot be read.
         """
         path = Path(path)
         try:

@@ -14,10 +14,9 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
 from ramet.continual.method import Method
 from ramet.continual.methods.making import MethodSource, make_method
-from ramet.continual.networks.making import SkeletonSource, make_skeleton
-from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.skeletons import Skeleton, SkeletonSource, make_skeleton
+from ramet.continual.plan import check_scenario
 from ramet.continual.recipe import LearnRecipe
-from ramet.continual.streams.scenario import check_scenario
 from ramet.continual.streams.stream import Stream, TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.costs import count_flops
@@ -54,10 +53,7 @@ class Learned:
         self, alone: Sequence[float] | None = None, joint: Sequence[float] | None = None, split: str = "test"
     ) -> dict[str, Any]:
         """The measures of ``ramet.continual.measures``, and what the network costs."""
-        last = self.rows[-1]
-        costs = {key: last[key] for key in ("parameters", "stored_bytes")}
-        flops = sum(row["flops"] for row in self.rows) / len(self.rows)
-        return summary(self.matrix(split), alone, joint) | costs | {"flops": flops}
+        return summary(self.matrix(split), alone, joint) | costs_of(self.rows)
 
 
 def learn(
@@ -149,13 +145,7 @@ def learn(
 
 
 def _fresh(
-    stream: Stream,
-    method: MethodSource,
-    network: SkeletonSource,
-    head: str,
-    settings: Settings,
-    seed: int,
-    device: str,
+    stream: Stream, method: MethodSource, network: SkeletonSource, head: str, settings: Settings, seed: int, device: str
 ) -> JointNetwork:
     """A network that has learned nothing yet."""
     made = make_method(method)
@@ -169,6 +159,12 @@ def _fresh(
 def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list[list[float]]:
     """The accuracy matrix of recorded rows; NaN for tasks that were still to come."""
     return [[*row[split], *[NAN] * (len(rows) - len(row[split]))] for row in rows]
+
+
+def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """What recorded rows say of a network's costs: parameters and bytes at the end, the mean FLOPs of a task."""
+    costs: dict[str, float] = {key: rows[-1][key] for key in ("parameters", "stored_bytes")}
+    return costs | {"flops": sum(row["flops"] for row in rows) / len(rows)}
 
 
 def _measured(network: JointNetwork, stream: Stream, place: int, device: str) -> dict[str, Any]:
@@ -208,24 +204,21 @@ def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
         return Learned(fresh)
     method = fresh.method
     stored = unpack_state(checkpoint.tensors, checkpoint.state["network"])
-    restored = JointNetwork.from_snapshot(
-        checkpoint.tensors, checkpoint.state["network"], {method.source or method.name: type(method)}
-    ).method
-    # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
-    own = (method.name, method.options, method.skeleton, differences(method.settings, defaults_of=Recipe), method.seed)
-    if own != (
-        restored.name,
-        restored.options,
-        restored.skeleton,
-        differences(restored.settings, defaults_of=Recipe),
-        restored.seed,
-    ):
+    methods = {method.source or method.name: type(method)}
+    began = JointNetwork.from_snapshot(checkpoint.tensors, checkpoint.state["network"], methods).method
+    if _arguments(method) != _arguments(began):
         raise ConfigError(
             f"a stream goes on with the arguments it began with, but {checkpoints.folder} began with others."
         )
-    method.tasks = restored.tasks
+    method.tasks = began.tasks
     method.load_state(stored["state"])
     return Learned(fresh, unpack_state(checkpoint.tensors, checkpoint.state["rows"])["rows"])
+
+
+def _arguments(method: Method) -> tuple[Any, ...]:
+    # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
+    recipe = differences(method.settings, defaults_of=Recipe)
+    return method.name, method.options, method.skeleton, recipe, method.seed
 
 
 def _check_order(stream: Stream, known: Sequence[TaskInfo], learned: Learned) -> None:

@@ -1,9 +1,8 @@
-r"""What a stream's accuracies say, from the accuracy matrix alone.
+"""What a stream's accuracies say, from the accuracy matrix alone.
 
-The matrix :math:`R` has a row for each task learned and a column for each task: :math:`R_{ij}` is the accuracy on task
-:math:`j` after learning task :math:`i`. Entries above the diagonal may be NaN: a task that was not learned yet has no
-head. :math:`b_j` is the accuracy of a network that learned task :math:`j` alone. All of it takes arrays, so that it can
-measure anybody's method.
+The matrix R has a row for each task learned and a column for each task: R_ij is the accuracy on task j after learning
+task i. Entries above the diagonal may be NaN: a task that was not learned yet has no head. b_j is the accuracy of a
+network that learned task j alone. All of it takes arrays, so that it can measure anybody's method.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Array = npt.NDArray[np.float64]
 
 
 def average_accuracy(matrix: npt.ArrayLike) -> float:
-    r"""The mean of the last row, :math:`\frac1T \sum_j R_{Tj}`.
+    """The mean of the last row.
 
     >>> average_accuracy([[0.9, float("nan")], [0.7, 0.8]])
     0.75
@@ -28,7 +27,7 @@ def average_accuracy(matrix: npt.ArrayLike) -> float:
 
 
 def backward_transfer(matrix: npt.ArrayLike) -> float:
-    r"""What later tasks did to earlier ones, :math:`\frac1{T-1} \sum_{j<T} (R_{Tj} - R_{jj})`; negative is forgetting.
+    """What later tasks did to earlier ones, the mean over j < T of R_Tj - R_jj; negative is forgetting.
 
     >>> round(backward_transfer([[0.9, float("nan")], [0.7, 0.8]]), 6)
     -0.2
@@ -40,7 +39,7 @@ def backward_transfer(matrix: npt.ArrayLike) -> float:
 
 
 def forgetting(matrix: npt.ArrayLike) -> float:
-    r"""How far tasks fell from their best, :math:`\frac1{T-1} \sum_{j<T} (\max_{j \le i < T} R_{ij} - R_{Tj})`.
+    """How far tasks fell from their best, the mean over j < T of (the largest R_ij, j <= i < T) - R_Tj.
 
     >>> round(forgetting([[0.9, np.nan, np.nan], [0.95, 0.8, np.nan], [0.7, 0.9, 0.6]]), 6)  # (0.25 - 0.1) / 2
     0.075
@@ -55,7 +54,7 @@ def forgetting(matrix: npt.ArrayLike) -> float:
 
 
 def forward_transfer(matrix: npt.ArrayLike, alone: npt.ArrayLike) -> float:
-    r"""What earlier tasks did for later ones, :math:`\frac1{T-1} \sum_{j>1} (R_{jj} - b_j)`.
+    """What earlier tasks did for later ones, the mean over j > 1 of R_jj - b_j.
 
     Departs from Lopez-Paz and Ranzato, who test a task before it is learned: with a head for each task there is
     nothing to test then. Here a task is compared, just after it was learned, with a network that learned it alone.
@@ -68,9 +67,9 @@ def forward_transfer(matrix: npt.ArrayLike, alone: npt.ArrayLike) -> float:
 
 
 def intransigence(matrix: npt.ArrayLike, joint: npt.ArrayLike) -> float:
-    r"""What a method failed to learn, :math:`\frac1T \sum_j (a_j - R_{jj})`, less is better.
+    """What a method failed to learn, the mean of a_j - R_jj; less is better.
 
-    :math:`a_j` is the accuracy on task j of a network that learned tasks 1 to j together (``joint``).
+    a_j is the accuracy on task j of a network that learned tasks 1 to j together (``joint``).
 
     >>> round(intransigence([[0.9, np.nan], [0.7, 0.8]], joint=[0.9, 0.9]), 6)
     0.05
@@ -82,7 +81,7 @@ def intransigence(matrix: npt.ArrayLike, joint: npt.ArrayLike) -> float:
 
 
 def average_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike) -> float:
-    r"""The average multi-task gain in accuracy, :math:`\frac1T \sum_j (R_{Tj} - b_j)`: more is better.
+    """The average multi-task gain in accuracy, the mean of R_Tj - b_j: more is better.
 
     >>> round(average_gain([[0.9, np.nan], [0.7, 0.8]], alone=[0.9, 0.7]), 6)  # (-0.2 + 0.1) / 2
     -0.05
@@ -92,16 +91,11 @@ def average_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike) -> float:
 
 
 def paper_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike, *, smallest_error: float = 1e-3) -> float:
-    r"""The paper's "average multi-task gain", :math:`\sum_j (E_j - E_j^\circ) / E_j^\circ`: **less** is better.
+    """The paper's "average multi-task gain", the sum over tasks of (E_j - E'_j) / E'_j: **less** is better.
 
-    :math:`E_j` is the error after the whole stream, :math:`E_j^\circ` that of the network alone. It is a sum of
-    relative errors, so that a positive figure means worse than alone, although the paper's text maximises it.
-
-    Args:
-        matrix: The accuracy matrix.
-        alone: The accuracy of each task learned alone.
-        smallest_error: Errors are taken as at least this much. Departs from the paper, whose figure is not
-            defined where a network alone makes no error.
+    E_j is the error after the whole stream, E'_j that of the network alone. It is a sum of relative errors, so that a
+    positive figure means worse than alone, although the paper's text maximises it. Departs from the paper, whose figure
+    is not defined where a network alone makes no error: errors are taken as at least ``smallest_error``.
 
     >>> paper_gain([[0.9, np.nan], [0.8, 0.95]], alone=[0.9, 0.9])  # 0.1 / 0.1 - 0.05 / 0.1
     0.5

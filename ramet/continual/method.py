@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, final
 
-from torch import Tensor, nn
+from torch import nn
 
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData, TaskInfo
@@ -21,10 +21,11 @@ from ramet.training import Settings
 class Method(ABC):
     """Learns task after task, and gives back the network of any of them.
 
-    A method is a dataclass whose fields are its options, all of them JSON values; a saved network can then make the
-    method anew. What it learns is state: made in ``_begin``, changed in ``_learn``, given by ``state`` and taken back
-    by ``load_state``. Nothing else may survive from one task to the next, so that a run that was killed goes on bit for
-    bit, and a saved network takes a new task on another machine.
+    A method is a dataclass whose fields are its options, all of them JSON values, and which refuses one that is out of
+    its range with a ``ConfigError``; a saved network can then make the method anew. What it learns is state: made in
+    ``_begin``, changed in ``_learn``, given by ``state`` and taken back by ``load_state``. Nothing else may survive
+    from one task to the next, so that a run that was killed goes on bit for bit, and a saved network takes a new task
+    on another machine.
 
     An author writes ``_begin``, ``_learn``, ``network``, ``num_parameters``, ``state`` and ``load_state``. The checks
     of ``ramet.testing.methods`` tell whether the method keeps what this seam promises.
@@ -125,11 +126,7 @@ class Method(ABC):
             ) from None
 
     def place(self, name: str) -> int:
-        """Which task a name is, counted from 0.
-
-        Raises:
-            ConfigError: No such task was learned.
-        """
+        """Which task a name is, counted from 0; a ``ConfigError`` if no such task was learned."""
         for place, task in enumerate(self.tasks):
             if task.name == name:
                 return place
@@ -162,6 +159,12 @@ class Method(ABC):
         """
         return None
 
+    @final
+    def _units(self, uses: Callable[[int], list[list[int]]], unit: str = "neurons") -> dict[str, Any]:
+        """What ``units`` gives, from the numbers that the task of each place uses."""
+        used = {task.name: uses(place) for place, task in enumerate(self.tasks)}
+        return {"unit": unit, "layers": [layer.name for layer in self.skeleton.layers], "uses": used}
+
     # What an author writes.
 
     @abstractmethod
@@ -190,19 +193,10 @@ class Method(ABC):
 
 
 def check_classes(tasks: Sequence[TaskInfo]) -> None:
-    """Refuse tasks that cannot share a head.
-
-    Raises:
-        DataError: They differ in classes.
-    """
+    """Refuse tasks that cannot share a head, because they differ in classes."""
     for task in tasks:
         if task.num_classes != tasks[0].num_classes:
             raise DataError(
                 f"tasks that share a head must have as many classes, but {tasks[0].name!r} has {tasks[0].num_classes} "
                 f"and {task.name!r} {task.num_classes}."
             )
-
-
-def detached(module: nn.Module) -> dict[str, Tensor]:
-    """The state of a module as tensors of its own."""
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-from ramet.continual.streams.scenario import Scenario, check_scenario
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.registry import split_list
 
 if TYPE_CHECKING:
     from ramet.continual.method import Method
+
+Scenario = Literal["streaming", "all"]
+"""``streaming``: the data of a finished task are gone. ``all``: they stay."""
+
+
+def check_scenario(scenario: str) -> None:
+    """Refuse what is no scenario."""
+    if scenario not in get_args(Scenario):
+        raise ConfigError(f"scenario must be one of {', '.join(get_args(Scenario))}, but got {scenario!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)

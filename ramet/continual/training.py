@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
+from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.guards import Guard
 from ramet.params import Params
@@ -16,7 +18,10 @@ from ramet.seeding import seeded_globally
 from ramet.training import Batches, Held, SavedPart, Saver, Settings, Step, global_generators
 from ramet.training.functions import OptimizerFactory
 
-__all__ = ["Held", "Saves", "train"]
+__all__ = ["Held", "Saves", "classification", "train"]
+
+Loss = Callable[[Tensor], Tensor]
+"""From the indices of a mini-batch to its loss."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,25 @@ class Saves:
                     Checkpoints(path).clear()
 
 
+def classification(
+    network: Callable[[Tensor], Tensor], data: Split, penalty: Callable[[], Tensor | float] | None = None
+) -> tuple[Loss, int]:
+    """The cross-entropy of a network's logits, perhaps with a penalty on its weights; and how many samples there are.
+
+    ``train(network, *classification(network, data), ...)``
+    """
+
+    def loss(indices: Tensor) -> Tensor:
+        indices = indices.to(data.x.device)
+        value = cross_entropy(network(data.x[indices]), data.y[indices])
+        return value if penalty is None else value + penalty()
+
+    return loss, len(data)
+
+
 def train(
     module: nn.Module,
-    loss: Callable[[Tensor], Tensor],
+    loss: Loss,
     num_samples: int,
     settings: Settings,
     *,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
-    from ramet.data.dataset import DataSet, Split
-    from ramet.data.devices import on_device
+    from ramet.data.dataset import DataSet, Split, on_device
     from ramet.data.fetching import fetch
     from ramet.data.loading import load
     from ramet.data.named import Description, data_folder, describe
@@ -16,21 +15,7 @@ if TYPE_CHECKING:
     from ramet.data.sources import SOURCES, Source, SourceFile
     from ramet.data.text import Text, load_text
 
-__all__ = [
-    "DATA",
-    "SOURCES",
-    "DataSet",
-    "Description",
-    "Source",
-    "SourceFile",
-    "Split",
-    "Text",
-    "data_folder",
-    "describe",
-    "fetch",
-    "load",
-    "load_text",
-    "on_device",
-]
+__all__ = ["DATA", "SOURCES", "DataSet", "Description", "Source", "SourceFile", "Split", "Text", "data_folder"]
+__all__ += ["describe", "fetch", "load", "load_text", "on_device"]
 
 __getattr__ = lazy_front(__name__)

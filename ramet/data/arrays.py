@@ -1,4 +1,4 @@
-"""Image arrays in one form: real, finite pixels of shape ``[n, channels, height, width]``."""
+"""Image arrays in one form: real, finite pixels ``[n, channels, height, width]``; and data sets read into arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 from torch import Tensor
 
-from ramet.data.raw import Array, Layout
+from ramet.data.raw import Array, Labelled, Layout
 from ramet.errors import DataError
 
 CHANNEL_COUNTS = (1, 3, 4)
@@ -37,20 +37,16 @@ def as_array(values: Any, place: str) -> Array:
 
 
 def to_channels_first(images: Array, layout: Layout | None, place: str) -> Array:
-    """A view of the images as ``[n, channels, height, width]``.
+    """A view of images, ``[n, height, width]`` or four axes in either order, as ``[n, channels, height, width]``.
 
-    Args:
-        images: ``[n, height, width]`` or four axes in either order.
-        layout: The order of the axes. None decides by the shape: the channel axis is the one of 1, 3 or 4, or
-            else the one smaller than both others.
-        place: What an error calls the images.
+    Without a layout the shape decides: the channel axis is the one of 1, 3 or 4, or else the one smaller than both
+    others.
 
     Raises:
         DataError: If the number of axes does not fit, or if the shape leaves the order open.
 
-    Example:
-        >>> to_channels_first(np.zeros((5, 32, 32, 3)), None, "x").shape
-        (5, 3, 32, 32)
+    >>> to_channels_first(np.zeros((5, 32, 32, 3)), None, "x").shape
+    (5, 3, 32, 32)
     """
     if layout is not None and layout not in get_args(Layout):
         raise DataError(f"layout must be NHWC, NCHW or NHW, but got {layout!r}.")
@@ -70,11 +66,7 @@ def to_channels_first(images: Array, layout: Layout | None, place: str) -> Array
 
 
 def check_pixels(pixels: Array, place: str) -> None:
-    """Refuse images that no network can read.
-
-    Args:
-        pixels: ``[n, channels, height, width]``.
-        place: What the error calls them.
+    """Refuse images, ``[n, channels, height, width]``, that no network can read.
 
     Raises:
         DataError: If there are none, or their dtype is not real, or a value is not finite or above 1e30.
@@ -111,3 +103,45 @@ def _guess_layout(images: Array, place: str) -> Layout:
         f"the shape of {place} must tell channels from height and width, but {images.shape} fits "
         f"{'both orders' if all(usual) else 'neither order'}; say layout='NCHW' or layout='NHWC'."
     )
+
+
+def is_map_style(source: object) -> bool:
+    """Whether an object can be read row by row and is not itself an array or a list of them."""
+    return (
+        hasattr(source, "__getitem__")
+        and hasattr(source, "__len__")
+        and not isinstance(source, (np.ndarray, Tensor, list, tuple, dict, str, bytes))
+    )
+
+
+def materialise(dataset: Any, place: str) -> tuple[Labelled, Layout | None]:
+    """Read every ``(image, label)`` of a data set; with the layout of the images where Pillow fixes it.
+
+    Raises:
+        DataError: If it is empty, if a row is no pair, or if images differ in size.
+    """
+    if len(dataset) == 0:
+        raise DataError(f"{place} must hold at least one image, but holds none.")
+    images: list[Array] = []
+    labels: list[Any] = []
+    from_pillow = True
+    for index in range(len(dataset)):
+        row = dataset[index]
+        if not isinstance(row, (tuple, list)) or len(row) < 2:
+            raise DataError(f"{place} must give (image, label) for each index, but {index} gives {type(row).__name__}.")
+        from_pillow = from_pillow and not isinstance(row[0], (Tensor, np.ndarray, list))
+        image = as_array(row[0], f"image {index} of {place}")
+        if images and image.shape != images[0].shape:
+            raise DataError(
+                f"all images of {place} must have one size, but image 0 has {images[0].shape} "
+                f"and image {index} has {image.shape}; resize them in the data set."
+            )
+        if image.ndim not in (2, 3):
+            raise DataError(f"the images of {place} must have 2 or 3 axes, but image {index} has {image.shape}.")
+        images.append(image)
+        label = row[1]
+        labels.append(label.item() if isinstance(label, Tensor) and label.numel() == 1 else label)
+    layout: Layout | None = None
+    if from_pillow:
+        layout = "NHWC" if images[0].ndim == 3 else "NHW"
+    return Labelled(np.stack(images), as_array(labels, f"the labels of {place}"), place), layout

@@ -29,14 +29,7 @@ _PIXELS = 3 * 32 * 32
 
 
 def read_records(path: Path, num_labels: int) -> tuple[Array, Array]:
-    """Read one file of records.
-
-    Args:
-        path: The file.
-        num_labels: The label bytes before each image: 1 in CIFAR-10, 2 (coarse, fine) in CIFAR-100.
-
-    Returns:
-        Images ``[n, 3, 32, 32]`` and label bytes ``[n, num_labels]``.
+    """One file of records: images ``[n, 3, 32, 32]`` and label bytes, 1 in CIFAR-10, 2 (coarse, fine) in CIFAR-100.
 
     Raises:
         DataError: If the file is missing or ends inside a record.
@@ -57,17 +50,14 @@ def read_cifar10(folder: Path) -> RawData:
     present = [file for file in CIFAR10_TRAIN if (folder / file).exists()]
     images, labels = zip(*(read_records(folder / file, 1) for file in present), strict=True)
     test_images, test_labels = read_records(folder / CIFAR10_TEST, 1)
-    if len(present) == len(CIFAR10_TRAIN):
-        notes: tuple[str, ...] = ()
-    else:
-        notes = (f"CIFAR-10's training images are those of {', '.join(present)}: {len(present)} of its 5 files.",)
+    note = f"CIFAR-10's training images are those of {', '.join(present)}: {len(present)} of its 5 files."
     return RawData(
         "cifar10",
         train=Labelled(np.concatenate(images), np.concatenate(labels)[:, 0], "cifar10's training files"),
         test=Labelled(test_images, test_labels[:, 0], "cifar10's test file"),
         layout="NCHW",
         class_names=CIFAR10_CLASSES,
-        notes=notes,
+        notes=() if len(present) == len(CIFAR10_TRAIN) else (note,),
     )
 
 

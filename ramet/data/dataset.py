@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ramet.errors import DataError
+from ramet.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
     """Images and their labels, row by row; a batch is an index lookup.
 
-    Attributes:
-        x: Standardised images, float32 of shape ``[n, channels, height, width]``.
-        y: Their classes, int64 of shape ``[n]``, from 0 to the number of classes - 1.
-
-    Raises:
-        DataError: If the shapes, the lengths or the dtypes are others.
+    ``x`` are standardised images, float32 of shape ``[n, channels, height, width]``, ``y`` their classes, int64 of
+    shape ``[n]``, from 0 to the number of classes - 1.
     """
 
     x: Tensor
@@ -51,10 +48,6 @@ class DataSet:
 
     Attributes:
         name: What it is called in records and reports.
-        train: What weights are fitted to.
-        validation: What choices are made on.
-        test: What the final figures are measured on; nothing is ever chosen by it.
-        num_classes: Labels run from 0 to ``num_classes - 1``.
         class_names: The name of each class as the source gave it; empty where nobody named them.
         class_groups: The superclass of each class (CIFAR-100, Omniglot); empty where there is none.
         mean: What was subtracted from each channel, in the units of the source (bytes are divided by 255).
@@ -73,6 +66,8 @@ class DataSet:
     deviation: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
 
+    _hashed: ClassVar[tuple[str, str, str]] = ("data", "classes", "<f4")
+
     @property
     def in_channels(self) -> int:
         """The number of channels of an image."""
@@ -88,10 +83,11 @@ class DataSet:
 
         Two data sets with one fingerprint give the same training, so that it can key a cache of results.
         """
-        digest = hashlib.sha256(f"ramet data 1, {self.num_classes} classes".encode())
+        kind, classes, dtype = self._hashed
+        digest = hashlib.sha256(f"ramet {kind} 1, {self.num_classes} {classes}".encode())
         for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
             digest.update(f"\n{role} {tuple(split.x.shape)}\n".encode())
-            digest.update(np.ascontiguousarray(split.x.cpu().numpy(), dtype="<f4").data)
+            digest.update(np.ascontiguousarray(split.x.cpu().numpy(), dtype=dtype).data)
             digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype="<i8").data)
         return digest.hexdigest()
 
@@ -101,3 +97,19 @@ class DataSet:
             f"{self.name}: {self.num_classes} classes, {self.in_channels} x {height} x {width}, "
             f"{len(self.train)} / {len(self.validation)} / {len(self.test)} images to train, validate and test"
         )
+
+
+def on_device(data: DataSet, device: str) -> DataSet:
+    """The data set with its tensors on a device; a ``ConfigError`` if torch cannot use the device here."""
+
+    def moved(split: Split) -> Split:
+        return replace(split, x=split.x.to(device), y=split.y.to(device))  # also for a kind of split of its own
+
+    try:
+        torch.zeros(1, device=device).cpu()  # to and fro, because the device called meta takes values and gives none
+    except (RuntimeError, AssertionError) as error:
+        first_line = str(error).splitlines()[0]
+        raise ConfigError(f"device must be one that torch can use here, but {device!r} is not: {first_line}") from None
+    if device == "cpu":
+        return data
+    return replace(data, train=moved(data.train), validation=moved(data.validation), test=moved(data.test))

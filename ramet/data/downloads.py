@@ -51,16 +51,10 @@ def download(
     attempts: int = 5,
     pause: float = 1.0,
 ) -> None:
-    """Fetch one file, going on from the part that an earlier attempt left.
+    """Fetch one file over http or https, going on from the part that an earlier attempt left; its folder must exist.
 
-    Args:
-        url: Where it is, over http or https.
-        target: Where it ends; its folder must exist.
-        size: Its length in bytes.
-        sha256: Its checksum.
-        progress: Told about every block.
-        attempts: How often in a row a connection may fail without bringing a byte.
-        pause: Seconds to wait after a failure.
+    ``progress`` is told about every block. A connection may fail ``attempts`` times in a row without bringing a byte,
+    with a ``pause`` of seconds after each.
 
     Raises:
         RunError: If the server cannot be reached or lacks the file, if the checksum is wrong (both are named), if

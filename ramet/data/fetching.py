@@ -26,6 +26,8 @@ def fetch(
 ) -> tuple[Path, ...]:
     """Bring a named data set into the data folder; what is there and whole is not fetched again.
 
+    Gives the files that make up the data set; none for a set that comes with a library.
+
     Args:
         name: One of ``ramet.data.SOURCES``.
         data_dir: The data folder; by default ``RAMET_DATA``, or a folder in the user's cache.
@@ -33,9 +35,6 @@ def fetch(
         progress: Called with a file's name, the bytes that are there, and the bytes in all.
         attempts: How often in a row a connection may fail without bringing a byte.
         pause: Seconds to wait after a failure.
-
-    Returns:
-        The files that make up the data set; none for a set that comes with a library.
 
     Raises:
         DataError: If there is no such set, or no public address and no ``base_url`` either.

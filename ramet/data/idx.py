@@ -23,15 +23,7 @@ _UNSIGNED_BYTE = 0x08  # the code of the only element type that these sets use
 
 
 def read_idx(path: Path, num_axes: int) -> Array:
-    """Read one gzipped IDX file of unsigned bytes.
-
-    Args:
-        path: The file.
-        num_axes: How many axes the array must have, 3 for images and 1 for labels.
-
-    Raises:
-        DataError: If the file is missing or damaged, or holds something else.
-    """
+    """Read a gzipped IDX file of bytes with so many axes; a ``DataError`` if it is missing, damaged or another."""
     require_file(path)
     try:
         with gzip.open(path) as file:

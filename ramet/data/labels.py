@@ -10,14 +10,10 @@ from ramet.errors import DataError
 
 
 def encode(raw: RawData) -> tuple[list[Indices], tuple[str, ...]]:
-    """The classes of the training and the test labels of a source.
+    """The classes of the training labels and of the source's own test labels, where it has any, and their names.
 
     Integers are ordered by value and strings by their characters; a class is named by what it was called. Where the
     format fixes the classes, the labels are the classes.
-
-    Returns:
-        The training labels ``[n]``, followed by the labels of the source's own test set where it has one, and the
-        class names.
 
     Raises:
         DataError: If the labels are not one for each image, or of a wrong dtype, or out of range; if there are

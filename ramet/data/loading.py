@@ -12,9 +12,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 import torch
 
-from ramet.data.arrays import check_pixels, to_channels_first
+from ramet.data.arrays import check_pixels, is_map_style, materialise, to_channels_first
 from ramet.data.dataset import DataSet, Split
-from ramet.data.datasets import is_map_style, materialise
 from ramet.data.folders import from_folder
 from ramet.data.labels import encode
 from ramet.data.named import read_named
@@ -67,17 +66,13 @@ def load(
         name: What to call the data set; by default the source's own name.
         trusted: Whether code that the source names may run; False for a source that comes from data.
 
-    Returns:
-        The data set, in memory.
-
     Raises:
         DataError: If an argument, or what the source holds, breaks a rule; the message is one line.
         MissingExtraError: If a folder of images is read without Pillow.
 
-    Example:
-        >>> digits = load("digits", train_size=500)
-        >>> digits.train.x.shape, digits.num_classes
-        (torch.Size([500, 1, 8, 8]), 10)
+    >>> digits = load("digits", train_size=500)
+    >>> digits.train.x.shape, digits.num_classes
+    (torch.Size([500, 1, 8, 8]), 10)
     """
     for option, fraction in (("validation_fraction", validation_fraction), ("test_fraction", test_fraction)):
         if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
@@ -111,8 +106,7 @@ def load(
     mean, deviation = channel_statistics(pixels[0], rows["train"], size)
     splits = {
         role: Split(
-            standardise(pixels[home[role]], chosen, size, mean, deviation),
-            torch.from_numpy(labels[home[role]][chosen]),
+            standardise(pixels[home[role]], chosen, size, mean, deviation), torch.from_numpy(labels[home[role]][chosen])
         )
         for role, chosen in rows.items()
     }
@@ -208,11 +202,7 @@ def _pixels(raw: RawData) -> list[Pixels]:
 
 
 def _split(
-    labels: list[Indices],
-    class_names: tuple[str, ...],
-    seed: int,
-    validation_fraction: float,
-    test_fraction: float,
+    labels: list[Indices], class_names: tuple[str, ...], seed: int, validation_fraction: float, test_fraction: float
 ) -> dict[str, Indices]:
     """The rows of each split, counted in the array that holds them."""
     if len(labels) == 2:

@@ -25,13 +25,9 @@ FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shi
 
 @dataclass(frozen=True)
 class Form:
-    """One layout of a data set on disk: the files it needs, relative to the data folder, and how it is read.
+    """One layout of a data set on disk: the file or folder, relative to the data folder, and how it is read.
 
-    Attributes:
-        path: The file or folder that the reader is given.
-        needs: Files without which it cannot be read; empty where ``path`` itself is the file.
-        any_of: Files of which one is enough.
-        read: From the path to the raw data.
+    It needs all of the files ``needs``, or ``path`` itself where there are none, and one of ``any_of``.
     """
 
     path: str
@@ -50,18 +46,9 @@ class Form:
 
 @dataclass(frozen=True)
 class Description:
-    """A line of ``ramet data list``.
+    """A line of ``ramet data list``: a ``Source``, and whether and where ``load`` would find it.
 
-    Attributes:
-        name: What ``load`` calls it.
-        title: What its authors call it.
-        num_classes: How many classes it has.
-        shape: Channels, height and width.
-        present: Whether ``load`` would find it.
-        location: Where it is, or where it was looked for.
-        fetchable: Whether it has a public address to be fetched from.
-        licence: Its terms.
-        citation: Whom to cite.
+    ``location`` is where it is, or where it was looked for; ``fetchable`` is one with a public address.
     """
 
     name: str
@@ -90,32 +77,16 @@ def describe(data_dir: str | Path | None = None) -> list[Description]:
     lines = []
     for source in SOURCES.values():
         form = _find_form(source.name, folder)
-        if source.name == "digits":
-            location = "scikit-learn"
-        else:
-            location = str(folder / form.path) if form else str(folder)
-        lines.append(
-            Description(
-                source.name,
-                source.title,
-                source.num_classes,
-                source.shape,
-                present=source.name == "digits" or form is not None,
-                location=location,
-                fetchable=bool(source.addresses),
-                licence=source.licence,
-                citation=source.citation,
-            )
-        )
+        bundled = source.name == "digits"
+        own = {name: getattr(source, name) for name in ("name", "title", "num_classes", "shape", "licence", "citation")}
+        location = "scikit-learn" if bundled else str(folder / form.path) if form else str(folder)
+        present, fetchable = bundled or form is not None, bool(source.addresses)
+        lines.append(Description(**own, present=present, location=location, fetchable=fetchable))
     return lines
 
 
 def read_named(name: str, data_dir: str | Path | None = None) -> RawData:
-    """Read a named data set.
-
-    Raises:
-        DataError: If there is no such name, or the set is not there, or its files are damaged.
-    """
+    """Read a named data set; a ``DataError`` if there is none, it is not there, or its files are damaged."""
     source = find_source(name)
     if name == "digits":
         return _read_digits()
@@ -148,13 +119,13 @@ def _read_digits() -> RawData:
     return RawData("digits", Labelled(bunch.images, bunch.target, "digits"), layout="NHW", class_names=DIGITS)
 
 
-def _read_prepared(name: str, class_names: tuple[str, ...] | None = None) -> Callable[[Path], RawData]:
-    """A reader of an ``.npz`` in the same form as a user's own, under the set's own name and class names."""
+def _prepared(name: str, class_names: tuple[str, ...], *more: str) -> tuple[Form, ...]:
+    """An ``.npz`` in the same form as a user's own, read under the set's own name and class names."""
 
     def read(path: Path) -> RawData:
         return replace(from_npz(path), name=name, class_names=class_names)
 
-    return read
+    return tuple(Form(file, read) for file in (f"{name}.npz", *more))
 
 
 def _read_prepared_cifar100(path: Path) -> RawData:
@@ -192,30 +163,23 @@ def _read_omniglot(path: Path) -> RawData:
 FORMS: dict[str, tuple[Form, ...]] = {
     "mnist": (
         Form("mnist", lambda folder: read_idx_folder(folder, "mnist", DIGITS), needs=IDX_FILES),
-        Form("mnist.npz", _read_prepared("mnist", DIGITS)),
+        *_prepared("mnist", DIGITS),
     ),
     "fashion-mnist": (
         Form("fashion-mnist", lambda folder: read_idx_folder(folder, "fashion-mnist", FASHION), needs=IDX_FILES),
-        Form("fashion-mnist.npz", _read_prepared("fashion-mnist", FASHION)),
+        *_prepared("fashion-mnist", FASHION),
     ),
     "cifar10": (
         Form("cifar-10-batches-bin", _read_cifar10, needs=(CIFAR10_TEST,), any_of=CIFAR10_TRAIN),
-        Form("cifar10.npz", _read_prepared("cifar10", CIFAR10_CLASSES)),
+        *_prepared("cifar10", CIFAR10_CLASSES),
     ),
     "cifar100": (
         Form("cifar-100-binary", _read_cifar100, needs=CIFAR100_FILES),
-        Form("cifar100.npz", _read_prepared_cifar100),
-        Form("cifar100_12k.npz", _read_prepared_cifar100),
+        *(Form(file, _read_prepared_cifar100) for file in ("cifar100.npz", "cifar100_12k.npz")),
     ),
-    "usps": (Form("usps.npz", _read_prepared("usps", DIGITS)),),
-    "notmnist": (
-        Form("notmnist.npz", _read_prepared("notmnist", tuple("ABCDEFGHIJ"))),
-        Form("notmnist_10k.npz", _read_prepared("notmnist", tuple("ABCDEFGHIJ"))),
-    ),
+    "usps": _prepared("usps", DIGITS),
+    "notmnist": _prepared("notmnist", tuple("ABCDEFGHIJ"), "notmnist_10k.npz"),
     "omniglot": (Form("omniglot.npz", _read_omniglot), Form("omniglot_28.npz", _read_omniglot)),
-    "gtsrb": (
-        Form("gtsrb.npz", _read_prepared("gtsrb", tuple(map(str, range(43))))),
-        Form("gtsrb_32.npz", _read_prepared("gtsrb", tuple(map(str, range(43))))),
-    ),
+    "gtsrb": _prepared("gtsrb", tuple(map(str, range(43))), "gtsrb_32.npz"),
 }
 """The forms in which each named set is looked for, in this order."""

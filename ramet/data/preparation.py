@@ -26,12 +26,7 @@ _ROWS = 512  # images converted at a time: whole sets would need float64 copies 
 def average_pool(images: npt.NDArray[np.float64], size: tuple[int, int]) -> npt.NDArray[np.float64]:
     """Adaptive average pooling: output row i is the mean of input rows floor(i H / h) to ceil((i + 1) H / h).
 
-    Args:
-        images: ``[n, channels, height, width]``.
-        size: The wanted height and width, at most those of the images.
-
-    Returns:
-        ``[n, channels, *size]``, the same as ``torch.nn.functional.adaptive_avg_pool2d``.
+    From ``[n, channels, height, width]`` to ``[n, channels, *size]``, as ``torch.nn.functional.adaptive_avg_pool2d``.
     """
     for axis, wanted in ((2, size[0]), (3, size[1])):
         length = images.shape[axis]
@@ -49,12 +44,9 @@ def average_pool(images: npt.NDArray[np.float64], size: tuple[int, int]) -> npt.
 def channel_statistics(
     pixels: Pixels, rows: Indices, size: tuple[int, int]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Mean and standard deviation of each channel over the given rows, after pooling.
+    """Mean and standard deviation of each channel over the given rows, after pooling, of shape ``[channels]``.
 
     A channel that is constant has the deviation 1, so that it becomes zero instead of dividing by zero.
-
-    Returns:
-        Two arrays of shape ``[channels]``.
     """
     count = len(rows) * size[0] * size[1]
     mean = _channel_sums(pixels, rows, size, np.zeros(pixels.shape[1]), power=1) / count
@@ -71,11 +63,7 @@ def standardise(
     mean: npt.NDArray[np.float64],
     deviation: npt.NDArray[np.float64],
 ) -> Tensor:
-    """The given rows, pooled, less the mean and divided by the deviation of each channel.
-
-    Returns:
-        float32 ``[len(rows), channels, *size]``.
-    """
+    """The given rows, pooled, less the mean and divided by the deviation of each channel, in float32."""
     out = np.empty((len(rows), pixels.shape[1], *size), dtype=np.float32)
     shift, scale = mean[:, None, None], deviation[:, None, None]
     start = 0

@@ -18,12 +18,9 @@ Layout: TypeAlias = Literal["NHWC", "NCHW", "NHW"]
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Images in any layout and dtype, and a label for each.
+    """Images in any layout and dtype, ``[n, ...]``, and a label for each: integers, strings or whole floats.
 
-    Attributes:
-        images: ``[n, ...]``, as the source has them.
-        labels: ``[n]``, integers, strings or whole floats.
-        place: What an error calls them, such as ``x_train of letters.npz``.
+    ``place`` is what an error calls them, such as ``x_train of letters.npz``.
     """
 
     images: Array
@@ -36,13 +33,11 @@ class RawData:
     """A source as it was read.
 
     Attributes:
-        name: What the data set will be called.
         train: Everything that may be split.
         test: The source's own test set, where it has one.
         layout: The order of the axes where the format fixes it; None lets the shape decide.
         class_names: Where the format fixes the classes: labels must then be integers below their number.
         class_groups: The superclass of each class, where there is one.
-        notes: What a reader of results should know.
     """
 
     name: str
@@ -55,11 +50,7 @@ class RawData:
 
 
 def require_file(path: Path) -> None:
-    """Refuse a path that is not a readable file with something in it.
-
-    Raises:
-        DataError: If nothing is there, or a folder, or an empty file.
-    """
+    """Refuse, with a ``DataError``, a path that is not a readable file with something in it."""
     _look(path, lambda: path.stat())
     if path.is_dir():
         raise DataError(f"a data file must be a file, but {path} is a folder.")
@@ -68,11 +59,7 @@ def require_file(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a data file.
-
-    Raises:
-        DataError: If it is missing, a folder, empty or not readable.
-    """
+    """The content of a data file; a ``DataError`` if it is missing, a folder, empty or not readable."""
     require_file(path)
     content: bytes = _look(path, path.read_bytes)
     return content

@@ -28,26 +28,17 @@ def permutation(length: int, seed: int, *role: str | int) -> Indices:
 def hold_out(
     labels: Indices, fraction: float, *, seed: int, role: str, class_names: Sequence[str], min_kept: int = 1
 ) -> tuple[Indices, Indices]:
-    """Cut a fraction of each class off, for testing or for validation.
+    """Cut a fraction of each class off, for testing or for validation: the indices that stay, and those cut off.
 
-    Args:
-        labels: The class of each sample, ``[n]``.
-        fraction: How much of each class is cut off, between 0 and 1; rounded for each class, at least one sample.
-        seed: The run's seed.
-        role: What the cut is for, so that two cuts of one run differ.
-        class_names: For the error.
-        min_kept: How many samples of each class must stay.
-
-    Returns:
-        The indices that stay and the indices that were cut off, both in a random order.
+    The fraction is rounded for each class, at least one sample; ``min_kept`` must stay. The role keeps two cuts of one
+    run apart. Both sides come in a random order.
 
     Raises:
         DataError: If a class has fewer than ``min_kept + 1`` samples.
 
-    Example:
-        >>> kept, cut = hold_out(np.array([0, 0, 0, 1, 1, 1]), 0.3, seed=0, role="test", class_names=["a", "b"])
-        >>> len(kept), len(cut)
-        (4, 2)
+    >>> kept, cut = hold_out(np.array([0, 0, 0, 1, 1, 1]), 0.3, seed=0, role="test", class_names=["a", "b"])
+    >>> len(kept), len(cut)
+    (4, 2)
     """
     mixed = permutation(len(labels), seed, role)
     kept, cut = [], []
@@ -68,16 +59,8 @@ def hold_out(
 def subset(labels: Indices, size: int, *, seed: int, role: str, num_classes: int, every_class: bool) -> Indices:
     """A stratified subset of exactly ``size`` samples, by the largest remainders of the classes' shares.
 
-    Args:
-        labels: The class of each sample, ``[n]``.
-        size: How many samples to take, at most ``n``.
-        seed: The run's seed.
-        role: What the subset is for.
-        num_classes: How many classes there are.
-        every_class: Whether each class must keep at least one sample; ``size`` is then at least ``num_classes``.
-
-    Returns:
-        Positions in ``labels``, in a random order.
+    Gives positions in ``labels``, in a random order. With ``every_class`` each class keeps at least one sample;
+    ``size`` is then at least ``num_classes``.
     """
     counts = np.bincount(labels, minlength=num_classes)
     quotas = share_out(counts, size, least=1 if every_class else 0)

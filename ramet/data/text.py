@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from ramet.data.dataset import DataSet, Split
@@ -24,11 +22,7 @@ FILES = {
 
 @dataclass(frozen=True, eq=False)
 class Windows(Split):
-    """Windows of words and of the words that follow them, both int64 of shape ``[n, window]``.
-
-    Raises:
-        DataError: If the shapes or the dtypes are others.
-    """
+    """Windows of words and of the words that follow them, both int64 of shape ``[n, window]``."""
 
     def __post_init__(self) -> None:
         if self.x.ndim != 2 or self.x.shape != self.y.shape or not self.x.dtype == self.y.dtype == torch.int64:
@@ -40,6 +34,8 @@ class Windows(Split):
 class Text(DataSet):
     """A language-modelling task; ``num_classes`` is the size of the vocabulary, ``class_names`` its words."""
 
+    _hashed = ("text", "words", "<i8")
+
     @property
     def in_channels(self) -> int:
         """The words in a window, which stand where the channels of images do."""
@@ -49,15 +45,6 @@ class Text(DataSet):
     def image_size(self) -> tuple[int, int]:
         """Words have no image."""
         raise DataError(f"text has windows of words and no images, but the image size of {self.name} was asked for.")
-
-    def fingerprint(self) -> str:
-        """A sha256 of the content of all splits."""
-        digest = hashlib.sha256(f"ramet text 1, {self.num_classes} words".encode())
-        for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
-            digest.update(f"\n{role} {tuple(split.x.shape)}\n".encode())
-            digest.update(np.ascontiguousarray(split.x.cpu().numpy(), dtype="<i8").data)
-            digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype="<i8").data)
-        return digest.hexdigest()
 
     def __str__(self) -> str:
         counts = " / ".join(f"{split.y.numel():,}" for split in (self.train, self.validation, self.test))

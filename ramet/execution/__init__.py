@@ -7,27 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError
 from ramet.execution.executor import Done, Executor, Failed, Outcome
-from ramet.execution.pulses import pulse
-from ramet.execution.tasks import WorkItem
+from ramet.execution.tasks import WorkItem, pulse
 
 if TYPE_CHECKING:
     from ramet.execution.inline import Inline
     from ramet.execution.processes import Processes
     from ramet.execution.ray_executor import Ray
 
-__all__ = [
-    "EXECUTORS",
-    "Done",
-    "Executor",
-    "Failed",
-    "Inline",
-    "Outcome",
-    "Processes",
-    "Ray",
-    "WorkItem",
-    "make_executor",
-    "pulse",
-]
+__all__ = ["EXECUTORS", "Done", "Executor", "Failed", "Inline", "Outcome", "Processes", "Ray", "WorkItem"]
+__all__ += ["make_executor", "pulse"]
 
 
 EXECUTORS = ("inline", "processes", "ray")

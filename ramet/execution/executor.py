@@ -33,7 +33,7 @@ _NUM_FIRST_FAILURES = 3
 
 
 class Executor(ABC):
-    """Runs independent tasks and gives their results as they arrive.
+    """Runs independent tasks, ``num_workers`` at the same time, and gives their results as they arrive.
 
     What holds for every executor, and what ``ramet.testing.executors`` checks:
 
@@ -45,10 +45,7 @@ class Executor(ABC):
       fails is told to ``on_failure``, the others go on, and the failure is raised when they are done.
     - Closing the iterator ends all work at once and leaves no process behind.
 
-    A new executor provides :meth:`_stream`.
-
-    Attributes:
-        num_workers: how many tasks run at the same time.
+    A new executor provides ``_stream``.
     """
 
     num_workers: int = 1
@@ -62,7 +59,7 @@ class Executor(ABC):
         label: str = "running tasks",
         on_failure: Callable[[str, BaseException], object] | None = None,
     ) -> Iterator[tuple[WorkItem, Any]]:
-        """Run all tasks.
+        """Run all tasks. Work is done while the iterator is being iterated; close it to stop.
 
         Args:
             tasks: What to run; keys are unique.
@@ -70,12 +67,8 @@ class Executor(ABC):
             label: What the progress bar says; an empty label shows no bar.
             on_failure: Called with the key of a task that has failed for good, and why.
 
-        Returns:
-            An iterator over the tasks and their results. Work is done while it is being iterated; close it to stop.
-
         Raises:
-            ConfigError: If two tasks have one key, before anything runs.
-            ConfigError: What a task raised because of bad input, at once.
+            ConfigError: If two tasks have one key, before anything runs; or what a task raised for bad input, at once.
             RunError: If the workers of a task died in each of its attempts, or several tasks failed.
             Exception: What the only task that failed has raised, of the type it had there; a worker's traceback is the
                 cause. Failures are raised when all other tasks are done, or at once if the first tasks all fail.
@@ -129,10 +122,7 @@ class Executor(ABC):
     ) -> Generator[tuple[WorkItem, Outcome], None, None]:
         """Run all tasks and yield each once with its outcome; when closed, end what is under way.
 
-        Args:
-            tasks: Tasks with different keys, perhaps none.
-            context: The first argument of every task.
-            on_pulse: To be called, in the thread that iterates, with what a running task says through ``pulse``.
+        ``on_pulse`` is to be called, in the thread that iterates, with what a running task says through ``pulse``.
         """
 
 
@@ -145,3 +135,38 @@ def _summary(failures: dict[str, BaseException], num_tasks: int) -> BaseExceptio
     error = RunError(f"all {num_tasks} tasks must finish, but {len(failures)} failed; the first, {key!r}: {reason}")
     error.__cause__ = first
     return error
+
+
+class Attempts:
+    """The failed attempts of the tasks of one run, each of which is begun ``most`` times.
+
+    A worker that dies and an exception count the same: memory, a disk or a device may be better next time and
+    elsewhere. Only bad input is not tried again, because it will be as bad.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._failed: dict[str, int] = {}
+
+    def of(self, task: WorkItem) -> int:
+        """How many attempts of a task have failed."""
+        return self._failed.get(task.key, 0)
+
+    def died(self, task: WorkItem, reason: str) -> Failed | None:
+        """The worker of a task is gone; gives the failure if that was the last attempt."""
+        if self._count(task) < self._most:
+            return None
+        hint = "; is there enough memory?" if "SIGKILL" in reason or "memory" in reason else ""
+        return Failed(
+            RunError(f"a task must finish, but the worker of {task.key!r} died {self._most} times ({reason}){hint}")
+        )
+
+    def raised(self, task: WorkItem, error: BaseException) -> Failed | None:
+        """A task has raised; gives the failure if that was the last attempt, or no other can be better."""
+        if isinstance(error, ConfigError) or self._count(task) >= self._most:
+            return Failed(error)
+        return None
+
+    def _count(self, task: WorkItem) -> int:
+        self._failed[task.key] = self.of(task) + 1
+        return self._failed[task.key]

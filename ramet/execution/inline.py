@@ -6,24 +6,19 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
 from ramet.execution.executor import Done, Executor, Failed, Outcome
-from ramet.execution.numerics import check_threads, settled
-from ramet.execution.pulses import listening
-from ramet.execution.tasks import WorkItem
+from ramet.execution.numerics import check_number, settled
+from ramet.execution.tasks import WorkItem, listening
 
 
 class Inline(Executor):
     """Runs each task in the caller's process when its result is asked for, in the given order.
 
-    Args:
-        threads: The number of threads that torch may use in a task. One by default, because worker processes have one
-            and sums depend on it; the caller's number is back between tasks.
-
-    Raises:
-        ConfigError: If the number of threads is not positive.
+    Torch has one thread in a task by default, because worker processes have one and sums depend on it; the caller's
+    number is back between tasks.
     """
 
     def __init__(self, *, threads: int = 1) -> None:
-        self._threads = check_threads(threads)
+        self._threads = check_number("threads of a task", threads)
 
     def _stream(
         self, tasks: Sequence[WorkItem], context: object, on_pulse: Callable[[WorkItem, float], None]

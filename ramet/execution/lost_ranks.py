@@ -61,11 +61,7 @@ class Voice:
 
 @contextmanager
 def ending_together(store: Store, *, is_leader: bool) -> Iterator[None]:
-    """A block that the loss of another rank ends.
-
-    Args:
-        store: what the ranks met by.
-        is_leader: whether this rank tells of errors that all ranks have.
+    """A block that the loss of another rank ends; ``store`` is what the ranks met by, the leader tells common errors.
 
     Raises:
         LostRankError: another rank was lost, and this one is the first to notice; the others exit with code 1, silent.

@@ -61,14 +61,10 @@ def _matmul_precision() -> str | None:
 
 @contextlib.contextmanager
 def settled(key: str, threads: int) -> Iterator[None]:
-    """Run a block as every executor runs a task, and put everything back afterwards.
+    """Run a block as every executor runs the task of a key, and put everything back afterwards.
 
     Sums are split by the number of threads, so that number is part of the result. Modules and dropout draw from the
     global generators, so these start from the key of the task.
-
-    Args:
-        key: The key of the task.
-        threads: The number of threads that torch may use.
     """
     seed = derive_seed(0, "task", key)
     threads_before = torch.get_num_threads()
@@ -88,12 +84,8 @@ def settled(key: str, threads: int) -> Iterator[None]:
             torch.set_num_threads(threads_before)
 
 
-def check_threads(threads: int) -> int:
-    """The number of threads of a task, if it is one.
-
-    Raises:
-        ConfigError: If it is not a positive integer.
-    """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ConfigError(f"the number of threads of a task must be at least 1, but got {threads!r}.")
-    return threads
+def check_number(of_what: str, number: int) -> int:
+    """A number of workers, attempts or threads, or a ``ConfigError`` if it is not a positive integer."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ConfigError(f"the number of {of_what} must be at least 1, but got {number!r}.")
+    return number

@@ -14,40 +14,28 @@ from typing import Any
 
 import torch.multiprocessing
 
-from ramet.errors import ConfigError, RunError
-from ramet.execution.attempts import Attempts
-from ramet.execution.executor import Done, Executor, Outcome
-from ramet.execution.numerics import Numerics, check_threads
+from ramet.errors import RunError
+from ramet.execution.executor import Attempts, Done, Executor, Outcome
+from ramet.execution.numerics import Numerics, check_number
 from ramet.execution.sharing import SharedContext
 from ramet.execution.tasks import WorkItem
-from ramet.execution.worker import Broken, Pulse, Ready, Result, work
+from ramet.execution.worker import Broken, Pulse, Ready, work
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Processes(Executor):
-    """Runs tasks in worker processes; expensive tasks start first.
+    """Runs tasks in worker processes, of one thread each by default; expensive tasks start first.
 
-    Each worker has a connection of its own, so the driver knows which task a dead worker had, and no lock is
-    shared that a dying worker could take along. A worker holds one task, and a second one in
-    advance while there are plenty.
-
-    Args:
-        workers: How many processes.
-        attempts: How often a task is begun before it counts as failed, whether its worker died or it raised.
-        threads: The number of threads that torch may use in each worker.
-
-    Raises:
-        ConfigError: If a number is not positive.
+    Each worker has a connection of its own, so the driver knows which task a dead worker had, and no lock is shared
+    that a dying worker could take along. A worker holds one task, and a second one in advance while there are plenty. A
+    task is begun ``attempts`` times before it counts as failed, whether its worker died or it raised.
     """
 
     def __init__(self, workers: int, *, attempts: int = 3, threads: int = 1) -> None:
-        for name, value in (("workers", workers), ("attempts", attempts)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"the number of {name} must be at least 1, but got {value!r}.")
-        self.num_workers = workers
-        self._num_attempts = attempts
-        self._threads = check_threads(threads)
+        self.num_workers = check_number("workers", workers)
+        self._num_attempts = check_number("attempts", attempts)
+        self._threads = check_number("threads of a task", threads)
 
     def _stream(
         self, tasks: Sequence[WorkItem], context: object, on_pulse: Callable[[WorkItem, float], None]
@@ -74,10 +62,10 @@ class Processes(Executor):
                         worker.is_ready = True
                     elif isinstance(message, Pulse):
                         on_pulse(worker.tasks[0], message.fraction)
-                    elif isinstance(message, Result):
+                    elif isinstance(message, Done):
                         task = worker.tasks.popleft()
                         self._hand_out(waiting, workers)
-                        yield task, Done(message.value)
+                        yield task, message
                     elif isinstance(message, Broken):
                         if not worker.is_ready:
                             raise message.failure.unpack("This happened while a worker process opened the context.")

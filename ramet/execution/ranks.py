@@ -34,10 +34,8 @@ T = TypeVar("T")
 class BatchPart:
     """What one rank takes of a mini-batch.
 
-    Args:
-        rows: the samples, as a slice of the mini-batch.
-        weight: how much a mean over them counts in the mean over the mini-batch; the ranks' weights add up to 1.
-        repeated: whether every rank takes all samples, because there are fewer of them than ranks.
+    A mean over its rows counts by ``weight`` in that over the mini-batch; the ranks' weights add up to 1. It is
+    ``repeated`` if every rank takes all samples, because there are fewer of them than ranks.
     """
 
     rows: slice
@@ -48,15 +46,10 @@ class BatchPart:
 class Ranks:
     """This process among the ranks of a training; ``ALONE`` for one process, ``joined`` for those of torchrun.
 
-    Args:
-        rank: the number of this process.
-        size: how many there are.
-        local_rank: the number of this process on its machine, which is the number of its GPU.
-        group: torch's process group; none for one process.
+    ``local_rank`` is its number on its machine, which is the number of its GPU; ``group`` is torch's process group.
 
-    Example:
-        >>> Ranks(rank=1, size=3).part(10)
-        BatchPart(rows=slice(3, 6, None), weight=0.3, repeated=False)
+    >>> Ranks(rank=1, size=3).part(10)
+    BatchPart(rows=slice(3, 6, None), weight=0.3, repeated=False)
     """
 
     def __init__(self, rank: int = 0, size: int = 1, *, local_rank: int = 0, group: Any | None = None) -> None:
@@ -70,11 +63,7 @@ class Ranks:
         return self.rank == 0
 
     def device(self, name: str) -> str:
-        """The device of this rank: each has a GPU of its own.
-
-        Raises:
-            ConfigError: there are fewer GPUs than ranks on this machine.
-        """
+        """The device of this rank: each has a GPU of its own; a ``ConfigError`` if this machine has too few."""
         if self.size == 1 or name != "cuda":
             return name
         if self.local_rank >= torch.cuda.device_count():
@@ -151,11 +140,7 @@ class Ranks:
         raise (ConfigError if codes[first] == ConfigError.exit_code else RunError)(where + text)
 
     def check_same(self, number: int, rule: str) -> None:
-        """Compare a number of at most 62 bits over the ranks.
-
-        Raises:
-            RunError: it differs; ``rule`` says what should have been the same.
-        """
+        """Compare a number of at most 62 bits over the ranks; a ``RunError`` with the rule if it differs."""
         if self.size == 1:
             return
         extremes = torch.tensor([number, -number])

@@ -35,11 +35,9 @@ _ours: _Connection | None = None
 
 
 def check_address(address: str) -> str:
-    """The address of a cluster, if it is one.
+    """The address of a cluster, or a ``ConfigError``: it is ``HOST:PORT``, ``ray://HOST:PORT`` or ``auto``.
 
-    Raises:
-        ConfigError: If it is neither ``HOST:PORT`` nor ``ray://HOST:PORT`` nor ``auto``. What stands before an @ may be
-            a secret, and is not repeated.
+    What stands before an @ may be a secret, and is not repeated.
     """
     rule = "the address of a Ray cluster must be HOST:PORT, ray://HOST:PORT or auto"
     if "@" in address:
@@ -55,12 +53,8 @@ def connect(address: str | None, *, cpus: float, gpus: float) -> ModuleType:
     """Ray, connected: to the cluster at an address, or to one of this machine that ends with this process.
 
     A process has one connection. If the caller has opened it with ``ray.init``, it is used as it is; if an earlier call
-    has, it is used again where it serves.
-
-    Args:
-        address: Of a cluster; none for one of our own, reachable from this machine only.
-        cpus: How many our own cluster is to have, all tasks together.
-        gpus: The same of GPUs.
+    has, it is used again where it serves. Our own cluster, reachable from this machine only, has so many CPUs and GPUs,
+    all tasks together.
 
     Raises:
         MissingExtraError: If Ray is not installed.
@@ -84,7 +78,7 @@ def connect(address: str | None, *, cpus: float, gpus: float) -> ModuleType:
 
 
 def disconnect() -> None:
-    """Close the connection that :func:`connect` opened, and end the cluster if it was our own; else do nothing.
+    """Close the connection that ``connect`` opened, and end the cluster if it was our own; else do nothing.
 
     It happens by itself when the process ends.
     """
@@ -103,10 +97,7 @@ def _serves(there: _Connection, wanted: _Connection) -> bool:
 
 
 def import_ray(address: str | None) -> ModuleType:
-    """The library, not connected. It reads its settings from the environment, some of them when it is imported.
-
-    Args:
-        address: Where a connection is wanted.
+    """The library, not connected, for an address. It reads some settings from the environment when it is imported.
 
     Raises:
         MissingExtraError: If Ray is not installed.
@@ -167,11 +158,7 @@ def _join(ray: ModuleType, address: str, options: dict[str, Any]) -> None:
 
 
 def _knock(ray: ModuleType, address: str) -> None:
-    """Ask whether a server like Ray's listens, because Ray itself waits long for one that does not.
-
-    Raises:
-        ConfigError: If nobody listens, or somebody who does not speak HTTP/2.
-    """
+    """Ask whether a server like Ray's, which speaks HTTP/2, listens; Ray itself waits long for one that does not."""
     name, _, port = address.removeprefix(_CLIENT).rpartition(":")
     host = name = name.strip("[]")
     if host in ("localhost", "127.0.0.1", "::1"):

@@ -13,14 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from ramet.errors import ConfigError
-from ramet.execution.attempts import Attempts
-from ramet.execution.executor import Done, Executor, Outcome
-from ramet.execution.numerics import Numerics, check_threads
+from ramet.execution.executor import Attempts, Done, Executor, Outcome
+from ramet.execution.numerics import Numerics, check_number
 from ramet.execution.ray_cluster import check_address, connect, import_ray
-from ramet.execution.ray_context import put_context
 from ramet.execution.ray_worker import Board, Job, Unopened, run_task, versions
+from ramet.execution.sharing import put_context
 from ramet.execution.tasks import WorkItem
-from ramet.execution.worker import Broken, Result
+from ramet.execution.worker import Broken
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_CANCEL = 10.0
@@ -60,19 +59,16 @@ class Ray(Executor):
         attempts: int = 3,
         threads: int = 1,
     ) -> None:
-        for name, number in (("workers", workers), ("attempts", attempts)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigError(f"the number of {name} must be at least 1, but got {number!r}.")
+        self.num_workers = check_number("workers", workers)
+        self._num_attempts = check_number("attempts", attempts)
         for name, share in (("CPUs", cpus), ("GPUs", gpus)):
             if not (math.isfinite(share) and share >= 0 and (share <= 1 or share == int(share))):
                 raise ConfigError(
                     f"the {name} of a training must be a share of one or a whole number, but got {share}."
                 )
-        self.num_workers = workers
         self._address = None if address is None else check_address(address)
         self._cpus, self._gpus = float(cpus), float(gpus)
-        self._num_attempts = attempts
-        self._threads = check_threads(threads)
+        self._threads = check_number("threads of a task", threads)
         import_ray(address)
         if address is not None:
             self._connect()  # Now, because a wrong address is bad input; our own cluster is started when needed.
@@ -170,8 +166,8 @@ def _outcome(ray: ModuleType, reference: Any, task: WorkItem, attempts: Attempts
         return attempts.raised(
             task, message.failure.unpack(f"This happened in task {task.key!r}, in a worker of Ray's.")
         )
-    assert isinstance(message, Result)
-    return Done(message.value)
+    assert isinstance(message, Done)
+    return message
 
 
 def _reason(ray: ModuleType, error: Exception) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.execution.failures import Failure
-from ramet.execution.pulses import listening
-from ramet.execution.tasks import WorkItem
+from ramet.execution.tasks import WorkItem, listening
 
 _SECONDS_BETWEEN_PULSES = 0.5
 
@@ -26,10 +25,7 @@ class Job:
     Args:
         context: The reference of the context in the object store; in a list, because Ray would otherwise fetch it anew
             for each task.
-        numerics: The driver's settings of torch.
-        threads: The number of threads that torch may use.
         folder: The driver's working folder, so that relative paths mean the same in every worker.
-        path: Where the driver finds modules.
         versions: Of the libraries on which the bits of a result depend.
         board: The actor that pulses go to, if anybody watches.
     """
@@ -61,7 +57,7 @@ def versions() -> dict[str, str]:
 
 
 def run_task(job: Job, message: bytes) -> Any:
-    """Run one task in a worker of Ray's; gives ``Result``, ``Broken`` or ``Unopened``, and raises for Ray's own errors.
+    """Run one task in a worker of Ray's; gives ``Done``, ``Broken`` or ``Unopened``, and raises for Ray's own errors.
 
     Args:
         job: What the tasks of the run share.
@@ -69,8 +65,9 @@ def run_task(job: Job, message: bytes) -> Any:
     """
     from ray.exceptions import RayError
 
+    from ramet.execution.executor import Done
     from ramet.execution.numerics import settled
-    from ramet.execution.worker import Broken, Result
+    from ramet.execution.worker import Broken
 
     try:
         context = _open(job)
@@ -81,7 +78,7 @@ def run_task(job: Job, message: bytes) -> Any:
     try:
         task: WorkItem = pickle.loads(message)
         with settled(task.key, job.threads), listening(partial(_Sender(job.board).send, task.key)):
-            return Result(task.call(context))
+            return Done(task.call(context))
     except Exception as error:
         return Broken(Failure.of(error))
 

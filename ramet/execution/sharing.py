@@ -1,4 +1,4 @@
-"""The context of tasks on its way to worker processes: pickled once, its tensors in shared memory.
+"""The context of tasks on its way to workers: pickled once, its tensors in shared memory or in Ray's object store.
 
 All tensors lie in one piece of shared memory, because each piece costs a file descriptor and a model has more tensors
 than a process may have files open.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import io
 import pickle
+import warnings
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,9 +37,7 @@ class SharedContext:
     def of(cls, context: object, *, is_shared: bool = True) -> SharedContext:
         """Put a context into shared memory; later changes of the original do not reach the workers.
 
-        Args:
-            context: What every task is given.
-            is_shared: Whether other processes can see the memory; not if it is sent on in another way.
+        It is not shared if it is sent on in another way.
 
         Raises:
             RunError: If there is too little shared memory.
@@ -108,3 +109,32 @@ class _Unpickler(pickle.Unpickler):
             tensor = flat.as_strided(shape, stride, flat.storage_offset() + storage_offset)
             self._tensors[index] = tensor.requires_grad_(requires_grad)
         return self._tensors[index]
+
+
+@dataclass(frozen=True)
+class StoredContext:
+    """A context as it lies in the object store: workers map the array from there without a copy."""
+
+    data: bytes
+    views: list[Any]
+    memory: np.ndarray[Any, Any]  # [bytes], uint8
+
+    def open(self) -> Any:
+        """The context; its tensors are views of the object store."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It is read-only, and no task changes the context.
+            memory = torch.from_numpy(self.memory)
+        return SharedContext(self.data, self.views, memory).open()
+
+
+def put_context(ray: ModuleType, context: object) -> Any:
+    """The reference of a context in the object store; a ``RunError`` if the store is full."""
+    packed = SharedContext.of(context, is_shared=False)
+    try:
+        return ray.put(StoredContext(packed.data, packed.views, packed.memory.numpy()))
+    except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
+        size = len(packed.data) + packed.memory.numel()
+        raise RunError(
+            f"the object store of Ray must have room for the data, {size / 1e6:.0f} MB, but is full; give its nodes "
+            "more with `ray start --object-store-memory`, or take less data."
+        ) from error

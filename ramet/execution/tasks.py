@@ -1,9 +1,10 @@
-"""One independent piece of work: a function by name, and plain arguments."""
+"""One independent piece of work: a function by name, and plain arguments; and how it says how far it is."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -57,3 +58,26 @@ def _is_importable(function: Callable[..., JSON]) -> bool:
         return attrgetter(function.__qualname__)(module) is function
     except AttributeError:
         return False
+
+
+_listener: Callable[[float], None] | None = None
+
+
+def pulse(fraction: float) -> None:
+    """Say how much of the running task is done, from 0 to 1, for the progress bar; outside a task it does nothing.
+
+    It may be called as often as one likes, and has no influence on results.
+    """
+    if _listener is not None:
+        _listener(min(max(float(fraction), 0.0), 1.0))
+
+
+@contextlib.contextmanager
+def listening(listener: Callable[[float], None]) -> Iterator[None]:
+    """Send the pulses of the block to a listener; an executor wraps each task in this."""
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before

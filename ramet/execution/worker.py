@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from ramet.execution.executor import Done
 from ramet.execution.failures import Failure
 from ramet.execution.numerics import Numerics, settled
-from ramet.execution.pulses import listening
 from ramet.execution.sharing import SharedContext
-from ramet.execution.tasks import WorkItem
+from ramet.execution.tasks import WorkItem, listening
 
 _SECONDS_BETWEEN_PULSES = 0.1
 
@@ -34,13 +34,6 @@ class Pulse:
     """The running task is this far."""
 
     fraction: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """The running task is done."""
-
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ def work(connection: Connection, context: SharedContext, numerics: Numerics, thr
         _tell(connection, _run(inbox.get(), opened, threads, pulses))
 
 
-def _tell(connection: Connection, message: Ready | Result | Broken) -> None:
+def _tell(connection: Connection, message: Ready | Done | Broken) -> None:
     try:
         connection.send(message)
     except OSError:
@@ -95,11 +88,11 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-def _run(message: bytes, context: Any, threads: int, pulses: _Pulses) -> Result | Broken:
+def _run(message: bytes, context: Any, threads: int, pulses: _Pulses) -> Done | Broken:
     try:
         task: WorkItem = pickle.loads(message)
         with settled(task.key, threads), listening(pulses.send):
-            return Result(task.call(context))
+            return Done(task.call(context))
     except Exception as error:
         return Broken(Failure.of(error))
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, Proposal, carry_out
-    from ramet.growth.budget import Budget
-    from ramet.growth.ends import Ends
+    from ramet.growth.budget import Budget, Ends
     from ramet.growth.history import GrowthStep, History
     from ramet.growth.loop import grow
     from ramet.growth.making import make_network
+    from ramet.growth.methods import GROWTHS
+    from ramet.growth.methods import GROWTHS as METHODS
     from ramet.growth.methods.autogrow import AutoGrow
     from ramet.growth.methods.firefly import Firefly
     from ramet.growth.methods.gradmax import GradMax
@@ -20,12 +24,9 @@ if TYPE_CHECKING:
     from ramet.growth.methods.nash import Nash
     from ramet.growth.methods.net2net import Net2Net
     from ramet.growth.methods.random_choice import RandomChoice
-    from ramet.growth.methods.registry import GROWTHS
-    from ramet.growth.methods.registry import GROWTHS as METHODS
     from ramet.growth.methods.scratch import Scratch
     from ramet.growth.methods.splitting import Splitting
     from ramet.growth.plan import GrowPlan
-    from ramet.growth.registry import NETWORKS
     from ramet.growth.saving import load_network, save_network
     from ramet.growth.surgery.layers import Deepening, Site, deepen, find_sites
     from ramet.growth.surgery.widening import Widening
@@ -33,44 +34,23 @@ if TYPE_CHECKING:
     from ramet.growth.tracing.checking import find_coupling
     from ramet.growth.tracing.coupling import Coupling, Group, Refusal
 
-__all__ = [
-    "GROWTHS",
-    "METHODS",
-    "NETWORKS",
-    "AutoGrow",
-    "Budget",
-    "Candidate",
-    "Coupling",
-    "Deepening",
-    "Edit",
-    "Ends",
-    "Firefly",
-    "GradMax",
-    "Group",
-    "GrowPlan",
-    "Growth",
-    "GrowthContext",
-    "GrowthStep",
-    "History",
-    "Nash",
-    "Net2Net",
-    "Proposal",
-    "RandomChoice",
-    "Refusal",
-    "Scratch",
-    "Site",
-    "Splitting",
-    "Widening",
-    "carry_out",
-    "deepen",
-    "find_coupling",
-    "find_sites",
-    "grow",
-    "load_network",
-    "make_method",
-    "make_network",
-    "save_network",
-    "widen",
-]
+__all__ = ["GROWTHS", "METHODS", "NETWORKS", "AutoGrow", "Budget", "Candidate", "Coupling", "Deepening", "Edit", "Ends"]
+__all__ += ["Firefly", "GradMax", "Group", "GrowPlan", "Growth", "GrowthContext", "GrowthStep", "History", "Nash"]
+__all__ += ["Net2Net", "Proposal", "RandomChoice", "Refusal", "Scratch", "Site", "Splitting", "Widening", "carry_out"]
+__all__ += ["deepen", "find_coupling", "find_sites", "grow", "load_network", "make_method", "make_network"]
+__all__ += ["save_network", "widen"]
 
 __getattr__ = lazy_front(__name__)
+
+NETWORKS: Registry[nn.Module] = Registry(
+    "network",
+    base="torch.nn:Module",
+    group="ramet.networks",
+    built_in={
+        "mlp": "ramet.growth.networks:mlp",
+        "vgg": "ramet.growth.networks:vgg",
+        "mobilenet": "ramet.growth.networks:mobilenet",
+    },
+    given=("in_channels", "image_size", "num_classes"),
+)
+"""What makes a network for images of a size and so many classes."""

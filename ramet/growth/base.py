@@ -1,8 +1,8 @@
 """The seam of growth: a method proposes candidates, scores them, and writes the chosen ones as an edit.
 
 What may be chosen is decided outside, by the budget, in the same way for every method; what is chosen is carried out
-outside too, so that the optimizer's state, averages and the history are never a method's business. A method of your
-own is a subclass with three functions; :mod:`ramet.testing.growths` checks it.
+outside too, so that the optimizer's state, averages and the history are never a method's business. A method of your own
+is a subclass with three functions; ``ramet.testing.growths`` checks it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from ramet.growth.meter import Meter, select
-from ramet.growth.surgery.copying import copy_network
 from ramet.growth.surgery.layers import Deepening, Site, deepen
 from ramet.growth.surgery.widening import Widening
-from ramet.growth.surgery.writing import widen
+from ramet.growth.surgery.writing import copy_network, widen
 from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
 from ramet.training import Batches, Recipe, Step, training_modes
 from ramet.training.functions import Loss
+
+MiniBatches = Sequence[tuple[Tensor, Tensor]]
+"""Inputs and targets of some mini-batches."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,9 @@ class Candidate:
 
 @dataclass
 class Edit:
-    """What is done to a network.
+    """What is done to a network: widenings by group, and new layers.
 
-    Attributes:
-        widenings: by group.
-        layers: new ones.
-        weights: tensors to load once the network has its new shape (a candidate that was trained already).
-        reset: draw all weights anew once the network has its new shape.
+    Once it has its new shape, ``weights`` are loaded (of a candidate that was trained already), or all drawn anew.
     """
 
     widenings: dict[str, Widening] = field(default_factory=dict)
@@ -66,12 +64,9 @@ class Edit:
 
 @dataclass
 class Proposal:
-    """Candidates, and whatever the method needs to write them as an edit.
+    """Candidates, and in ``notes`` whatever the method needs to write them as an edit.
 
-    Attributes:
-        candidates: what could be added.
-        exclusive: whether just one may be chosen, because each is a whole new network within the budget.
-        notes: the method's own.
+    With ``exclusive`` just one may be chosen, because each is a whole new network within the budget.
     """
 
     candidates: list[Candidate]
@@ -84,16 +79,10 @@ class GrowthContext:
     """What a method sees of the world in one growth step; it must leave the network as it is.
 
     Attributes:
-        network: now.
-        coupling: what can be widened.
         sites: where layers can be added.
-        loss: of outputs and targets.
-        x, y: the training data.
-        validation_x, validation_y: the validation data, for methods that compare trained candidates.
-        batch_size: samples in a mini-batch.
-        seed: of this step; a method draws from :meth:`generator`.
-        allowance: what the step may add, in the meter's unit.
-        max_layers: how many layers it may add.
+        validation_x, validation_y: for methods that compare trained candidates.
+        seed: of this step; a method draws from ``generator``.
+        allowance: what the step may add, in the meter's unit, besides ``max_layers`` layers.
         meter: makes a fresh meter.
         make_optimizer: the optimizer that trains a candidate network.
         recipe: of the training, for what is done to the mini-batches that candidate networks are trained with.
@@ -198,17 +187,7 @@ def carry_out(
     optimizer: torch.optim.Optimizer | None = None,
     averages: Iterable[nn.Module] = (),
 ) -> None:
-    """Do an edit to a network in place; the optimizer's state and averages follow.
-
-    Args:
-        network: the network that ``coupling`` and ``sites`` were found in.
-        coupling: what widens together.
-        sites: where layers can be put.
-        edit: what is done.
-        seed: for weights that the edit leaves to chance.
-        optimizer: one that trains the network.
-        averages: copies of the network that follow it.
-    """
+    """Do an edit to a network in place; the optimizer's state and averages follow. ``seed`` is for new weights."""
     averages = list(averages)
     plan = widen(network, coupling, edit.widenings, optimizer=optimizer, averages=averages)
     places = {site.name: site for site in sites}

@@ -1,12 +1,16 @@
-"""What may be added: in neurons, parameters, multiplications or measured time, in a step and in all."""
+"""What may be added, in neurons, parameters, multiplications or measured time, and when a growth ends besides."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ramet.errors import ConfigError
 from ramet.registry import parse_options, quantity
+
+if TYPE_CHECKING:
+    from ramet.growth.history import History
 
 UNITS = ("neurons", "params", "flops", "latency")
 
@@ -17,15 +21,12 @@ class Budget:
 
     Args:
         unit: what is counted: ``neurons`` (units of groups that can grow), ``params``, ``flops`` (multiplications for
-            one example, as :func:`ramet.costs.count_multiply_adds` counts them) or ``latency`` (seconds of a forward
+            one example, as ``ramet.costs.count_multiply_adds`` counts them) or ``latency`` (seconds of a forward
             pass).
         total: the size at which growth ends.
         step: how much one step may add (``eta_t``): a share of the present size below 1, an amount otherwise. The
             paper's width experiments have 0.3. A step that is smaller than one unit still adds one.
         layers: how many new layers one step may add (``eta_{t,1}``).
-
-    Raises:
-        ConfigError: for an unknown unit or a size that is not positive.
 
     >>> Budget.parse("params=200k, step=25%, layers=1")
     Budget(unit='params', total=200000.0, step=0.25, layers=1)
@@ -62,3 +63,46 @@ class Budget:
         """How much the next step may add to a network of this size."""
         step = self.step * size if self.step < 1 else self.step
         return min(step, self.total - size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """When growth ends, besides the end of the budget.
+
+    Args:
+        target: end when the validation score reaches this: the share of images that are right, or minus the loss.
+        patience: end when so many steps have brought no gain; by default growth goes on to the budget.
+        min_gain: what counts as a gain for that.
+        max_steps: end after so many growth steps.
+    """
+
+    target: float | None = None
+    patience: int | None = None
+    min_gain: float = 0.0
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.patience is not None and self.patience < 1:
+            raise ConfigError(f"patience must be at least 1, but got {self.patience}.")
+        if self.max_steps is not None and self.max_steps < 0:
+            raise ConfigError(f"max_steps must not be negative, but got {self.max_steps}.")
+        if not 0 <= self.min_gain < float("inf"):
+            raise ConfigError(f"min_gain must not be negative, but got {self.min_gain}.")
+        if self.target is not None and self.target != self.target:
+            raise ConfigError(f"target must be a number, but got {self.target}.")
+
+    def reason(self, history: History, budget: Budget) -> str:
+        """Why growth ends after the last step of a history, or nothing."""
+        steps = history.steps
+        scores = [step.score for step in steps if step.score is not None]
+        if self.target is not None and scores[-1] >= self.target:
+            return "the target is reached"
+        if steps[-1].budget_size >= budget.total:
+            return "the budget is reached"
+        if self.patience is not None and len(scores) > self.patience:
+            before, recent = max(scores[: -self.patience]), max(scores[-self.patience :])
+            if recent < before + self.min_gain or (self.min_gain == 0 and recent <= before):
+                return "growth no longer pays"
+        if self.max_steps is not None and len(steps) > self.max_steps:
+            return "the number of steps is reached"
+        return ""

@@ -15,26 +15,15 @@ from ramet.costs import count_parameters
 from ramet.errors import ConfigError, RunError
 from ramet.execution import pulse
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal, carry_out, mean_loss
-from ramet.growth.budget import Budget
-from ramet.growth.ends import Ends
+from ramet.growth.budget import Budget, Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.meter import Meter, select
-from ramet.growth.methods.registry import GROWTHS
+from ramet.growth.methods import GROWTHS
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
 from ramet.growth.tracing.coupling import Coupling
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
-from ramet.training import (
-    Batches,
-    SavedPart,
-    Saver,
-    SavesCheckpoints,
-    Settings,
-    Step,
-    Values,
-    accuracy,
-    make_optimizer,
-)
+from ramet.training import Batches, SavedPart, Saver, SavesCheckpoints, Settings, Step, Values, accuracy, make_optimizer
 from ramet.training.functions import Loss
 
 PROBE_SIZE = 4
@@ -45,11 +34,8 @@ PROBE_SIZE = 4
 class Inside:
     """Where a training between two growths is, so that it can go on in its middle.
 
-    Attributes:
-        number: the mini-batches that are done.
-        total: the part of the last epoch's mean loss that they gave.
-        seconds: that they took.
-        generators: the states of torch's global generators, which dropout draws from.
+    ``total`` is the part of the last epoch's mean loss that the mini-batches so far gave; ``generators`` are the states
+    of torch's global generators, which dropout draws from.
     """
 
     number: int = 0
@@ -59,19 +45,13 @@ class Inside:
 
 
 class Growing:
-    """The state of one growth: a network between two steps, its optimizer and its history.
+    """The state of one growth: a network between two steps, which grows in place, its optimizer and its history.
 
     Args:
-        network: it grows in place.
         data: inputs and targets to train and to validate with.
-        budget: how large it may get.
-        method: how it grows.
-        settings: of each training.
         loss: of outputs and targets; by the targets' type if none.
-        seed: of everything random.
         optimizer: makes the optimizer that trains; SGD by the settings if none.
         averages: copies of the network that grow along.
-        checkpoints: where it saves itself and resumes from.
         seconds_between_checkpoints: how much of a training a kill may cost.
     """
 

@@ -18,13 +18,9 @@ from ramet.growth.tracing.coupling import Inputs, Refusal
 
 @dataclass
 class GroupGrowth:
-    """What one group or one new layer gained.
+    """What one group or one new layer gained: it had so many units, some were split, and it got so many new ones.
 
-    Attributes:
-        units: how many units it had before.
-        split: the units that were split.
-        new: how many brand-new ones it got.
-        best_score: of its chosen candidates; not known where a whole network was chosen.
+    The best score is that of its chosen candidates; it is not known where a whole network was chosen.
     """
 
     units: int
@@ -39,7 +35,6 @@ class GrowthStep:
 
     Attributes:
         number: 0 is the first training, before anything grew.
-        widened: by group.
         layers: the widths of new layers, by the place that they stand behind.
         num_candidates: how many there were to choose from.
         sizes: of the network afterwards: ``neurons``, ``params`` and ``flops``.
@@ -67,15 +62,7 @@ class GrowthStep:
 
 @dataclass
 class History:
-    """All steps, what was left alone, and why it ended.
-
-    Attributes:
-        method: the method's name.
-        budget: as it was given.
-        steps: in order.
-        refusals: what cannot grow, and why, in the network as it was at first.
-        stopped: why growth ended; empty while it goes on.
-    """
+    """All steps in order, what cannot grow in the network as it was at first, and why growth ended, if it has."""
 
     method: str
     budget: dict[str, Any]
@@ -89,7 +76,7 @@ class History:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> History:
-        """The inverse of :meth:`to_json`."""
+        """The inverse of ``to_json``."""
         steps = [
             GrowthStep(**{**step, "widened": {name: GroupGrowth(**group) for name, group in step["widened"].items()}})
             for step in value["steps"]

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError, DataError
 from ramet.growth.base import Growth
-from ramet.growth.budget import Budget
-from ramet.growth.ends import Ends
+from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import Growing
 from ramet.growth.history import GrowthStep, History
 from ramet.growth.methods.making import make_method
@@ -44,16 +43,16 @@ def grow(
     """Grow a network where it helps most, until it is large or good enough.
 
     The network is trained, then grown by a step, then trained again, and so on. Everything random follows from the
-    seed, and each training and each growth from the state before it alone: a growth that was interrupted and is
-    called again with the same arguments and ``checkpoints`` ends bit for bit as if it had never stopped.
+    seed, and each training and each growth from the state before it alone: a growth that was interrupted and is called
+    again with the same arguments and ``checkpoints`` ends bit for bit as if it had never stopped. Gives
+    the grown network, a plain module of the same classes, and the history.
 
     Args:
         network: any module that maps a batch of inputs to outputs.
         data: ``(x, y, validation_x, validation_y)``, or an object with ``train`` and ``validation`` that have ``x`` and
-            ``y`` (a :class:`ramet.data.DataSet`).
-        budget: how large it may get, and how fast: a :class:`~ramet.growth.budget.Budget` or text such as
-            ``"params=200k, step=30%"``.
-        method: how it grows: an object or a name of :data:`ramet.growth.METHODS`.
+            ``y`` (a ``ramet.data.DataSet``).
+        budget: how large it may get, and how fast: a ``Budget`` or text such as ``"params=200k, step=30%"``.
+        method: how it grows: an object or a name of ``ramet.growth.METHODS``.
         method_options: arguments of a method that is given by its name.
         settings: of each training between two growths; the learning rate starts anew in each.
         loss: of outputs and targets; the cross-entropy for whole-number targets, the squared error otherwise.
@@ -70,23 +69,19 @@ def grow(
         seconds_between_checkpoints: a training saves itself as often as that, too.
         after_step: called with each finished step.
 
-    Returns:
-        The grown network, a plain module of the same classes, and the history.
-
     Raises:
         ConfigError: for a budget below the present size, nothing that can grow, or arguments that do not go together.
         DataError: for data of another shape.
         RunError: the loss is not finite, or a growth would have changed the outputs.
 
-    Example:
-        >>> x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
-        >>> y = (x[:, 0] * x[:, 1] > 0).long()
-        >>> net = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 2))
-        >>> settings = Settings(epochs=1, batch_size=16)
-        >>> options = {"num_new": 4, "num_steps": 2}
-        >>> grown, history = grow(net, (x, y, x, y), "neurons=4, step=1", settings=settings, method_options=options)
-        >>> grown[0].out_features, history.stopped
-        (4, 'the budget is reached')
+    >>> x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    >>> y = (x[:, 0] * x[:, 1] > 0).long()
+    >>> net = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 2))
+    >>> settings = Settings(epochs=1, batch_size=16)
+    >>> options = {"num_new": 4, "num_steps": 2}
+    >>> grown, history = grow(net, (x, y, x, y), "neurons=4, step=1", settings=settings, method_options=options)
+    >>> grown[0].out_features, history.stopped
+    (4, 'the budget is reached')
     """
     if in_place and checkpoints is not None:
         raise ConfigError("a growth with checkpoints works on a copy, but got in_place=True.")

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from ramet.errors import ConfigError, RametError
-from ramet.growth.registry import NETWORKS
+from ramet.growth import NETWORKS
 from ramet.registry import Spec
 from ramet.seeding import seeded_globally
 

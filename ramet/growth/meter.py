@@ -20,12 +20,7 @@ from ramet.growth.tracing.coupling import Coupling
 class Meter:
     """The size of a network, and what further units would add to it.
 
-    Args:
-        network: the network now.
-        coupling: of it.
-        sites: where layers could be added.
-        unit: what is counted; latency is taken to be proportional to multiplications, starting from ``measured``.
-        measured: the latency of the network now.
+    Latency is taken to be proportional to multiplications, starting from what was ``measured`` of the network now.
     """
 
     def __init__(
@@ -103,22 +98,13 @@ def select(
     max_layers: int,
     min_units: int = 2,
 ) -> list[int]:
-    """The candidates with the highest scores that fit the allowance, greedily (sections 2.2 and 2.3).
+    """The candidates with the highest scores that fit the allowance, greedily (sections 2.2 and 2.3), best first.
 
-    Candidates that do not fit are passed over, so that a cheaper one further down may still be taken; the paper
-    stops at the first. A new layer is only made for at least ``min_units`` of its neurons (B.2); the room of those that
-    stay below is given to the next best candidates.
-
-    Args:
-        meter: of the network; it counts what is chosen.
-        places: for each candidate its kind and its group or site.
-        scores: shape [candidates]; higher is better, minus infinity is never chosen.
-        allowance: what may be added in all.
-        max_layers: how many sites may get a layer.
-        min_units: the fewest neurons that make a layer.
-
-    Returns:
-        The numbers of the chosen candidates, best first.
+    Candidates that do not fit are passed over, so that a cheaper one further down may still be taken; the paper stops
+    at the first. A new layer is only made for at least ``min_units`` of its neurons (B.2), at no more than
+    ``max_layers`` sites; the room of those that stay below is given to the next best candidates. A score of minus
+    infinity is never chosen. ``places`` has for each candidate its kind and its group or site; the meter counts what is
+    chosen.
     """
     order = scores.argsort(descending=True, stable=True).tolist()
     forbidden: set[str] = set()

@@ -11,17 +11,15 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 
+Sizes = int | Sequence[int]
+"""One number for all, or one for each."""
+
 SMALLEST_SIDE = 4
 """Images are halved only while their smaller side stays at least so large: 8x8 once, 32x32 three times."""
 
 
 def mlp(
-    in_channels: int,
-    image_size: int | Sequence[int],
-    num_classes: int,
-    *,
-    width: int | Sequence[int] = 4,
-    depth: int | None = None,
+    in_channels: int, image_size: Sizes, num_classes: int, *, width: Sizes = 4, depth: int | None = None
 ) -> nn.Sequential:
     """A multi-layer perceptron on flattened images: linear and ReLU, ``depth`` times, then a linear layer.
 
@@ -31,9 +29,6 @@ def mlp(
         num_classes: outputs.
         width: units of each hidden layer, or of all.
         depth: hidden layers; as many as widths if not given, 2 for a single width.
-
-    Raises:
-        ConfigError: a number is not positive, or widths and depth contradict each other.
 
     >>> [layer.out_features for layer in mlp(1, 8, 10, width=(5, 6)) if isinstance(layer, nn.Linear)]
     [5, 6, 10]
@@ -48,12 +43,7 @@ def mlp(
 
 
 def vgg(
-    in_channels: int,
-    image_size: int | Sequence[int],
-    num_classes: int,
-    *,
-    width: int | Sequence[int] = 4,
-    depth: int | None = None,
+    in_channels: int, image_size: Sizes, num_classes: int, *, width: Sizes = 4, depth: int | None = None
 ) -> nn.Sequential:
     """A VGG-like stack: 3x3 convolution, batch norm and ReLU, ``depth`` times, then global pooling and a linear layer.
 
@@ -66,20 +56,14 @@ def vgg(
         width: channels of each convolution. One number is the width of the first ones, doubled with every halving.
         depth: convolutions; as many as widths if not given, 6 for a single width.
 
-    Raises:
-        ConfigError: a number is not positive, or widths and depth contradict each other.
-
     >>> [layer.out_channels for layer in vgg(3, 32, 10, width=8, depth=8) if isinstance(layer, nn.Conv2d)]
     [8, 8, 16, 16, 32, 32, 64, 64]
     """
-    widths = _widths(width, depth, 6, "vgg")
-    stages = _stages(image_size, len(widths))
-    if isinstance(width, int):
-        widths = [width * 2**stage for stage in stages]
+    planned = _blocks(image_size, width, _widths(width, depth, 6, "vgg"))
     layers: list[nn.Module] = []
     channels = _positive("in_channels", in_channels)
-    for number, (wide, stage) in enumerate(zip(widths, stages, strict=True)):
-        if number and stage > stages[number - 1]:
+    for wide, halved in planned:
+        if halved:
             layers.append(nn.MaxPool2d(2))
         layers += _convolution(channels, wide)
         channels = wide
@@ -89,21 +73,20 @@ def vgg(
 
 def mobilenet(
     in_channels: int,
-    image_size: int | Sequence[int],
+    image_size: Sizes,
     num_classes: int,
     *,
-    width: int | Sequence[int] = 4,
+    width: Sizes = 4,
     depth: int | None = None,
     expansion: int = 2,
     residual: bool = True,
 ) -> nn.Module:
     """A MobileNet-like network: depthwise convolutions between 1x1 ones, then global pooling and a linear layer.
 
-    With ``residual`` the blocks are the inverted residuals of MobileNetV2: widened by ``expansion``, filtered,
-    narrowed and added to their input where the shapes agree. Without, they are the depthwise-separable ones of
-    MobileNetV1. Images are halved by strides, at even distances, as often as their size allows (``SMALLEST_SIDE``).
-
-    The network with sums is a ``torch.fx.GraphModule``, so that it too is of a class of torch.
+    With ``residual`` the blocks are the inverted residuals of MobileNetV2: widened by ``expansion``, filtered, narrowed
+    and added to their input where the shapes agree. Without, they are the depthwise-separable ones of MobileNetV1.
+    Images are halved by strides, at even distances, as often as their size allows (``SMALLEST_SIDE``). The network with
+    sums is a ``torch.fx.GraphModule``, so that it too is of a class of torch.
 
     Args:
         in_channels: channels of an image.
@@ -114,24 +97,18 @@ def mobilenet(
         expansion: how many times wider than its input the middle of an inverted residual is.
         residual: whether blocks are inverted residuals.
 
-    Raises:
-        ConfigError: a number is not positive, or widths and depth contradict each other.
-
     >>> net = mobilenet(1, 8, 10, width=6, depth=3)
     >>> net(torch.zeros(2, 1, 8, 8)).shape
     torch.Size([2, 10])
     """
-    widths = _widths(width, depth, 4, "mobilenet")
-    stages = _stages(image_size, len(widths))
-    if isinstance(width, int):
-        widths = [width * 2**stage for stage in stages]
+    planned = _blocks(image_size, width, _widths(width, depth, 4, "mobilenet"))
     _positive("expansion", expansion)
-    channels = widths[0]
+    channels = planned[0][0]
     stem = nn.Sequential(*_convolution(_positive("in_channels", in_channels), channels))
     blocks: list[nn.Module] = []
     added: list[bool] = []
-    for number, (wide, stage) in enumerate(zip(widths, stages, strict=True)):
-        stride = 2 if number and stage > stages[number - 1] else 1
+    for wide, halved in planned:
+        stride = 2 if halved else 1
         block = _inverted(channels, wide, expansion, stride) if residual else _separable(channels, wide, stride)
         blocks.append(block)
         added.append(residual and stride == 1 and channels == wide)
@@ -188,7 +165,15 @@ def _inverted(before: int, after: int, expansion: int, stride: int) -> nn.Sequen
     return nn.Sequential(*_convolution(before, middle, 1), *_convolution(middle, middle, 3, stride, middle), *narrow)
 
 
-def _stages(image_size: int | Sequence[int], depth: int) -> list[int]:
+def _blocks(image_size: Sizes, width: Sizes, widths: list[int]) -> list[tuple[int, bool]]:
+    """For each block its width, doubled with every halving if one number is given, and whether it halves the image."""
+    stages = _stages(image_size, len(widths))
+    if isinstance(width, int):
+        widths = [width * 2**stage for stage in stages]
+    return [(wide, stage > before) for wide, stage, before in zip(widths, stages, [0, *stages[:-1]], strict=True)]
+
+
+def _stages(image_size: Sizes, depth: int) -> list[int]:
     """How often the image has been halved when each of ``depth`` layers sees it.
 
     >>> _stages(32, 8), _stages(8, 4), _stages(32, 2)
@@ -200,14 +185,14 @@ def _stages(image_size: int | Sequence[int], depth: int) -> list[int]:
     return [number * (halvings + 1) // depth for number in range(depth)]
 
 
-def _sides(image_size: int | Sequence[int]) -> tuple[int, int]:
+def _sides(image_size: Sizes) -> tuple[int, int]:
     sides = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
     if len(sides) != 2:
         raise ConfigError(f"image_size must be a height and a width, but got {image_size}.")
     return _positive("image_size", sides[0]), _positive("image_size", sides[1])
 
 
-def _widths(width: int | Sequence[int], depth: int | None, default: int, name: str) -> list[int]:
+def _widths(width: Sizes, depth: int | None, default: int, name: str) -> list[int]:
     """A width for each layer."""
     if isinstance(width, int):
         return [_positive("width", width)] * _positive("depth", default if depth is None else depth)

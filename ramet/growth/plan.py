@@ -7,8 +7,7 @@ from typing import cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
-from ramet.growth.budget import Budget
-from ramet.growth.ends import Ends
+from ramet.growth.budget import Budget, Ends
 from ramet.registry import Spec, parse_spec, split_list
 
 DEFAULT_GROWTH = 10
@@ -26,9 +25,6 @@ class GrowPlan:
             an amount) and layers=1 (new layers a step) after commas. By default ten times its parameters by steps of
             30 %.
         ends: when growth ends, besides the end of the budget.
-
-    Raises:
-        ConfigError: there is no method, or one is there twice.
     """
 
     methods: tuple[str, ...] = option("firefly", name="method", kind=str)

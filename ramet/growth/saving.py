@@ -3,7 +3,7 @@
 A folder with three files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
 ``torch.export.load("network.pt2").module()`` needs neither ramet nor the code that made the network.
 ``weights.safetensors`` has its tensors by the names of ``state_dict()``. ``network.json`` says how the network was made
-and what grew in which step, so that :func:`load_network` can build the module itself again.
+and what grew in which step, so that ``load_network`` can build the module itself again.
 """
 
 from __future__ import annotations
@@ -31,17 +31,11 @@ FORMAT = 1
 
 
 def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep], origin: Mapping[str, Any]) -> str:
-    """Write a grown network into a folder.
+    """Write a grown network into a folder, which is made if it is not there; the network is left as it was.
 
-    Args:
-        network: the network; it is left as it was.
-        folder: it is made if it is not there.
-        steps: of its history.
-        origin: the arguments of :func:`~ramet.growth.making.make_network` that made the network before it grew; its
-            ``network`` is none where the network was given as an object.
-
-    Returns:
-        Why there is no ``network.pt2``, or nothing: not every module can be exported.
+    ``origin`` has the arguments of ``make_network`` that made the network before it grew; its ``network`` is none where
+    the network was given as an object. Gives why there is no ``network.pt2``, or nothing: not every module can be
+    exported.
 
     Raises:
         RunError: the disk refuses.
@@ -73,7 +67,7 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
     """A grown network as the module that it is, of the classes that it was made of, ready to go on with.
 
     Args:
-        folder: what :func:`save_network` wrote, for example ``runs/NAME/networks/firefly``.
+        folder: what ``save_network`` wrote, for example ``runs/NAME/networks/firefly``.
         network: the module before it grew, where it was given as an object; it is copied, and its weights do not count.
         trust: whether a function of one's own that the folder names, ``FILE.py:function``, may run. The built-in
             networks need no trust.

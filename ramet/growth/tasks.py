@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ramet.costs import count_parameters
 from ramet.data import DataSet
 from ramet.errors import ConfigError
-from ramet.growth.budget import Budget
-from ramet.growth.description import describe_layers
-from ramet.growth.ends import Ends
+from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import PROBE_SIZE, Growing
 from ramet.growth.making import make_network
 from ramet.growth.methods.making import make_method
 from ramet.growth.saving import save_network
+from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
-from ramet.training import Settings, accuracy
+from ramet.training import Settings, accuracy, training_modes
+
+KINDS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.Embedding, nn.MultiheadAttention)
+"""The layers that have channels of their own; norms and activations go along."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,17 +35,11 @@ class GrowthSetup:
 
     Attributes:
         network: its name, ``FILE.py:function``, or a module, which is copied.
-        network_options: arguments of a network by name.
         data: the splits, already on the device.
-        budget: how large it may get, and how fast.
-        settings: of each training.
-        ends: when growth ends.
         methods: a spec for each name of a method.
-        seed: of everything random.
         start: the weights before anything grew; those that the function gives if none.
         described: what the network and the data are, in plain values, for the records.
-        folder: of the run.
-        identity: of the run.
+        folder: of the run; ``identity`` is the run's, too.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         seconds_a_turn: a task does steps until so much time has passed, and at least one.
     """
@@ -138,8 +136,7 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
 def rehearse(setup: GrowthSetup) -> GrowthSetup:
     """Refuse what cannot work before anything is written: one forward and backward pass, and the start of a growth.
 
-    Returns:
-        The setup with what it is described by: the data, the network's layers, what of them cannot grow, the budget.
+    Gives the setup with what it is described by: the data, the network's layers, what of them cannot grow, the budget.
 
     Raises:
         ConfigError: the network does not run on the data, cannot be traced, cannot grow or is too large already.
@@ -171,3 +168,70 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
         "budget": asdict(setup.budget),
     }
     return replace(setup, described=described)
+
+
+def describe_layers(network: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
+    """The layers of a network in the order in which they first run on a small batch.
+
+    A layer keeps the name that it had before other layers were put behind it, so that two descriptions of one network,
+    before and after it grew, can be laid side by side. ``units`` are its outputs.
+
+    >>> describe_layers(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), torch.zeros(2, 3))
+    [{'name': '0', 'kind': 'Linear', 'units': 4, 'inputs': 3, 'params': 16, 'new': False}]
+    """
+    order: list[str] = []
+    handles = []
+    for name, module in network.named_modules():
+        if isinstance(module, KINDS):
+            handles.append(module.register_forward_pre_hook(_noting(order, name)))
+    try:
+        with training_modes(network), torch.no_grad():
+            network.eval()
+            network(inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [_describe(network, name) for name in dict.fromkeys(order)]
+
+
+def _noting(order: list[str], name: str) -> Callable[[nn.Module, Any], None]:
+    def note(module: nn.Module, arguments: Any) -> None:
+        order.append(name)
+
+    return note
+
+
+def _describe(network: nn.Module, path: str) -> dict[str, Any]:
+    layer = network.get_submodule(path)
+    name, new = original_name(network, path)
+    kind = type(layer).__name__
+    if isinstance(layer, nn.modules.conv._ConvNd):
+        depthwise = layer.groups == layer.in_channels > 1
+        kind = f"{'x'.join(map(str, layer.kernel_size))} {'depthwise' if depthwise else 'convolution'}"
+        units, inputs = layer.out_channels, layer.in_channels
+    elif isinstance(layer, nn.Embedding):
+        units, inputs = layer.embedding_dim, layer.num_embeddings
+    elif isinstance(layer, nn.MultiheadAttention):
+        units = inputs = layer.embed_dim
+    elif isinstance(layer, nn.Bilinear):
+        units, inputs = layer.out_features, layer.in1_features
+    else:
+        assert isinstance(layer, nn.Linear)
+        units, inputs = layer.out_features, layer.in_features
+    return {"name": name, "kind": kind, "units": units, "inputs": inputs, "params": count_parameters(layer), "new": new}
+
+
+def original_name(network: nn.Module, path: str) -> tuple[str, bool]:
+    """The name that a module had in the network as it was at first, and whether it belongs to a layer that was added.
+
+    A layer that was added behind ``conv`` is called ``conv+1``, its parts ``conv+1.inner`` and ``conv+1.outer``.
+    """
+    module, kept, new = network, "", False
+    for part in path.split("."):
+        around, module = module, module.get_submodule(part)
+        if is_wrapper(around):
+            kept += f"+{part}" if part != "0" else ""
+        else:
+            kept += f".{part}" if kept else part
+        new = new or is_new_layer(module)
+    return kept, new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
@@ -17,22 +18,26 @@ if TYPE_CHECKING:
     from ramet.guards.plasticity import WeightPlasticity
     from ramet.guards.projection import OrthogonalProjection
     from ramet.guards.quadratic import quadratic_penalty
-    from ramet.guards.registry import GUARDS
 
-__all__ = [
-    "GUARDS",
-    "ElasticConsolidation",
-    "Guard",
-    "KroneckerPlasticity",
-    "NoGuard",
-    "OrthogonalProjection",
-    "WeightPlasticity",
-    "chain",
-    "diagonal_fisher",
-    "make_guard",
-    "quadratic_penalty",
-    "sample_labels",
-    "step_sizes",
-]
+__all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
+__all__ += ["WeightPlasticity", "chain", "diagonal_fisher", "make_guard", "quadratic_penalty", "sample_labels"]
+__all__ += ["step_sizes"]
 
 __getattr__ = lazy_front(__name__)
+
+GUARDS: Registry[Guard] = Registry(
+    "guard",
+    base="ramet.guards.base:Guard",
+    group="ramet.guards",
+    built_in={
+        "none": "ramet.guards.chaining:NoGuard",
+        "plasticity": "ramet.guards.plasticity:WeightPlasticity.for_search",
+        "projection": "ramet.guards.projection:OrthogonalProjection.for_search",
+        "elastic": "ramet.guards.elastic:ElasticConsolidation.for_search",
+        "kronecker": "ramet.guards.kronecker:KroneckerPlasticity",
+    },
+)
+"""What keeps an update from disturbing the models that were trained on the same weights before.
+
+A maker has the values that suit many models on one set of weights, one mini-batch a model.
+"""

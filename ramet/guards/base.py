@@ -49,9 +49,8 @@ class Guard(ABC):
     def step(self, params: Params, step_sizes: StepSizes) -> AbstractContextManager[None]:
         """Guard the optimizer's step, which is taken inside the block.
 
-        Args:
-            params: the parameters by name, with their gradients; see ``ramet.params.named_params``.
-            step_sizes: the learning rate, or one for each name; see ``step_sizes`` for optimizers with momentum.
+        The parameters come by name, with their gradients; see ``ramet.params.named_params``. The step size is the
+        learning rate, or one for each name; see ``step_sizes`` for optimizers with momentum.
         """
         return self._around(on_path(params), step_sizes)
 
@@ -66,10 +65,8 @@ class Guard(ABC):
     def remember(self, params: Params, fisher: Params | None = None) -> None:
         """Keep the model on the current path as one that later updates should not disturb.
 
-        Args:
-            params: the parameters by name. Gradients that they hold are those of the finished model's loss.
-            fisher: its squared gradients by name, from ``diagonal_fisher``; without it, guards that need them square
-                the gradients that the parameters hold.
+        ``fisher`` is its squared gradients by name, from ``diagonal_fisher``; without it, guards that need them square
+        the gradients that the parameters hold, which are those of the finished model's loss.
         """
         if fisher is None:
             path = on_path(params)

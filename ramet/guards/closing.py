@@ -1,15 +1,12 @@
-r"""The matrix that lets an update through only where no seen input would notice: Eqs. 6 to 8 as functions of tensors.
+"""The matrix that lets an update through only where no seen input would notice: Eqs. 6 to 8 as functions of tensors.
 
-For inputs :math:`X`, one a column, the projection is (Eq. 7)
-
-.. math:: P = I - X (\lambda I + X^\top X)^{-1} X^\top = (I + X X^\top / \lambda)^{-1} .
-
-An update :math:`\Delta W P` changes the outputs :math:`W X` by :math:`\Delta W P X`, and :math:`P X` is small: that is
-Theorem 4.1. A direction of the input space in which nothing was seen stays open (eigenvalue 1 of ``P``); one in which
-much was seen is closed (eigenvalue near 0).
+For inputs X, one a column, the projection is P = I - X (lambda I + X' X)^-1 X' = (I + X X' / lambda)^-1 (Eq. 7). An
+update dW P changes the outputs W X by dW P X, and P X is small: that is Theorem 4.1. A direction of the input space in
+which nothing was seen stays open (eigenvalue 1 of ``P``); one in which much was seen is closed (eigenvalue near 0).
 
 Weights are ``[outputs, inputs]`` here, as in torch, while the paper's are transposed; so it multiplies by ``P`` from
-the left and this code from the right. ``P`` is symmetric.
+the left and this code from the right. ``P`` is symmetric. Inputs ``x`` are [..., width, n] everywhere, projections
+[..., width, width], and ``regularisation`` is lambda.
 """
 
 from __future__ import annotations
@@ -21,15 +18,7 @@ _EXACT = torch.float64  # Closing subtracts nearly equal numbers; float32 is eno
 
 
 def closed_form(x: Tensor, regularisation: float) -> Tensor:
-    """Eq. 7 as written, by a dense inverse: the slow twin of ``close_directions``.
-
-    Args:
-        x: inputs in columns, [..., width, n].
-        regularisation: lambda, above 0.
-
-    Returns:
-        P, [..., width, width].
-    """
+    """Eq. 7 as written, by a dense inverse, for lambda above 0: the slow twin of ``close_directions``."""
     x64 = x.to(_EXACT)
     eye_n = torch.eye(x.shape[-1], dtype=_EXACT, device=x.device)
     eye = torch.eye(x.shape[-2], dtype=_EXACT, device=x.device)
@@ -39,13 +28,7 @@ def closed_form(x: Tensor, regularisation: float) -> Tensor:
 
 
 def close_one_by_one(projection: Tensor, x: Tensor, regularisation: float) -> Tensor:
-    """Eq. 8 as written, a sample at a time: the other slow twin.
-
-    Args:
-        projection: P so far, [..., width, width].
-        x: inputs in columns, [..., width, n].
-        regularisation: lambda, above 0.
-    """
+    """Eq. 8 as written, a sample at a time, for lambda above 0: the other slow twin."""
     for column in x.unbind(-1):
         px = (projection @ column.unsqueeze(-1)).squeeze(-1)  # [..., width]
         scale = regularisation + (column * px).sum(-1)
@@ -54,29 +37,18 @@ def close_one_by_one(projection: Tensor, x: Tensor, regularisation: float) -> Te
 
 
 def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Tensor:
-    r"""Close the directions of a block of inputs at once; equal to as many updates of Eq. 8.
+    """Close the directions of a block of inputs at once; equal to as many updates of Eq. 8.
 
-    .. math:: P \leftarrow P - P X (\lambda I + X^\top P X)^{-1} X^\top P
-
-    is the Woodbury identity for n columns. More columns than the width are folded into :math:`X X^\top` first, for
-    nothing else of them counts; see ``close_gram``.
+    P <- P - P X (lambda I + X' P X)^-1 X' P is the Woodbury identity for n columns. More columns than the width are
+    folded into X X' first, for nothing else of them counts; see ``close_gram``.
 
     Safe for any input: columns that are not finite or zero close nothing, huge ones are scaled so that they do not
     overflow, and a singular block, which lambda 0 and duplicates make, is solved by its pseudo-inverse. With lambda 0,
-    a direction seen once is closed entirely.
+    a direction seen once is closed entirely. The arithmetic is in float64, the result in the dtype of ``projection``.
 
-    Args:
-        projection: P so far, [..., width, width].
-        x: inputs in columns, [..., width, n].
-        regularisation: lambda, at least 0.
-
-    Returns:
-        P in the dtype of ``projection``, which is unchanged. The arithmetic is in float64.
-
-    Example:
-        >>> close_directions(torch.eye(2), torch.tensor([[1.0], [0.0]]), regularisation=1.0)
-        tensor([[0.5000, 0.0000],
-                [0.0000, 1.0000]])
+    >>> close_directions(torch.eye(2), torch.tensor([[1.0], [0.0]]), regularisation=1.0)
+    tensor([[0.5000, 0.0000],
+            [0.0000, 1.0000]])
     """
     columns = finite_columns(x).to(_EXACT)
     if columns.shape[-1] > columns.shape[-2]:
@@ -99,15 +71,7 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
 
 
 def close_gram(projection: Tensor, gram: Tensor, regularisation: float) -> Tensor:
-    r"""``close_directions`` for inputs of which only :math:`X X^\top` is known.
-
-    .. math:: P \leftarrow (I + P X X^\top / \lambda)^{-1} P
-
-    Args:
-        projection: P so far, [..., width, width].
-        gram: X X' in float64, [..., width, width].
-        regularisation: lambda, at least 0.
-    """
+    """``close_directions`` for inputs of which only X X' is known, in float64: P <- (I + P X X' / lambda)^-1 P."""
     p = projection.to(_EXACT)
     # The equation's rounding errors grow with X X' / lambda. Beyond what the result's precision hides, columns of the
     # same X X' are closed instead, at the cost of finding them.
@@ -164,15 +128,10 @@ def columns_of(gram: Tensor) -> Tensor:
 
 
 def reopen_gradually(projection: Tensor, keep: float) -> Tensor:
-    r"""Let every seen input count only ``keep`` times as much as before: the forgetting factor.
+    """Let every seen input count only ``keep`` times as much as before: the forgetting factor mu, in (0, 1].
 
-    In terms of the inputs, :math:`X X^\top \leftarrow \mu X X^\top`; in terms of the projection,
-    :math:`P \leftarrow P (\mu I + (1 - \mu) P)^{-1}`. Unlike the forgetting of recursive least squares it never lets
-    ``P`` exceed the identity.
-
-    Args:
-        projection: P, [..., width, width].
-        keep: the forgetting factor mu, above 0 and at most 1.
+    In terms of the inputs, X X' <- mu X X'; in terms of the projection, P <- P (mu I + (1 - mu) P)^-1. Unlike the
+    forgetting of recursive least squares it never lets ``P`` exceed the identity.
     """
     p = projection.to(_EXACT)
     eye = torch.eye(p.shape[-1], dtype=_EXACT, device=p.device)
@@ -182,17 +141,11 @@ def reopen_gradually(projection: Tensor, keep: float) -> Tensor:
 
 
 def theorem_bound(x: Tensor, update: Tensor, regularisation: float) -> Tensor:
-    r"""Theorem 4.1 (Eq. 9): how far a projected update can move the outputs on inputs that are in the projection.
+    """Theorem 4.1 (Eq. 9): how far a projected update can move the outputs on inputs that are in the projection.
 
-    .. math:: \|\Delta P X\|_F \le \lambda \sqrt d\, \|\Delta\|_F \|X\|_F\, R\, (1 + \lambda R), \quad
-        R = \|(X X^\top)^{-1}\|_2
-
-    It is infinite when the inputs do not span the space; ``tight_bound`` is not.
-
-    Args:
-        x: inputs in columns, [width, n].
-        update: the update before its projection (the paper's eta G, transposed), [outputs, width].
-        regularisation: lambda.
+    |dW P X| <= lambda sqrt(d) |dW| |X| R (1 + lambda R) in Frobenius norms, with R the 2-norm of (X X')^-1. ``update``
+    is dW before its projection (the paper's eta G, transposed), [outputs, width]. The bound is infinite when the inputs
+    do not span the space; ``tight_bound`` is not.
     """
     smallest = torch.linalg.eigvalsh(gram_of(x))[0].clamp(min=0)
     inverse_norm = 1.0 / smallest
@@ -202,11 +155,10 @@ def theorem_bound(x: Tensor, update: Tensor, regularisation: float) -> Tensor:
 
 
 def tight_bound(update: Tensor, regularisation: float) -> Tensor:
-    r"""A bound that needs no inputs: :math:`\|\Delta P X\|_F \le \tfrac12 \sqrt\lambda\, \|\Delta\|_F`.
+    """A bound that needs no inputs: |dW P X| <= sqrt(lambda) |dW| / 2 in Frobenius norms.
 
-    Not in the paper. With the singular values :math:`\sigma` of ``X``, those of ``P X`` are
-    :math:`\lambda \sigma / (\lambda + \sigma^2)`, which is at most :math:`\sqrt\lambda / 2`. It also holds for
-    inputs that do not span the space, where Theorem 4.1 says nothing.
+    Not in the paper. With the singular values s of ``X``, those of ``P X`` are lambda s / (lambda + s^2), which is at
+    most sqrt(lambda) / 2. It also holds for inputs that do not span the space, where Theorem 4.1 says nothing.
     """
     bound: Tensor = 0.5 * regularisation**0.5 * torch.linalg.vector_norm(update.to(_EXACT))
     return bound

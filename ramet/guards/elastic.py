@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-
 from ramet.errors import ConfigError
-from ramet.guards.base import Guard
-from ramet.guards.memory import FisherMemory
-from ramet.guards.names import StepSizes
-from ramet.guards.plasticity import Form, check_form, check_strength
+from ramet.guards.quadratic import FisherGuard, Form
 from ramet.params import Params
 
 
-class ElasticConsolidation(Guard):
-    r"""Hold every weight near the values that finished tasks gave it, by its importance for them.
+class ElasticConsolidation(FisherGuard):
+    """Hold every weight near the values that finished tasks gave it, by its importance for them.
 
-    After the tasks :math:`1 \dots K` the loss of the next one gains
-
-    .. math:: \frac{\lambda}{2} \sum_k \sum_i F_{k,i} (\theta_i - \theta^*_{k,i})^2 .
-
-    The sum over tasks is held exactly by one Fisher information and one anchor (the mean of the tasks' weights,
-    weighted by their Fisher information), so that memory does not grow with the tasks. On the same squared gradients
-    this is weight plasticity without a schedule; what the two papers differ in is what they derive it for: one model
-    on several data sets here, several models on one data set there (section 3.1.1 of the plasticity paper).
+    After the tasks 1 to K the loss of the next one gains lambda / 2 times the sum over tasks k and weights i of F_ki
+    (theta_i - theta*_ki)^2. The sum over tasks is held exactly by one Fisher information and one anchor (the mean of
+    the tasks' weights, weighted by their Fisher information), so that memory does not grow with the tasks. On the same
+    squared gradients this is weight plasticity without a schedule; what the two papers differ in is what they derive it
+    for: one model on several data sets here, several models on one data set there (section 3.1.1 of the plasticity
+    paper).
 
     Args:
         strength: lambda; between 10 and 10,000 in common use, and worth tuning on validation data.
@@ -37,13 +29,13 @@ class ElasticConsolidation(Guard):
     Raises:
         ConfigError: for a value outside its range; from ``remember`` when there are no gradients to learn from.
 
-    Example:
-        >>> weight = torch.nn.Parameter(torch.tensor([2.0]))
-        >>> weight.grad = torch.tensor([3.0])
-        >>> guard = ElasticConsolidation(strength=10.0)
-        >>> guard.remember({"w": weight})
-        >>> guard.report()
-        {'alpha': 10.0, 'guarded_values': 1.0}
+    >>> import torch
+    >>> weight = torch.nn.Parameter(torch.tensor([2.0]))
+    >>> weight.grad = torch.tensor([3.0])
+    >>> guard = ElasticConsolidation(strength=10.0)
+    >>> guard.remember({"w": weight})
+    >>> guard.report()
+    {'alpha': 10.0, 'guarded_values': 1.0}
 
     Reference: Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, 2017.
     """
@@ -56,14 +48,10 @@ class ElasticConsolidation(Guard):
         discount: float = 1.0,
         protect: Sequence[str] = ("*",),
     ) -> None:
-        check_strength(strength)
-        check_form(form)
+        super().__init__(strength, form, protect)
         if not 0.0 <= discount <= 1.0:
             raise ConfigError(f"discount must be between 0 and 1, but got {discount}.")
-        self.strength = strength
-        self.form = form
         self.discount = discount
-        self._memory = FisherMemory(protect=protect)
 
     @classmethod
     def for_search(
@@ -78,34 +66,6 @@ class ElasticConsolidation(Guard):
         """Elastic consolidation by proximal steps, which are stable at any strength."""
         return cls(strength, form="implicit")
 
-    def before_step(self, path: Params) -> None:
-        """In the explicit form, add the penalty's gradient."""
-        if self.form == "explicit" and self.strength > 0:
-            self._memory.add_gradients(path, self.strength)
-
-    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
-        """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
-        if self.form == "explicit":
-            self._memory.take_gradients_back(path)
-        elif self.strength > 0:
-            self._memory.pull(path, step_sizes, self.strength)
-
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Add the finished task's penalty."""
-        self._memory.learn(path, fisher, keep=self.discount, share=1.0, refresh=False)
-
-    def forget(self) -> None:
-        """Drop the Fisher information and the anchors."""
-        self._memory.forget()
-
-    def report(self) -> dict[str, float]:
-        """The strength, and how many values are guarded."""
-        return {"alpha": self.strength, "guarded_values": float(self._memory.num_values())}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """``fisher/NAME`` and ``anchor/NAME`` for each parameter."""
-        return self._memory.state_dict()
-
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
-        """The inverse of ``state_dict``."""
-        self._memory.load_state_dict(state)
+        self.learn(path, fisher, keep=self.discount, share=1.0, refresh=False)

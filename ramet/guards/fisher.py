@@ -1,13 +1,10 @@
-r"""How much each weight matters to a model: the diagonal of the Fisher information.
+"""How much each weight matters to a model: the diagonal of the Fisher information.
 
-Two estimates are in use, and they are not the same. With per-sample gradients :math:`g_n`,
-
-.. math:: F = \frac1N \sum_n g_n^2 \qquad\text{against}\qquad \Big(\frac1N \sum_n g_n\Big)^2 .
-
-The second costs nothing, for training has the mini-batch gradient anyway (section 3.2 of the paper). Near an optimum
-the samples' gradients cancel, and its mean is only ``F / N``: the penalty is weaker by the batch size, and noisier. Far
-from an optimum it is mostly the squared mean gradient, which says where the loss falls and not what matters. So a
-strength tuned for one of them is wrong for the other.
+Two estimates are in use, and they are not the same: the mean over samples of the squared gradients, F, and the square
+of the mean gradient. The second costs nothing, for training has the mini-batch gradient anyway (section 3.2 of the
+paper). Near an optimum the samples' gradients cancel, and its mean is only ``F / N``: the penalty is weaker by the
+batch size, and noisier. Far from an optimum it is mostly the squared mean gradient, which says where the loss falls and
+not what matters. So a strength tuned for one of them is wrong for the other.
 """
 
 from __future__ import annotations
@@ -34,32 +31,25 @@ def diagonal_fisher(
     arguments: tuple[Any, ...] = (),
     chunk_size: int | None = 64,
 ) -> Params:
-    r"""The mean over samples of squared per-sample gradients, :math:`\frac1N \sum_n (\partial L_n / \partial\theta)^2`.
+    """The mean over samples of squared per-sample gradients, by plain parameter name.
 
     With the data's own labels this is the empirical Fisher information that the paper and elastic consolidation use.
-    With labels drawn from the network's own predictions (``sample_labels``) it is the Fisher information itself.
+    With labels drawn from the network's own predictions (``sample_labels``) it is the Fisher information itself. It is
+    averaged over ranks where the network is wrapped for them; a parameter that no sample's loss depends on has no
+    entry.
 
-    Args:
-        network: in evaluation mode, since batch norm in training mode mixes the samples.
-        loss: takes outputs and targets of a batch, here of one sample, and returns a number.
-        x: inputs, [n, ...].
-        y: targets, [n, ...].
-        arguments: further arguments of the network, such as an architecture.
-        chunk_size: how many samples have their gradients in memory at a time; None for all.
-
-    Returns:
-        Squared gradients by plain parameter name, averaged over ranks where the network is wrapped for them. A
-        parameter that no sample's loss depends on has no entry.
+    The network must be in evaluation mode, since batch norm in training mode mixes the samples. The loss takes outputs
+    and targets of a batch, here of one sample; ``arguments`` are further ones of the network, such as an architecture;
+    ``chunk_size`` samples have their gradients in memory at a time, or all.
 
     Raises:
         ConfigError: if the network is in training mode, or there is no sample.
 
-    Example:
-        >>> layer = nn.Linear(1, 1, bias=False).eval()
-        >>> squared_error = lambda out, y: 0.5 * (out - y).square().mean()
-        >>> x, y = torch.tensor([[1.0], [2.0]]), layer(torch.tensor([[1.0], [2.0]])).detach() + 1
-        >>> diagonal_fisher(layer, squared_error, x, y)["weight"]  # gradients -1 and -2
-        tensor([[2.5000]])
+    >>> layer = nn.Linear(1, 1, bias=False).eval()
+    >>> squared_error = lambda out, y: 0.5 * (out - y).square().mean()
+    >>> x, y = torch.tensor([[1.0], [2.0]]), layer(torch.tensor([[1.0], [2.0]])).detach() + 1
+    >>> diagonal_fisher(layer, squared_error, x, y)["weight"]  # gradients -1 and -2
+    tensor([[2.5000]])
     """
     if len(x) == 0 or len(x) != len(y):
         raise ConfigError(
@@ -96,10 +86,8 @@ def sample_labels(logits: Tensor, generator: torch.Generator) -> Tensor:
 def squared_gradients(path: Params, max_norm: float | None = None) -> Params | None:
     """The squares of the gradients that parameters hold, in at least float32; None where one is not finite.
 
-    Args:
-        path: parameters with gradients.
-        max_norm: squares of a tensor are scaled down to this L2 norm where they exceed it, as in the released
-            code of the paper (10); the paper itself does not limit them.
+    Squares of a tensor are scaled down to the L2 norm ``max_norm`` where they exceed it, as in the released code of the
+    paper (10); the paper itself does not limit them.
     """
     names = list(path)
     gradients = []

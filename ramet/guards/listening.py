@@ -27,15 +27,12 @@ def listening(
     """Report the inputs of layers as they run: of the layers on the current path, then, and of no other.
 
     The hooks are there only while the block runs. A hook that stays would be copied by ``copy.deepcopy`` together with
-    all that it refers to, and would listen to evaluations too.
+    all that it refers to, and would listen to evaluations too. A compiled module runs uncompiled inside the block,
+    since compiled code ignores hooks that it was not compiled with.
 
-    Args:
-        module: a module, compiled or wrapped for several ranks if need be. A compiled one runs uncompiled inside the
-            block, since compiled code ignores hooks that it was not compiled with.
-        layers: the layers to listen to, with their products.
-        on_inputs: called with each product of a layer that runs and its inputs, as ``input_columns`` gives them.
-        mean: whether the mean of the inputs is wanted, and not all of them.
-        on_output_gradient: called in the backward pass with a layer, its products, and the gradient of its output.
+    ``on_inputs`` is called with each product of a layer that runs and its inputs, or their ``mean``, as
+    ``input_columns`` gives them; ``on_output_gradient`` in the backward pass with a layer, its products, and the
+    gradient of its output.
     """
     products_by_layer = {id(layer): products for layer, products in layers}
 

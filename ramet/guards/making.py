@@ -6,9 +6,9 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ramet.guards import GUARDS
 from ramet.guards.base import Guard
 from ramet.guards.chaining import chain
-from ramet.guards.registry import GUARDS
 from ramet.registry import parse_chain
 
 GuardSource = str | Mapping[str, Any] | Guard | Callable[..., Guard]

@@ -56,13 +56,7 @@ def check_width(key: str, width: int, expected: int) -> None:
 
 
 def joined(key: str, groups: int, width: int, tensors: Params) -> Tensor:
-    """Weight and bias of a product side by side, [groups, outputs / groups, width].
-
-    Args:
-        key: the product's key.
-        groups: its groups.
-        width: its inputs; one more than the weight has, where the bias belongs to it.
-        tensors: values by parameter name.
+    """Weight and bias of a product side by side, [groups, outputs / groups, width], the bias's column last.
 
     Raises:
         ConfigError: if the shapes do not fit, or the bias is missing.

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.guards.base import Guard
-from ramet.guards.memory import FisherMemory
-from ramet.guards.names import StepSizes
+from ramet.guards.quadratic import FisherGuard, Form
 from ramet.params import Params
 
-Form = Literal["implicit", "explicit"]
 
-
-class WeightPlasticity(Guard):
-    r"""The weight plasticity loss, for two models, for many, and for architecture search.
+class WeightPlasticity(FisherGuard):
+    """The weight plasticity loss, for two models, for many, and for architecture search.
 
     Training model 2 on weights that model 1 uses too, the loss gains a penalty on leaving model 1's weights, weighted
-    by how much each of them matters to model 1 (Eq. 8; its term in lambda is the optimizer's weight decay):
-
-    .. math:: \mathcal L_2(\theta_2, \theta_s) + \frac{\alpha}{2} \sum_{i \in s} F_i (\theta_i - \hat\theta_i)^2 .
-
-    ``strength`` is :math:`\alpha`; ``remember`` takes :math:`F` and the anchor :math:`\hat\theta`. After more than one
-    model the penalties add up (``eta=None``): one Fisher information and one anchor hold the sum exactly. For a search
-    (section 3.2) give ``eta``, or use ``for_search``: then
-    :math:`F \leftarrow (1 - \eta) F + \eta\, (\partial L / \partial\theta)^2` and the anchor is the model trained last.
+    by how much each of them matters to model 1 (Eq. 8; its term in lambda is the optimizer's weight decay): alpha / 2
+    times the sum over the shared weights of F_i (theta_i - anchor_i)^2. ``strength`` is alpha; ``remember`` takes F and
+    the anchor. After more than one model the penalties add up (``eta=None``): one Fisher information and one anchor
+    hold the sum exactly. For a search (section 3.2) give ``eta``, or use ``for_search``: then F <- (1 - eta) F + eta
+    (dL/dtheta)^2 and the anchor is the model trained last.
 
     Args:
         strength: alpha, how firmly earlier models are held. The paper does not say; 60 is the released
@@ -47,20 +39,19 @@ class WeightPlasticity(Guard):
     Raises:
         ConfigError: for a value outside its range; from ``remember`` when there are no gradients to learn from.
 
-    Example:
-        >>> weight = torch.nn.Parameter(torch.tensor([1.0, 1.0]))
-        >>> guard, params, optimizer = WeightPlasticity(3.0), {"w": weight}, torch.optim.SGD([weight], lr=1.0)
-        >>> weight.grad = torch.tensor([1.0, 0.0])  # the first model needs the first weight only
-        >>> guard.remember(params)
-        >>> weight.grad = torch.tensor([1.0, 1.0])
-        >>> with guard.step(params, 1.0):
-        ...     optimizer.step()
-        >>> weight.data  # a quarter of the way, and the whole way
-        tensor([0.7500, 0.0000])
+    >>> weight = torch.nn.Parameter(torch.tensor([1.0, 1.0]))
+    >>> guard, params, optimizer = WeightPlasticity(3.0), {"w": weight}, torch.optim.SGD([weight], lr=1.0)
+    >>> weight.grad = torch.tensor([1.0, 0.0])  # the first model needs the first weight only
+    >>> guard.remember(params)
+    >>> weight.grad = torch.tensor([1.0, 1.0])
+    >>> with guard.step(params, 1.0):
+    ...     optimizer.step()
+    >>> weight.data  # a quarter of the way, and the whole way
+    tensor([0.7500, 0.0000])
 
-    Departures from the paper: the penalty is implicit by default. Parameters off a finished model's path keep their
-    F; the formula of section 3.2, read literally, would shrink it whenever another model is trained. The buffer is
-    flushed at an epoch's start and not within one, so that no epoch of guarding begins with a half-full one.
+    Departures from the paper: the penalty is implicit by default. Parameters off a finished model's path keep their F;
+    the formula of section 3.2, read literally, would shrink it whenever another model is trained. The buffer is flushed
+    at an epoch's start and not within one, so that no epoch of guarding begins with a half-full one.
 
     Reference: Benyahia, Yu et al., Overcoming Multi-model Forgetting, 2019, sections 3.1 and 3.2.
     """
@@ -78,8 +69,7 @@ class WeightPlasticity(Guard):
         max_fisher_norm: float | None = None,
         protect: Sequence[str] = ("*",),
     ) -> None:
-        check_strength(strength)
-        check_form(form)
+        super().__init__(strength, form, protect, max_fisher_norm)
         if eta is not None and not 0.0 < eta <= 1.0:
             raise ConfigError(f"eta must be above 0 and at most 1, but got {eta}.")
         if warmup_epochs < 0 or decay < 0 or decay_from < 0:
@@ -89,15 +79,9 @@ class WeightPlasticity(Guard):
             raise ConfigError(f"flush_every must be at least 1 epoch, but got {flush_every}.")
         if max_fisher_norm is not None and max_fisher_norm <= 0:
             raise ConfigError(f"max_fisher_norm must be above 0, but got {max_fisher_norm}.")
-        self.strength = strength
-        self.form = form
-        self.eta = eta
-        self.warmup_epochs = warmup_epochs
-        self.flush_every = flush_every
-        self.decay = decay
-        self.decay_from = decay_from
+        self.eta, self.warmup_epochs, self.flush_every = eta, warmup_epochs, flush_every
+        self.decay, self.decay_from = decay, decay_from
         self._epoch = 0
-        self._memory = FisherMemory(protect=protect, max_norm=max_fisher_norm)
 
     @classmethod
     def for_search(
@@ -135,57 +119,25 @@ class WeightPlasticity(Guard):
         """Set alpha for the epoch, and flush the Fisher buffer when it is time."""
         since = epoch - self.warmup_epochs
         if epoch != self._epoch and self.flush_every is not None and since > 0 and since % self.flush_every == 0:
-            self._memory.flush()
+            self.flush()
         self._epoch = epoch
-
-    def before_step(self, path: Params) -> None:
-        """In the explicit form, add the penalty's gradient."""
-        if self.form == "explicit" and self.alpha > 0:
-            self._memory.add_gradients(path, self.alpha)
-
-    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
-        """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
-        if self.form == "explicit":
-            self._memory.take_gradients_back(path)
-        elif self.alpha > 0:
-            self._memory.pull(path, step_sizes, self.alpha)
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Update the Fisher information and the anchor."""
         if self._epoch < self.warmup_epochs:
             return
         if self.eta is None:
-            self._memory.learn(path, fisher, keep=1.0, share=1.0, refresh=False)
+            self.learn(path, fisher, keep=1.0, share=1.0, refresh=False)
         else:
-            self._memory.learn(path, fisher, keep=1.0 - self.eta, share=self.eta, refresh=True)
-
-    def forget(self) -> None:
-        """Drop the Fisher information and the anchors."""
-        self._memory.forget()
-
-    def report(self) -> dict[str, float]:
-        """The present alpha, and how many values are guarded."""
-        return {"alpha": self.alpha, "guarded_values": float(self._memory.num_values())}
+            self.learn(path, fisher, keep=1.0 - self.eta, share=self.eta, refresh=True)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The epoch, and ``fisher/NAME`` and ``anchor/NAME`` for each parameter."""
-        return {"epoch": torch.tensor(self._epoch), **self._memory.state_dict()}
+        return {"epoch": torch.tensor(self._epoch), **super().state_dict()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
         if "epoch" not in state:
             raise ConfigError(f"the state of weight plasticity has a key 'epoch', but got {sorted(state)[:3]}.")
-        self._memory.load_state_dict({key: tensor for key, tensor in state.items() if key != "epoch"})
+        super().load_state_dict({key: tensor for key, tensor in state.items() if key != "epoch"})
         self._epoch = int(state["epoch"])
-
-
-def check_strength(strength: float) -> None:
-    """Refuse a negative or infinite strength."""
-    if not 0.0 <= strength < float("inf"):
-        raise ConfigError(f"strength must be at least 0 and finite, but got {strength}.")
-
-
-def check_form(form: str) -> None:
-    """Refuse an unknown form of the penalty's step."""
-    if form not in ("implicit", "explicit"):
-        raise ConfigError(f"form must be 'implicit' or 'explicit', but got {form!r}.")

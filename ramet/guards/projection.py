@@ -16,8 +16,15 @@ from ramet.guards.layers import Product
 from ramet.guards.listening import listening, watched_layers
 from ramet.guards.matrices import check_width, joined, names_of, parted, weight_of
 from ramet.guards.names import StepSizes, matches
-from ramet.guards.projection_memory import ProjectionMemory, estimate_memory
-from ramet.guards.projectors import DiagonalProjector, MatrixProjector, Projector, RankProjector, close_matrices
+from ramet.guards.projectors import (
+    DiagonalProjector,
+    MatrixProjector,
+    ProjectionMemory,
+    Projector,
+    RankProjector,
+    close_matrices,
+    estimate_memory,
+)  # fmt: skip
 from ramet.guards.ranks import average_over_ranks, part_of, process_group_of, world_size
 from ramet.params import Params
 
@@ -25,16 +32,12 @@ logger = logging.getLogger(__name__)
 
 
 class OrthogonalProjection(Guard):
-    r"""Project every update away from the inputs of the models before, so that their outputs stay.
+    """Project every update away from the inputs of the models before, so that their outputs stay.
 
-    Each weight matrix has a projection :math:`P`, the identity at first. An update :math:`\Delta W` becomes
-    :math:`\Delta W P` (Eq. 6), and when a model is finished, ``remember`` closes the directions of the inputs that
-    were seen inside ``watch`` (Eq. 8, a block at a time):
-
-    .. math:: P \leftarrow P - P X (\lambda I + X^\top P X)^{-1} X^\top P .
-
-    Whatever the optimizer, a model whose inputs :math:`X` are in :math:`P` has its layer outputs changed by at most
-    :math:`\tfrac12 \sqrt\lambda \|\Delta W\|_F` in a step; see ``closing.theorem_bound`` for the paper's own bound.
+    Each weight matrix has a projection P, the identity at first. An update dW becomes dW P (Eq. 6), and when a model is
+    finished, ``remember`` closes the directions of the inputs X that were seen inside ``watch`` (Eq. 8, a block at a
+    time): P <- P - P X (lambda I + X' P X)^-1 X' P. Whatever the optimizer, a model whose inputs are in P has its layer
+    outputs changed by at most sqrt(lambda) |dW| / 2 in a step; see ``closing.theorem_bound`` for the paper's own bound.
 
     A closed direction stays closed, and a layer that has seen inputs of full rank cannot learn any more. ``report``
     says what share of directions is open. The ways out are ``inputs="mean"``, ``rank``, ``forgetting``, and
@@ -58,27 +61,24 @@ class OrthogonalProjection(Guard):
     Raises:
         ConfigError: for a value outside its range; from ``watch`` for a layer or a network that is too large.
 
-    Example:
-        >>> layer = nn.Linear(2, 1, bias=False)
-        >>> nn.init.zeros_(layer.weight)
-        Parameter containing:
-        tensor([[0., 0.]], requires_grad=True)
-        >>> guard, params = OrthogonalProjection(regularisation=0.0), dict(layer.named_parameters())
-        >>> with guard.watch(layer):
-        ...     layer(torch.tensor([[1.0, 0.0]])).sum().backward()
-        >>> guard.remember(params)
-        >>> layer.weight.grad = torch.tensor([[1.0, 1.0]])
-        >>> with guard.step(params, 1.0):
-        ...     torch.optim.SGD([layer.weight], lr=1.0).step()
-        >>> layer.weight.data.round(decimals=3) + 0.0  # only where the first model sees nothing
-        tensor([[ 0., -1.]])
+    >>> layer = nn.Linear(2, 1, bias=False)
+    >>> _ = nn.init.zeros_(layer.weight)
+    >>> guard, params = OrthogonalProjection(regularisation=0.0), dict(layer.named_parameters())
+    >>> with guard.watch(layer):
+    ...     layer(torch.tensor([[1.0, 0.0]])).sum().backward()
+    >>> guard.remember(params)
+    >>> layer.weight.grad = torch.tensor([[1.0, 1.0]])
+    >>> with guard.step(params, 1.0):
+    ...     torch.optim.SGD([layer.weight], lr=1.0).step()
+    >>> layer.weight.data.round(decimals=3) + 0.0  # only where the first model sees nothing
+    tensor([[ 0., -1.]])
 
     Departures from the paper: the update is projected, and not the gradient, since momentum, weight decay and adaptive
     step sizes would leak along closed directions otherwise. Biases are weights whose input is 1. Embeddings always
     count all inputs, for which their projection is diagonal.
 
-    Reference: Niu, Wu, Zhang et al., Disturbance-immune Weight Sharing for Neural Architecture Search, 2020,
-    section 4.1.
+    Reference: Niu, Wu, Zhang et al., Disturbance-immune Weight Sharing for Neural Architecture Search, 2020, section
+    4.1.
     """
 
     def __init__(

@@ -1,21 +1,28 @@
 """Three ways to hold one layer's projection: the whole matrix, a limited rank, and a diagonal for one-hot inputs.
 
 Each gathers the inputs of the model being trained, and closes their directions when that model is finished. The
-inputs of the current model are not in the projection while it trains (section 3.3), or it could not learn.
+inputs of the current model are not in the projection while it trains (section 3.3), or it could not learn. What they
+take is known before anything is allocated.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.guards.closing import close_directions, close_gram, finite_columns, gram_of, reopen_gradually
+from ramet.guards.layers import Product, products_of, uncovered
+from ramet.guards.names import unwrapped
 from ramet.guards.ranks import sum_over_ranks, world_size
+
+_BYTES = 4  # Projections are kept in float32.
 
 
 class Projector(ABC):
@@ -24,11 +31,14 @@ class Projector(ABC):
     Args:
         regularisation: lambda of Eq. 7.
         mean: whether inputs come as means, which are over the samples of all ranks already.
+        parts: what was kept and gathered before, as ``tensors`` gives it.
     """
 
-    def __init__(self, regularisation: float, *, mean: bool) -> None:
-        self.regularisation = regularisation
-        self.mean = mean
+    kept: ClassVar[str]
+    """The part that is there once something is closed, [groups, width, ...]."""
+
+    def __init__(self, regularisation: float, *, mean: bool, **parts: Tensor) -> None:
+        self.regularisation, self.mean, self.parts = regularisation, mean, parts
 
     @abstractmethod
     def gather(self, inputs: Tensor) -> None:
@@ -42,73 +52,58 @@ class Projector(ABC):
     def project(self, update: Tensor) -> Tensor:
         """The part of an update that no seen input notices, [groups, outputs, width]."""
 
-    @property
-    @abstractmethod
-    def closed(self) -> bool:
-        """Whether anything is closed; if not, ``project`` need not be called."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Groups and width, once something is closed."""
-
     @abstractmethod
     def open_directions(self) -> tuple[float, int]:
         """The sum of the projection's eigenvalues, and how many there are."""
 
-    @abstractmethod
+    @property
+    def closed(self) -> bool:
+        """Whether anything is closed; if not, ``project`` need not be called."""
+        return self.kept in self.parts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Groups and width, once something is closed."""
+        groups, width = self.parts[self.kept].shape[:2]
+        return groups, width
+
     def move(self, device: torch.device) -> None:
         """Bring everything to a device; nothing happens when it is there."""
+        self.parts = {part: tensor.to(device) for part, tensor in self.parts.items()}
 
-    @abstractmethod
     def tensors(self) -> dict[str, Tensor]:
         """What is kept and gathered, by part."""
+        return dict(self.parts)
 
 
 class MatrixProjector(Projector):
     """The whole matrix, groups x width x width values in float32 (float64 for float64 inputs).
 
-    Args:
-        regularisation: see ``Projector``.
-        mean: see ``Projector``.
-        matrix: P, [groups, width, width]; None for the identity, which is not allocated before it is needed.
-        columns: gathered inputs, [groups, width, n], while there are at most ``width`` of them.
-        gram: the gathered inputs' X X', [groups, width, width], once there are more.
+    The parts are ``matrix``, P, which is not allocated before it is needed; ``columns``, the gathered inputs while
+    there are at most ``width`` of them; and ``gram``, their X X', [groups, width, width], once there are more.
     """
 
-    def __init__(
-        self,
-        regularisation: float,
-        *,
-        mean: bool,
-        matrix: Tensor | None = None,
-        columns: Tensor | None = None,
-        gram: Tensor | None = None,
-    ) -> None:
-        super().__init__(regularisation, mean=mean)
-        self.matrix = matrix
-        self.gram = gram
-        self.dtype = torch.float32 if columns is None else columns.dtype
-        self._columns = [] if columns is None else [columns]
+    kept = "matrix"
 
-    @property
-    def closed(self) -> bool:
-        """Whether anything is closed."""
-        return self.matrix is not None
+    def __init__(self, regularisation: float, *, mean: bool, **parts: Tensor) -> None:
+        super().__init__(regularisation, mean=mean, **parts)
+        self._columns = [self.parts.pop("columns")] if "columns" in parts else []
+        self.dtype = self._columns[0].dtype if self._columns else torch.float32
 
     def gather(self, inputs: Tensor) -> None:
         """Keep the columns, or add them to X X' once they are more than the width."""
         self.dtype = inputs.dtype
         self._columns.append(finite_columns(inputs))
-        if sum(columns.shape[-1] for columns in self._columns) > inputs.shape[-2] or self.gram is not None:
+        gram = self.parts.get("gram")
+        if sum(columns.shape[-1] for columns in self._columns) > inputs.shape[-2] or gram is not None:
             added = gram_of(torch.cat(self._columns, dim=-1))
-            self.gram = added if self.gram is None else self.gram + added
+            self.parts["gram"] = added if gram is None else gram + added
             self._columns = []
 
     def take(self, group: Any | None) -> tuple[Tensor | None, Tensor | None]:
         """The gathered inputs of all ranks, either in columns or as their X X'; none are left."""
         columns = torch.cat(self._columns, dim=-1) if self._columns else None
-        gram, self.gram, self._columns = self.gram, None, []
+        gram, self._columns = self.parts.pop("gram", None), []
         if self.mean or world_size(group) == 1:
             return columns, gram
         if columns is not None:
@@ -123,31 +118,22 @@ class MatrixProjector(Projector):
 
     def project(self, update: Tensor) -> Tensor:
         """Eq. 6, on the input side."""
-        assert self.matrix is not None
-        return update @ self.matrix.to(update.dtype)
+        return update @ self.parts["matrix"].to(update.dtype)
 
     def open_directions(self) -> tuple[float, int]:
         """The trace."""
-        assert self.matrix is not None
-        return float(self.matrix.diagonal(dim1=-2, dim2=-1).sum()), self.matrix.shape[0] * self.matrix.shape[1]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Groups and width."""
-        assert self.matrix is not None
-        return self.matrix.shape[0], self.matrix.shape[1]
+        diagonal = self.parts["matrix"].diagonal(dim1=-2, dim2=-1)
+        return float(diagonal.sum()), diagonal.numel()
 
     def move(self, device: torch.device) -> None:
         """Bring matrix and gathered inputs to a device."""
-        self.matrix = None if self.matrix is None else self.matrix.to(device)
-        self.gram = None if self.gram is None else self.gram.to(device)
+        super().move(device)
         self._columns = [columns.to(device) for columns in self._columns]
 
     def tensors(self) -> dict[str, Tensor]:
         """Matrix, columns and gram, where there are any."""
-        columns = torch.cat(self._columns, dim=-1) if self._columns else None
-        parts = {"matrix": self.matrix, "columns": columns, "gram": self.gram}
-        return {part: tensor for part, tensor in parts.items() if tensor is not None}
+        gathered = {"columns": torch.cat(self._columns, dim=-1)} if self._columns else {}
+        return {**self.parts, **gathered}
 
 
 def close_matrices(projectors: Iterable[MatrixProjector], keep: float, group: Any | None) -> None:
@@ -158,8 +144,9 @@ def close_matrices(projectors: Iterable[MatrixProjector], keep: float, group: An
         seen = columns if gram is None else gram
         if seen is None:
             continue
-        matrix = projector.matrix
-        if matrix is None:
+        if projector.closed:
+            matrix = projector.parts["matrix"]
+        else:
             eye = torch.eye(seen.shape[-2], dtype=projector.dtype, device=seen.device)
             matrix = eye.expand(seen.shape[0], -1, -1)
         kind = (matrix.shape, seen.shape, matrix.dtype, matrix.device, projector.regularisation, gram is None)
@@ -171,98 +158,63 @@ def close_matrices(projectors: Iterable[MatrixProjector], keep: float, group: An
             matrices = reopen_gradually(matrices, keep)
         close = close_directions if in_columns else close_gram
         for (projector, _, _), matrix in zip(members, close(matrices, inputs, regularisation), strict=True):
-            projector.matrix = matrix.clone()
+            projector.parts["matrix"] = matrix.clone()
 
 
 class RankProjector(Projector):
-    r"""At most ``rank`` closed directions, groups x width x rank values: for layers too wide for the whole matrix.
+    """At most ``rank`` closed directions, groups x width x rank values: for layers too wide for the whole matrix.
 
-    The strongest directions of the inputs' :math:`X X^\top \approx U E U^\top` are kept (``basis`` U and ``energy`` E),
-    so that :math:`P = I - U E (\lambda I + E)^{-1} U^\top`, which is exact while the inputs span no more than ``rank``
-    directions. When they span more, the weakest are dropped, which opens them again.
+    The strongest directions of the inputs' X X' ~ U E U' are kept (``basis`` U and ``energy`` E), so that P = I - U E
+    (lambda I + E)^-1 U', which is exact while the inputs span no more than ``rank`` directions. When they span more,
+    the weakest are dropped, which opens them again.
     """
 
-    def __init__(
-        self,
-        regularisation: float,
-        rank: int,
-        *,
-        mean: bool,
-        basis: Tensor | None = None,
-        energy: Tensor | None = None,
-        columns: Tensor | None = None,
-    ) -> None:
-        super().__init__(regularisation, mean=mean)
-        self.rank = rank
-        self.basis = basis
-        self.energy = energy
-        self._columns = columns
+    kept = "basis"
 
-    @property
-    def closed(self) -> bool:
-        """Whether anything is closed."""
-        return self.basis is not None
+    def __init__(self, regularisation: float, rank: int, *, mean: bool, **parts: Tensor) -> None:
+        super().__init__(regularisation, mean=mean, **parts)
+        self.rank = rank
 
     def gather(self, inputs: Tensor) -> None:
         """Keep the columns; more than ``rank`` are reduced to the strongest directions."""
         inputs = finite_columns(inputs)
         for block in torch.split(inputs, max(self.rank, 64), dim=-1):
-            columns = block if self._columns is None else torch.cat([self._columns, block], dim=-1)
-            self._columns = columns if columns.shape[-1] <= self.rank else _strongest(columns, self.rank)
+            columns = torch.cat([self.parts["columns"], block], dim=-1) if "columns" in self.parts else block
+            self.parts["columns"] = columns if columns.shape[-1] <= self.rank else _strongest(columns, self.rank)
 
     def close(self, keep: float, group: Any | None) -> None:
         """Add the gathered inputs to the kept directions."""
-        if self._columns is None:
+        columns = self.parts.pop("columns", None)
+        if columns is None:
             return
-        columns, self._columns = self._columns, None
         if world_size(group) > 1 and not self.mean:
-            shape = (*columns.shape[:-1], self.rank)
-            padded = columns.new_zeros(shape)
+            padded = columns.new_zeros((*columns.shape[:-1], self.rank))
             padded[..., : columns.shape[-1]] = columns
             everyone = [torch.empty_like(padded) for _ in range(world_size(group))]
             torch.distributed.all_gather(everyone, padded, group=group)
             columns = torch.cat(everyone, dim=-1)
-        if self.basis is not None and self.energy is not None:
-            columns = torch.cat([self.basis * (keep * self.energy).sqrt().unsqueeze(-2), columns], dim=-1)
+        if self.closed:
+            basis, energy = self.parts["basis"], self.parts["energy"]
+            columns = torch.cat([basis * (keep * energy).sqrt().unsqueeze(-2), columns], dim=-1)
         strongest = _strongest(columns, self.rank)
         lengths = torch.linalg.vector_norm(strongest, dim=-2)
-        self.basis = strongest / lengths.clamp(min=torch.finfo(lengths.dtype).tiny).unsqueeze(-2)
-        self.energy = lengths.square().clamp(max=torch.finfo(lengths.dtype).max)
+        self.parts["basis"] = strongest / lengths.clamp(min=torch.finfo(lengths.dtype).tiny).unsqueeze(-2)
+        self.parts["energy"] = lengths.square().clamp(max=torch.finfo(lengths.dtype).max)
 
     def project(self, update: Tensor) -> Tensor:
         """Take out the closed share of each kept direction."""
-        assert self.basis is not None and self.energy is not None
-        basis = self.basis.to(update.dtype)
+        basis = self.parts["basis"].to(update.dtype)
         return update - (update @ basis * self._closed_share().to(update.dtype).unsqueeze(-2)) @ basis.mT
 
     def _closed_share(self) -> Tensor:
         """1 minus the eigenvalue of P in each kept direction, [groups, rank]."""
-        assert self.energy is not None
-        floor = torch.finfo(self.energy.dtype).tiny
-        return self.energy / (self.energy + self.regularisation).clamp(min=floor)
+        energy = self.parts["energy"]
+        return energy / (energy + self.regularisation).clamp(min=torch.finfo(energy.dtype).tiny)
 
     def open_directions(self) -> tuple[float, int]:
         """The trace of P."""
-        assert self.basis is not None
-        count = self.basis.shape[0] * self.basis.shape[1]
-        return count - float(self._closed_share().sum()), count
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Groups and width."""
-        assert self.basis is not None
-        return self.basis.shape[0], self.basis.shape[1]
-
-    def move(self, device: torch.device) -> None:
-        """Bring directions and gathered inputs to a device."""
-        self.basis = None if self.basis is None else self.basis.to(device)
-        self.energy = None if self.energy is None else self.energy.to(device)
-        self._columns = None if self._columns is None else self._columns.to(device)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Basis, energy and columns, where there are any."""
-        parts = {"basis": self.basis, "energy": self.energy, "columns": self._columns}
-        return {part: tensor for part, tensor in parts.items() if tensor is not None}
+        groups, width = self.shape
+        return groups * width - float(self._closed_share().sum()), groups * width
 
 
 def _strongest(columns: Tensor, rank: int) -> Tensor:
@@ -277,35 +229,32 @@ def _strongest(columns: Tensor, rank: int) -> Tensor:
 
 
 class DiagonalProjector(Projector):
-    """How often each index was seen: one-hot inputs make the projection diagonal, lambda / (lambda + count)."""
+    """How often each index was seen: one-hot inputs make the projection diagonal, lambda / (lambda + count).
 
-    def __init__(self, regularisation: float, *, counts: Tensor | None = None, gathered: Tensor | None = None) -> None:
-        super().__init__(regularisation, mean=False)
-        self.counts = counts
-        self._gathered = gathered
+    The parts are ``counts`` and those ``gathered`` for the next.
+    """
 
-    @property
-    def closed(self) -> bool:
-        """Whether anything is closed."""
-        return self.counts is not None
+    kept = "counts"
+
+    def __init__(self, regularisation: float, **parts: Tensor) -> None:
+        super().__init__(regularisation, mean=False, **parts)
 
     def gather(self, inputs: Tensor) -> None:
         """Count."""
-        self._gathered = inputs if self._gathered is None else self._gathered + inputs
+        self.parts["gathered"] = self.parts["gathered"] + inputs if "gathered" in self.parts else inputs
 
     def close(self, keep: float, group: Any | None) -> None:
         """Add the new counts to the old."""
-        if self._gathered is None:
-            return
-        gathered, self._gathered = self._gathered, None
-        sum_over_ranks([gathered], group)
-        self.counts = gathered if self.counts is None else keep * self.counts + gathered
+        gathered = self.parts.pop("gathered", None)
+        if gathered is not None:
+            sum_over_ranks([gathered], group)
+            self.parts["counts"] = keep * self.parts["counts"] + gathered if self.closed else gathered
 
     def _eigenvalues(self) -> Tensor:
-        assert self.counts is not None
+        counts = self.parts["counts"]
         if self.regularisation == 0:
-            return (self.counts == 0).to(self.counts.dtype)
-        return self.regularisation / (self.regularisation + self.counts)
+            return (counts == 0).to(counts.dtype)
+        return self.regularisation / (self.regularisation + counts)
 
     def project(self, update: Tensor) -> Tensor:
         """Scale the update of each index."""
@@ -313,21 +262,90 @@ class DiagonalProjector(Projector):
 
     def open_directions(self) -> tuple[float, int]:
         """The trace."""
-        assert self.counts is not None
-        return float(self._eigenvalues().sum()), len(self.counts)
+        return float(self._eigenvalues().sum()), self.shape[1]
 
     @property
     def shape(self) -> tuple[int, int]:
         """One group, and the number of indices."""
-        assert self.counts is not None
-        return 1, len(self.counts)
+        return 1, len(self.parts["counts"])
 
-    def move(self, device: torch.device) -> None:
-        """Bring the counts to a device."""
-        self.counts = None if self.counts is None else self.counts.to(device)
-        self._gathered = None if self._gathered is None else self._gathered.to(device)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Counts, and those gathered, where there are any."""
-        parts = {"counts": self.counts, "gathered": self._gathered}
-        return {part: tensor for part, tensor in parts.items() if tensor is not None}
+@dataclass(frozen=True)
+class ProductMemory:
+    """What one product's projection takes, and the limit on its rank; None keeps the whole matrix.
+
+    A whole matrix takes groups x width squared values, a limited rank groups x (width + 1) x rank, one-hot inputs
+    width.
+    """
+
+    product: Product
+    rank: int | None
+    num_bytes: int
+
+    @property
+    def kind(self) -> str:
+        """How the projection is held, in a few words."""
+        if self.product.one_hot:
+            return "diagonal"
+        return "whole" if self.rank is None else f"rank {self.rank}"
+
+
+@dataclass(frozen=True)
+class ProjectionMemory:
+    """What all projections of a network take, and which parameters have none; ``print`` shows it as a table."""
+
+    layers: tuple[ProductMemory, ...]
+    uncovered: tuple[str, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """The sum over the layers."""
+        return sum(layer.num_bytes for layer in self.layers)
+
+    def __str__(self) -> str:
+        lines = [f"{'projection':<40} {'groups':>6} {'width':>7}  {'held as':<10} {'KiB':>10}"]
+        for layer in self.layers:
+            groups, width = layer.product.groups, layer.product.width
+            size = layer.num_bytes / 1024
+            lines.append(f"{layer.product.key:<40} {groups:>6} {width:>7}  {layer.kind:<10} {size:>10.1f}")
+        lines.append(f"{'all':<40} {'':>6} {'':>7}  {'':<10} {self.num_bytes / 1024:>10.1f}")
+        if self.uncovered:
+            lines.append(f"without a projection: {', '.join(self.uncovered)}")
+        return "\n".join(lines)
+
+
+def estimate_memory(
+    module: nn.Module,
+    *,
+    rank: int | None,
+    max_width: int,
+    wide: Literal["rank", "refuse"],
+    wanted: Callable[[Product], bool],
+) -> ProjectionMemory:
+    """What the projections of the ``wanted`` products of a module will take.
+
+    Layers wider than ``max_width`` are limited to a rank that takes no more than the widest allowed matrix, or refused.
+    """
+    root = unwrapped(module)
+    layers = []
+    for _, products in products_of(root):
+        for product in filter(wanted, products):
+            layers.append(_layer_memory(product, rank, max_width, wide))
+    return ProjectionMemory(tuple(layers), tuple(uncovered(root)))
+
+
+def _layer_memory(product: Product, rank: int | None, max_width: int, wide: str) -> ProductMemory:
+    width = product.width
+    if product.one_hot:
+        return ProductMemory(product, None, width * _BYTES)
+    limit = rank
+    if limit is None and width > max_width:
+        if wide == "refuse":
+            raise ConfigError(
+                f"a projected layer may be at most max_width={max_width} wide, but {product.key} is {width} wide; "
+                "raise max_width, give rank, or leave the layer out with protect."
+            )
+        limit = max(1, max_width**2 // width)
+    if limit is None or limit >= width:
+        return ProductMemory(product, None, product.groups * width**2 * _BYTES)
+    return ProductMemory(product, limit, product.groups * (width + 1) * limit * _BYTES)

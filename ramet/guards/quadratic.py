@@ -1,20 +1,29 @@
-r"""The Fisher-weighted squared distance to an anchor: its value, its gradient and its proximal step.
+"""The Fisher-weighted squared distance to an anchor: its value, gradient and proximal step, and the guard it makes.
 
-Weight plasticity and elastic consolidation are both this one penalty,
-
-.. math:: \frac{\alpha}{2} \sum_i F_i (\theta_i - \hat\theta_i)^2,
-
-and differ in where ``F`` (``fisher``) and the anchor come from. All of it works on lists of tensors.
+Weight plasticity and elastic consolidation are both this one penalty, alpha / 2 times the sum over weights of
+F_i (theta_i - anchor_i)^2, and differ in where ``F`` (``fisher``) and the anchor come from. All of it works on lists of
+tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from ramet.errors import ConfigError
+from ramet.guards.base import Guard
+from ramet.guards.fisher import clipped, squared_gradients
+from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.params import Params
+
+Form = Literal["implicit", "explicit"]
+"""Whether a penalty acts by its proximal step after the optimizer's, or by its gradient before it."""
+
+MAX_FISHER = 1e30
+"""Squares of huge gradients are cut here, so that sums and products of them stay finite in float32."""
 
 
 def quadratic_penalty(params: Params, anchor: Params, fisher: Params) -> Tensor:
@@ -44,25 +53,14 @@ def penalty_gradients(
 
 
 def proximal_step_(
-    params: list[Tensor],
-    anchors: list[Tensor],
-    fishers: list[Tensor],
-    strengths: Sequence[float],
-    enabled: Tensor,
+    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], strengths: Sequence[float], enabled: Tensor
 ) -> None:
-    r"""Move the parameters to the minimum of the penalty plus half the squared distance to where they are.
+    """Move the parameters, in place, to the minimum of the penalty plus half the squared distance to where they are.
 
-    .. math:: \theta \leftarrow \frac{\theta + s F \hat\theta}{1 + s F}, \qquad s = \text{step size} \cdot \alpha,
-
-    a point between the parameter and its anchor, so that no strength can make it diverge; the explicit gradient step
-    diverges once ``s F`` exceeds 2.
-
-    Args:
-        params: changed in place.
-        anchors: as many, of the same shapes and dtypes.
-        fishers: likewise.
-        strengths: ``s`` for each tensor.
-        enabled: a tensor of one value, 1 to take the step and 0 to leave everything as it is (no device is waited for).
+    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha, one of ``strengths`` for each tensor: a point
+    between the parameter and its anchor, so that no strength can make it diverge; the explicit gradient step diverges
+    once ``s F`` exceeds 2. ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is
+    (no device is waited for).
     """
     # As a mix of the parameter and its anchor with weight s F / (1 + s F) = 1 / (1 + 1 / (s F)): this form has neither
     # inf / inf for a huge s F, nor 0 / 0 for none, and with s F = 0 the parameter keeps its every bit.
@@ -85,3 +83,170 @@ def all_finite(tensors: Sequence[Tensor]) -> Tensor:
         return torch.ones(())
     largest = [value.to(dense[0].device, torch.float32) for value in torch._foreach_norm(dense, float("inf"))]
     return torch.isfinite(torch.stack(largest)).all().to(torch.float32)
+
+
+class FisherGuard(Guard):
+    """A guard whose penalty is the Fisher-weighted distance to an anchor; the kinds differ in what they remember.
+
+    The Fisher information and the anchor of each remembered parameter are kept in at least float32: of those whose
+    names match the shell patterns ``protect``. The squared gradients of a tensor are scaled down to the L2 norm
+    ``max_norm``; None for no limit.
+    """
+
+    def __init__(self, strength: float, form: Form, protect: Sequence[str], max_norm: float | None = None) -> None:
+        check_penalty(strength, form)
+        self.strength, self.form, self._protect, self._max_norm = strength, form, tuple(protect), max_norm
+        self.fisher: Params = {}
+        self.anchor: Params = {}
+        self._added: list[Tensor] = []
+
+    @property
+    def alpha(self) -> float:
+        """The strength at present."""
+        return self.strength
+
+    def before_step(self, path: Params) -> None:
+        """In the explicit form, add the penalty's gradient."""
+        if self.form == "explicit" and self.alpha > 0:
+            self._add_gradients(path)
+
+    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
+        """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
+        if self.form == "explicit":
+            self._take_gradients_back(path)
+        elif self.alpha > 0:
+            self._pull(path, step_sizes, self.alpha)
+
+    def _recall(self, path: Params) -> tuple[list[str], list[Tensor], list[Tensor], list[Tensor]]:
+        """Names, parameters, anchors and Fisher information of what is both on the path and remembered."""
+        names = [name for name in path if name in self.fisher]
+        for name in names:
+            param, fisher = path[name], self.fisher[name]
+            if fisher.shape != param.shape:
+                raise ConfigError(
+                    f"a guarded parameter keeps its shape until forget() is called, but {name} went from "
+                    f"{tuple(fisher.shape)} to {tuple(param.shape)}."
+                )
+            if fisher.device != param.device:
+                self.fisher[name] = fisher.to(param.device)
+                self.anchor[name] = self.anchor[name].to(param.device)
+        return names, [path[n] for n in names], [self.anchor[n] for n in names], [self.fisher[n] for n in names]
+
+    def _add_gradients(self, path: Params) -> None:
+        """Add the penalty's gradient to the gradients that the path's parameters hold."""
+        self._added = []
+        names, params, anchors, fishers = self._recall(path)
+        if not params:
+            return
+        gradients = [_gradient(param) for param in params]
+        for name, gradient in zip(names, gradients, strict=True):
+            if gradient.is_sparse:
+                raise ConfigError(
+                    f"the explicit form needs dense gradients, but that of {name} is sparse; use 'implicit'."
+                )
+        added = penalty_gradients(params, anchors, fishers, self.alpha)
+        self._added = [value.to(gradient.dtype) for value, gradient in zip(added, gradients, strict=True)]
+        torch._foreach_add_(gradients, self._added)
+
+    def _take_gradients_back(self, path: Params) -> None:
+        """Undo ``_add_gradients``, so that the parameters hold the gradients of the loss alone, for ``learn``."""
+        if self._added:
+            gradients = [_gradient(param) for param in self._recall(path)[1]]
+            torch._foreach_sub_(gradients, self._added)
+            self._added = []
+
+    def _pull(self, path: Params, step_sizes: StepSizes, strength: float) -> None:
+        """Take the penalty's proximal step on the path's parameters."""
+        names, params, anchors, fishers = self._recall(path)
+        if not params:
+            return
+        # A gradient scaler skips the step when a gradient overflowed; then the pull must not happen either.
+        enabled = all_finite([_gradient(param) for param in path.values()])
+        precise = [p if p.dtype == a.dtype else p.to(a.dtype) for p, a in zip(params, anchors, strict=True)]
+        proximal_step_(precise, anchors, fishers, [size * strength for size in sizes_of(step_sizes, names)], enabled)
+        rounded = [(p, q) for p, q in zip(params, precise, strict=True) if p is not q]
+        if rounded:
+            torch._foreach_copy_([p for p, _ in rounded], [q for _, q in rounded])
+
+    def learn(self, path: Params, fisher: Params | None, *, keep: float, share: float, refresh: bool) -> None:
+        """Fold in a finished model: ``F <- keep * F + share * fisher``. One whose gradients overflowed teaches nothing.
+
+        Without ``fisher``, the gradients that the parameters hold are squared. With ``refresh`` the anchor becomes the
+        finished model. Otherwise it becomes the mean of the anchors, weighted by their Fisher information, which is
+        exact: a sum of the models' penalties is, up to a constant, one penalty with the summed Fisher information
+        around that mean.
+        """
+        if not path:
+            raise ConfigError(
+                "remember needs gradients or their squares, but no parameter has one; call it before zero_grad."
+            )
+        path = {name: param for name, param in path.items() if matches(name, self._protect)}
+        squares = squared_gradients(path, self._max_norm) if fisher is None else clipped(fisher, self._max_norm)
+        if squares is None:
+            return
+        for name, param in path.items():
+            if name not in self.fisher:
+                dtype = torch.promote_types(param.dtype, torch.float32)
+                self.fisher[name] = torch.zeros_like(param, dtype=dtype, memory_format=torch.contiguous_format)
+                self.anchor[name] = param.detach().to(dtype, copy=True, memory_format=torch.contiguous_format)
+        names, params, anchors, fishers = self._recall(path)
+        if not names:
+            return
+        news = list(torch._foreach_mul([squares[n].to(f) for n, f in zip(names, fishers, strict=True)], share))
+        torch._foreach_clamp_max_(news, MAX_FISHER)
+        torch._foreach_mul_(fishers, keep)
+        torch._foreach_add_(fishers, news)
+        torch._foreach_clamp_max_(fishers, MAX_FISHER)
+        if refresh:
+            torch._foreach_copy_(anchors, params)
+            return
+        torch._foreach_div_(news, torch._foreach_clamp_min(fishers, torch.finfo(torch.float32).tiny))
+        torch._foreach_lerp_(anchors, [p.to(a.dtype) for p, a in zip(params, anchors, strict=True)], news)
+
+    def flush(self) -> None:
+        """Set the Fisher information to zero, and keep the anchors."""
+        if self.fisher:
+            torch._foreach_zero_(list(self.fisher.values()))
+
+    def forget(self) -> None:
+        """Drop the Fisher information and the anchors."""
+        self.fisher, self.anchor, self._added = {}, {}, []
+
+    def report(self) -> dict[str, float]:
+        """The present alpha, and how many values are guarded."""
+        values = sum(fisher.numel() for fisher in self.fisher.values())
+        return {"alpha": self.alpha, "guarded_values": float(values)}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """``fisher/NAME`` and ``anchor/NAME`` for each parameter."""
+        return {
+            f"{part}/{name}": tensor.clone()
+            for part, tensors in (("fisher", self.fisher), ("anchor", self.anchor))
+            for name, tensor in tensors.items()
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """The inverse of ``state_dict``."""
+        parts: dict[str, Params] = {"fisher": {}, "anchor": {}}
+        for key, tensor in state.items():
+            part, _, name = key.partition("/")
+            if part not in parts:
+                raise ConfigError(f"a Fisher memory has keys fisher/NAME and anchor/NAME, but got {key!r}.")
+            parts[part][name] = tensor.clone()
+        if parts["fisher"].keys() != parts["anchor"].keys():
+            odd = sorted(parts["fisher"].keys() ^ parts["anchor"].keys())
+            raise ConfigError(f"every parameter needs both fisher/NAME and anchor/NAME, but {odd[0]} has only one.")
+        self.fisher, self.anchor = parts["fisher"], parts["anchor"]
+
+
+def _gradient(param: Tensor) -> Tensor:
+    assert param.grad is not None, "the path holds only parameters with a gradient"
+    return param.grad
+
+
+def check_penalty(strength: float, form: str) -> None:
+    """Refuse a negative or infinite strength, and an unknown form of the penalty's step."""
+    if not 0.0 <= strength < float("inf"):
+        raise ConfigError(f"strength must be at least 0 and finite, but got {strength}.")
+    if form not in ("implicit", "explicit"):
+        raise ConfigError(f"form must be 'implicit' or 'explicit', but got {form!r}.")

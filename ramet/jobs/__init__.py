@@ -6,10 +6,10 @@ that hold the jobs are light, so that ``ramet COMMAND --help`` does not wait for
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from ramet.jobs.job import Job
+from ramet.registry import resolve_reference
 
 JOBS = {
     "rank": "ramet.jobs.rank.job:RankJob",
@@ -23,8 +23,7 @@ JOBS = {
 
 def job_class(kind: str) -> type[Job[Any]]:
     """The class of a job, by its kind."""
-    module, _, name = JOBS[kind].partition(":")
-    found: type[Job[Any]] = getattr(importlib.import_module(module), name)
+    found: type[Job[Any]] = resolve_reference(JOBS[kind], trusted=True)
     return found
 
 

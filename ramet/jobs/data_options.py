@@ -81,15 +81,10 @@ class StreamOptions(DataOptions):
     """
 
     def streams(self, source: Any, seeds: range, trust: bool = False) -> list[Stream]:
-        """The stream of a name, drawn by each of several seeds; or what was given as objects.
-
-        Args:
-            source: the name, the file or the objects.
-            seeds: one for each stream.
-            trust: whether code that the file names may run.
+        """The stream of a name or a file, drawn by each of several seeds; or what was given as objects.
 
         Raises:
-            ConfigError: there is no such stream, or the objects do not fit the seeds.
+            ConfigError: there is no such stream, the objects do not fit the seeds, or its code is not trusted.
         """
         from ramet.continual.streams.makers import make_stream
         from ramet.continual.streams.stream import Stream

@@ -6,13 +6,17 @@ directories, locks, resuming, ranks, TensorBoard, the report.
 
 from __future__ import annotations
 
+import inspect
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from ramet.errors import ConfigError
 from ramet.fields import from_json, to_json
+from ramet.registry import KINDS, anchored, registry_of, resolve_reference
 from ramet.runs.encoding import Json
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from ramet.runs import Run
 
 Setup = TypeVar("Setup")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,10 @@ class Job(ABC, Generic[Setup]):
     """
 
     kind: ClassVar[str]
+    gives: ClassVar[str]
+    """A reference to the class of the result, which is not imported before there is one."""
+    sources: ClassVar[tuple[str, ...]]
+    """Fields that name what the job is about, each called by the kind of part that it names."""
     can_share_ranks: ClassVar[bool] = False
     apart: ClassVar[tuple[str, ...]] = ()
     """Fields that no result depends on: they are no part of what a run is."""
@@ -63,9 +72,10 @@ class Job(ABC, Generic[Setup]):
     device: str = "cpu"
 
     @classmethod
-    @abstractmethod
     def result_class(cls) -> type[Result]:
         """The type of what the job gives."""
+        found: type[Result] = resolve_reference(cls.gives, trusted=True)
+        return found
 
     @abstractmethod
     def build(self, *, trust: bool = False) -> Setup:
@@ -88,11 +98,13 @@ class Job(ABC, Generic[Setup]):
 
     def code(self) -> list[str]:
         """The references to code that the options name; a job that a run directory holds needs trust for them."""
-        return []
+        return [found for kind in self.sources for found in code_of(kind, getattr(self, kind))]
 
     def anchored(self) -> Self:
         """The job with its files and folders named from the root, so that it is found again from any other folder."""
-        return self
+        changes: dict[str, Any] = {kind: anchored_source(kind, getattr(self, kind)) for kind in self.sources}
+        changes["data_options"] = self.data_options.anchored()  # type: ignore[attr-defined]  # every job has some
+        return replace(self, **changes)
 
     def to_json(self) -> Json:
         """The job as JSON values."""
@@ -112,4 +124,65 @@ class Job(ABC, Generic[Setup]):
         return (cls.__doc__ or "").partition("\n\n    Args:")[0]
 
 
-AnyJob = Job[Any]
+def anchored_source(kind: str, source: Any) -> Any:
+    """A source with its file named from the root; a name that is known, or an object, stays as it is."""
+    if not isinstance(source, str):
+        return source
+    return anchored(source, registry_of(kind) if kind in KINDS else ())
+
+
+def code_of(kind: str, source: Any) -> list[str]:
+    """The references to code in a text that names a part of a kind; a path, or a stream, names none."""
+    return registry_of(kind).code(source) if isinstance(source, str) and kind in KINDS else []
+
+
+def new_folder(kind: str) -> Path:
+    """Where a run goes that was given no place."""
+    return Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def a_verb(function: Verb) -> Verb:
+    """Adds to a verb's docstring what all verbs have in common; its own words say the rest."""
+    function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{inspect.cleandoc(_EVERY_VERB)}\n"
+    return function
+
+
+_EVERY_VERB = """
+    Called again with the same arguments and the same ``out``, an interrupted run goes on and a finished one gives its
+    result again.
+
+    Args:
+        seed: what all randomness follows from.
+        out: the run directory; a new one under ``runs/`` if none.
+        executor: where independent trainings run, or a number of worker processes. With more than one, a script needs
+            the usual ``if __name__ == "__main__":``.
+        device: where tensors are.
+        **options: of the data set or the stream by name: see the job's ``data_options``.
+
+    Raises:
+        ConfigError: something cannot work, or ``out`` holds a run of other arguments.
+    """
+
+
+def run_verb(
+    job: Job[Any],
+    out: str | Path | None,
+    executor: Executor | int | None,
+    data_options: dict[str, Any],
+    *,
+    trust: bool = False,
+) -> Result:
+    """Do a job, or go on with it, and give its result; ``trust`` is for code that files name which the job names."""
+    from ramet.execution import make_executor
+    from ramet.jobs.runner import start
+
+    if data_options:
+        try:
+            job = replace(job, data_options=replace(job.data_options, **data_options))  # type: ignore[attr-defined,call-arg]
+        except TypeError as error:
+            raise ConfigError(f"options must be options of a data set, but: {error}.") from None
+    place = new_folder(job.kind) if out is None else Path(out)
+    engine = make_executor(executor or 1) if executor is None or isinstance(executor, int) else executor
+    result = start(job.anchored(), place, engine, go_on=True, trust=trust)
+    assert result is not None  # there are no ranks here
+    return result

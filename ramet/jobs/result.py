@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from ramet.errors import ConfigError, MissingExtraError
@@ -31,16 +33,22 @@ class Result(ABC):
     folder: Path | None = field(default=None, compare=False, repr=False)
 
     @abstractmethod
+    def words(self) -> list[str]:
+        """What follows from the figures, a line each."""
+
     def table(self) -> Table:
         """The figures that a reader looks at first."""
+        made: Table = self._views().table(self)
+        return made
 
-    @abstractmethod
-    def words(self) -> list[str]:
-        """What follows from them, a line each."""
-
-    @abstractmethod
     def page(self, config: Json) -> Page:
         """The report; ``config`` is what the run's ``config.json`` holds."""
+        made: Page = self._views().page(self, config)
+        return made
+
+    def _views(self) -> ModuleType:
+        """The ``report.py`` beside the result, which has its table and its page; figures are read without charts."""
+        return importlib.import_module(f"{type(self).__module__.rpartition('.')[0]}.report")
 
     @property
     def report(self) -> Path | None:

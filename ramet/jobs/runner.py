@@ -69,7 +69,8 @@ def start(
         return Run.create(out, job.kind, job.to_json())
 
     with ranks.agree(make) or nullcontext() as run:
-        return _do(job, setup, run, executor, tensorboard, seconds_between_checkpoints, ranks, notify)
+        session = Session(run, executor, ranks, seconds_between_checkpoints, notify)  # type: ignore[arg-type]
+        return _do(job, setup, session, tensorboard)
 
 
 def resume(
@@ -105,7 +106,8 @@ def resume(
         _check(job, tensorboard, seconds_between_checkpoints, ranks)
         ranks.agree(lambda: check_trust(job.code(), trust))
         setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build(trust=trust))
-        return _do(job, setup, run, executor, tensorboard, seconds_between_checkpoints, ranks, notify)
+        session = Session(run, executor, ranks, seconds_between_checkpoints, notify)  # type: ignore[arg-type]
+        return _do(job, setup, session, tensorboard)
 
 
 def read_job(kind: str, config: Json, where: Path) -> Job[Any]:
@@ -159,19 +161,9 @@ def _opened(path: Path, job: Job[Any]) -> Run:
     return run
 
 
-def _do(
-    job: Job[Any],
-    setup: Any,
-    run: Run | None,
-    executor: Executor,
-    tensorboard: bool,
-    seconds_between_checkpoints: float,
-    ranks: Ranks,
-    notify: Notify,
-) -> Result | None:
-    ranks.agree(lambda: _identify(job, setup, run))
-    # On a rank that is not the leader there is no run, and the job does not ask for one.
-    session = Session(run, executor, ranks, seconds_between_checkpoints, notify)  # type: ignore[arg-type]
+def _do(job: Job[Any], setup: Any, session: Session, tensorboard: bool) -> Result | None:
+    run: Run | None = session.run  # none on a rank that is not the leader, whose job does not ask for it
+    session.ranks.agree(lambda: _identify(job, setup, run))
     with closing(ScalarMirror(run)) if tensorboard and run is not None else nullcontext():
         values = job.work(setup, session)
         if run is None or values is None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError, RametError
-from ramet.registry import KINDS, anchored, registry_of
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
@@ -35,19 +34,6 @@ class SpaceSizes:
     def given(self) -> dict[str, Any]:
         """Those that have a value."""
         return {name: value for name, value in vars(self).items() if value is not None}
-
-
-def anchored_source(source: Any, kind: str) -> Any:
-    """A source with its file named from the root; a name that is known, or an object, stays as it is."""
-    if not isinstance(source, str):
-        return source
-    names = registry_of(kind) if kind in KINDS else ()
-    return anchored(source, names)
-
-
-def code_of(kind: str, source: Any) -> list[str]:
-    """The references to code in a text that names a part of a kind; a path names none."""
-    return registry_of(kind).code(source) if isinstance(source, str) else []
 
 
 def build_data(source: str | DataSet, options: dict[str, Any], device: str) -> DataSet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         relative_reduction,
         worst_drop,
     )
-    from ramet.ranking.evaluation import score_children
+    from ramet.ranking.instance import score_children
     from ramet.ranking.intervals import (
         correlation_gain_interval,
         correlation_interval,
@@ -45,52 +46,28 @@ if TYPE_CHECKING:
         truth_correlation,
     )
     from ramet.ranking.plan import Plan
-    from ramet.ranking.registry import SCORES
     from ramet.ranking.setup import SupernetSetup
     from ramet.ranking.training_free import JacobianCovariance, Synflow, TrainingFreeScore, combine_ranks
     from ramet.ranking.truth import Truth, TruthCache, read_table
 
-__all__ = [
-    "SCORES",
-    "Diagnosis",
-    "Forgetting",
-    "JacobianCovariance",
-    "Plan",
-    "Scores",
-    "SupernetSetup",
-    "Synflow",
-    "TrainingFreeScore",
-    "Truth",
-    "TruthCache",
-    "accuracy_drops",
-    "analyse",
-    "combine_ranks",
-    "correlation_gain_interval",
-    "correlation_interval",
-    "drops_by_distance",
-    "final_drop",
-    "forgetting",
-    "kept_best",
-    "mean_interval",
-    "performance_change",
-    "prediction_disturbance",
-    "rank_consistency",
-    "rank_correlation",
-    "rank_correlations",
-    "rank_stability",
-    "ranks",
-    "read_table",
-    "reduction_interval",
-    "relative_reduction",
-    "reliability_of_mean",
-    "score_children",
-    "seed_interval",
-    "stability",
-    "stability_gain",
-    "t_interval",
-    "top_n_rank",
-    "truth_correlation",
-    "worst_drop",
-]
+__all__ = ["SCORES", "Diagnosis", "Forgetting", "JacobianCovariance", "Plan", "Scores", "SupernetSetup", "Synflow"]
+__all__ += ["TrainingFreeScore", "Truth", "TruthCache", "accuracy_drops", "analyse", "combine_ranks"]
+__all__ += ["correlation_gain_interval", "correlation_interval", "drops_by_distance", "final_drop", "forgetting"]
+__all__ += ["kept_best", "mean_interval", "performance_change", "prediction_disturbance", "rank_consistency"]
+__all__ += ["rank_correlation", "rank_correlations", "rank_stability", "ranks", "read_table", "reduction_interval"]
+__all__ += ["relative_reduction", "reliability_of_mean", "score_children", "seed_interval", "stability"]
+__all__ += ["stability_gain", "t_interval", "top_n_rank", "truth_correlation", "worst_drop"]
 
 __getattr__ = lazy_front(__name__)
+
+SCORES: Registry[TrainingFreeScore] = Registry(
+    "score",
+    base="ramet.ranking.training_free:TrainingFreeScore",
+    group="ramet.scores",
+    built_in={
+        "synflow": "ramet.ranking.training_free:Synflow.at",
+        "jacobian": "ramet.ranking.training_free:JacobianCovariance",
+    },
+    given=("network", "x"),
+)
+"""What an untrained network says of itself; each is made as ``maker(network, x)``."""

@@ -11,18 +11,11 @@ from ramet.training import Batches, accuracy, fit
 
 
 def train_alone(setup: SupernetSetup, *, index: int, seed: int) -> dict[str, Any]:
-    """Train one child from scratch with the settings of the supernet, and measure it on both held-out splits.
+    """Train one child, by its place in the space, from scratch with the supernet's settings, and measure it.
 
     The child is a single path of a fresh supernet: the other weights get no gradient and stay as they are, so that this
-    equals training the exported child, at the speed of the supernet's faster kernels.
-
-    Args:
-        setup: the space, the data and the settings.
-        index: the child's place in the space.
-        seed: the seed of its weights and its mini-batches.
-
-    Returns:
-        JSON values: ``test`` and ``validation`` accuracy, and the mean training ``loss`` of the last epoch.
+    equals training the exported child, at the speed of the supernet's faster kernels. Gives JSON values: ``test`` and
+    ``validation`` accuracy, and the mean training ``loss`` of the last epoch.
     """
     data = setup.data
     arch = setup.space[index]

@@ -28,16 +28,13 @@ class Scores:
     """All that was measured of the children of a space.
 
     Args:
-        names: the children's names.
         epochs: after each of the last epochs, shape [instances, epochs, children].
         steps: after each of the last mini-batches, shape [instances, steps, children].
         trained: the child trained in each of these mini-batches, as a place in ``names``, or -1; [instances, steps].
         reestimated: with batch-norm statistics re-estimated for each child, shape [instances, children].
-        params: the number of parameters of each child, shape [children].
-        flops: the multiply-adds of each child, shape [children].
+        params: the number of parameters of each child, shape [children]; ``flops`` its multiply-adds.
         truth: shape [seeds, children], or none.
         fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [instances, points, children], or none.
-        fine_tune_after: shape [points].
     """
 
     names: list[str]

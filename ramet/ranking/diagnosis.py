@@ -16,8 +16,7 @@ from ramet.costs import count_flops, count_parameters
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
 from ramet.ranking.analysis import Scores, analyse
-from ramet.ranking.fine_tuning import fine_tune_result
-from ramet.ranking.instance import load_network, train_instance
+from ramet.ranking.instance import fine_tune_result, load_network, train_instance
 from ramet.ranking.metrics import Floats, rank_correlations
 from ramet.ranking.plan import Plan, variation_overrides
 from ramet.ranking.recommendation import recommend
@@ -40,12 +39,7 @@ CHILDREN_A_TASK = 8
 class Diagnosis:
     """One diagnosis under way: everything it needs, and where it writes.
 
-    Args:
-        setup: the space, the data and the settings.
-        plan: what is done.
-        run: the run directory, which makes the diagnosis resumable.
-        executor: where the trainings run.
-        cache: the folder in which the truth is kept across runs.
+    The run directory makes it resumable; the truth is kept across runs in the folder ``cache``.
     """
 
     setup: SupernetSetup
@@ -89,7 +83,8 @@ class Diagnosis:
                 self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)
             self.run.records.append(task.key, **result)
             if task.function is train_alone:
-                self.truth_cache.put(**_truth_place(task.key), result=result)
+                child: Any = task.arguments
+                self.truth_cache.put(child["index"], child["seed"], result)
 
     def _instance_tasks(self, groups: Groups, scored: Sequence[int]) -> list[WorkItem]:
         """A task for each group of each instance of each variation."""
@@ -201,8 +196,8 @@ class Diagnosis:
 
     def _known_truth(self, scored: Sequence[int]) -> _TruthSource:
         if self.plan.table is not None:
-            return _Table(read_table(self.plan.table, self.setup.space, scored))
-        return _TrainedTruth(self, scored) if self.plan.truth == "train" else _NoTruth()
+            return _TruthSource(read_table(self.plan.table, self.setup.space, scored))
+        return _TrainedTruth(self, scored) if self.plan.truth == "train" else _TruthSource()
 
     # -- analysis ----------------------------------------------------------------------------------------------------
 
@@ -302,24 +297,18 @@ class Diagnosis:
 
 
 class _TruthSource:
-    """Where a truth comes from: what must still be trained for it, and the whole of it in the end."""
+    """Where a truth comes from: what must still be trained for it, and the whole of it in the end.
+
+    A table is known from the beginning; without a truth there is none.
+    """
+
+    def __init__(self, truth: Truth | None = None) -> None:
+        self._truth = truth
 
     def missing_tasks(self) -> list[WorkItem]:
         return []
 
     def collect(self) -> Truth | None:
-        return None
-
-
-class _NoTruth(_TruthSource):
-    pass
-
-
-class _Table(_TruthSource):
-    def __init__(self, truth: Truth) -> None:
-        self._truth = truth
-
-    def collect(self) -> Truth:
         return self._truth
 
 
@@ -386,8 +375,3 @@ def instance_key(variation: str, instance: int, group: int) -> str:
 def truth_key(index: int, seed: int) -> str:
     """The name of one training of the truth, in records."""
     return f"truth/child-{index}/seed-{seed}"
-
-
-def _truth_place(key: str) -> dict[str, int]:
-    _, child, seed = key.split("/")
-    return {"index": int(child.removeprefix("child-")), "seed": int(seed.removeprefix("seed-"))}

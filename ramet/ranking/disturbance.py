@@ -1,4 +1,4 @@
-r"""How much training some architectures disturbs others that were trained before: functions of arrays, nothing else.
+"""How much training some architectures disturbs others that were trained before: functions of arrays, nothing else.
 
 Reference: *Disturbance-immune weight sharing for neural architecture search*, sections 3.2 and 5.3.
 """
@@ -9,21 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ramet.errors import ConfigError
-from ramet.ranking.metrics import Floats, check_scores, pair_signs, rank_correlations
+from ramet.ranking.metrics import Floats, check_scores, pair_signs, rank_stability
 
 
 def prediction_disturbance(before: ArrayLike, after: ArrayLike) -> float | Floats:
-    r"""How far the predictions of an architecture moved while others were trained (Eq. 3).
+    """How far the predictions of an architecture moved while others were trained (Eq. 3), in the Frobenius norm.
 
-    .. math:: PD(X, \alpha) = \| f(X; w(\alpha)) - f(X; w_o(\alpha)) \|_F
-
-    Args:
-        before: predictions with the weights that the architecture was left with, shape [..., samples, classes].
-        after: predictions of the same samples now, of the same shape.
-
-    Returns:
-        A float, or an array of the leading shape. Divided by the root of the number of samples, it no longer depends
-        on that number.
+    ``before`` are predictions with the weights that the architecture was left with, [..., samples, classes], ``after``
+    those of the same samples now; a value for each of the leading shape. Divided by the root of the number of samples,
+    it no longer depends on that number.
 
     Raises:
         ConfigError: the shapes differ, or are not at least [samples, classes].
@@ -43,16 +37,9 @@ def prediction_disturbance(before: ArrayLike, after: ArrayLike) -> float | Float
 def performance_change(accuracies: ArrayLike, interval: int, *, absolute: bool = False) -> Floats:
     """The mean over architectures of how much their accuracy changes over an interval of epochs (section 5.3).
 
-    The paper's change is signed. A supernet that still learns has a positive one, disturbed or not, and losses of some
-    architectures cancel gains of others; ``absolute`` counts both as changes.
-
-    Args:
-        accuracies: after each epoch, shape [epochs, architectures].
-        interval: how many epochs later the second accuracy is taken (13 in the paper).
-        absolute: whether the size of each change counts, and not its sign.
-
-    Returns:
-        Shape [epochs - interval]: a value for each epoch that has one so many epochs after it.
+    The paper's change is signed, over 13 epochs. A supernet that still learns has a positive one, disturbed or not, and
+    losses of some architectures cancel gains of others; ``absolute`` counts both as changes. Accuracies are [epochs,
+    architectures], and the result has a value for each epoch that has one so many epochs after it.
 
     Raises:
         ConfigError: the interval is not between 1 and the epochs minus one.
@@ -67,14 +54,9 @@ def performance_change(accuracies: ArrayLike, interval: int, *, absolute: bool =
 
 
 def rank_consistency(accuracies: ArrayLike, interval: int) -> Floats:
-    """Kendall's tau-b between the ranking after each epoch and the one an interval later (section 5.3, KTau).
+    """Kendall's tau-b between the ranking after each epoch and the one an interval later (section 5.3, KTau; 13 there).
 
-    Args:
-        accuracies: after each epoch, shape [epochs, architectures].
-        interval: how many epochs later the second ranking is taken (13 in the paper).
-
-    Returns:
-        Shape [epochs - interval]; NaN where all architectures of a ranking are equal.
+    Accuracies are [epochs, architectures]; the result is [epochs - interval], NaN where all of a ranking are equal.
 
     Raises:
         ConfigError: the interval is not between 1 and the epochs minus one.
@@ -93,13 +75,9 @@ def rank_consistency(accuracies: ArrayLike, interval: int) -> Floats:
 def accuracy_drops(accuracies: ArrayLike) -> Floats:
     """How much accuracy each architecture of a sequence has lost after each later one (Figure 1b, as losses).
 
-    Args:
-        accuracies: of architecture i after the training of architecture j, shape [..., n, n]; what stands below the
-            diagonal, before an architecture was trained, is not read.
-
-    Returns:
-        What architecture i had just after its own training minus what it has after that of j, shape [..., n, n];
-        NaN below the diagonal and 0 on it.
+    From the accuracy of architecture i after the training of architecture j, [..., n, n], to what i had just after its
+    own training minus what it has after that of j. What stands below the diagonal, before an architecture was trained,
+    is not read, and becomes NaN.
 
     Raises:
         ConfigError: the last two dimensions differ, or there are fewer than two architectures.
@@ -130,19 +108,10 @@ def drops_by_distance(accuracies: ArrayLike) -> Floats:
 def stability_gain(
     scores: ArrayLike, baseline: ArrayLike, *, generator: np.random.Generator, num_resamples: int = 1000
 ) -> Floats:
-    """By how much S-Tau exceeds a baseline's: the gain itself, and the ends of its 95 % interval over children.
+    """By how much S-Tau exceeds a baseline's, and the ends of its 95 % interval over children: [value, low, high].
 
-    The interval is paired: both see the same resampled children. A child drawn twice is tied with itself in both, and
-    tau-b leaves ties out.
-
-    Args:
-        scores: of several instances, shape [instances, children].
-        baseline: of the instances without what is judged, on the same children.
-        generator: where the resamples come from.
-        num_resamples: how many resamples.
-
-    Returns:
-        Shape [3]: value, low, high.
+    Scores are [instances, children]. The interval is paired: both see the same resampled children. A child drawn twice
+    is tied with itself in both, and tau-b leaves ties out.
     """
     ours, theirs = check_scores(scores, ndim=2), check_scores(baseline, ndim=2)
     if ours.shape[1] != theirs.shape[1] or min(len(ours), len(theirs)) < 2:
@@ -152,16 +121,12 @@ def stability_gain(
         )
 
     def gain(children: NDArray[np.int64]) -> float:
-        return _mean_pair(ours[:, children]) - _mean_pair(theirs[:, children])
+        return rank_stability(ours[:, children]) - rank_stability(theirs[:, children])
 
     num_children = ours.shape[1]
     drawn = [gain(row) for row in generator.integers(num_children, size=(num_resamples, num_children))]
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     return np.array([gain(np.arange(num_children)), low, high])
-
-
-def _mean_pair(scores: Floats) -> float:
-    return float(rank_correlations(scores, scores)[np.triu_indices(len(scores), k=1)].mean())
 
 
 def _over_epochs(accuracies: ArrayLike, interval: int) -> Floats:

@@ -1,9 +1,9 @@
-r"""How much of a model is lost when others are trained on its weights: functions of arrays of errors and accuracies.
+"""How much of a model is lost when others are trained on its weights: functions of arrays of errors and accuracies.
 
 Two papers measure it. *Overcoming multi-model forgetting* compares the error of an architecture right after its own
-training, :math:`err_1`, with that after others were trained, :math:`err_2` (section 4.2), and gives the reduction by a
-guard as :math:`(d - d') / d` (section 4.1). *Disturbance-immune weight sharing* compares the accuracies of
-architectures at two epochs of a supernet (section 5.3).
+training, err_1, with that after others were trained, err_2 (section 4.2), and gives the reduction by a guard as
+(d - d') / d (section 4.1). *Disturbance-immune weight sharing* compares the accuracies of architectures at two epochs
+of a supernet (section 5.3).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ramet.errors import ConfigError
-from ramet.ranking.intervals import ENOUGH_SEEDS, t_interval
+from ramet.ranking.intervals import ENOUGH_SEEDS, percentiles, t_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Estimate
 from ramet.seeding import numpy_generator
@@ -29,13 +29,10 @@ class Forgetting(NamedTuple):
 
 
 def forgetting(errors_before: ArrayLike, errors_after: ArrayLike, *, num_best: int = 5) -> Forgetting:
-    r"""How much worse models became, :math:`err_2 - err_1`: the mean, that of the best models, and the maximum.
+    """How much worse models became, err_2 - err_1: the mean, that of the best models, and the maximum.
 
-    Args:
-        errors_before: :math:`err_1`, right after each model's own training; any error, also a perplexity; [models].
-        errors_after: :math:`err_2`, after the others were trained; [models].
-        num_best: how many of the models with the lowest :math:`err_1` count as the best (5 in the paper); all, if
-            there are fewer.
+    ``errors_before`` are err_1, right after each model's own training, [models], any error, also a perplexity; the best
+    are the ``num_best`` of the lowest err_1 (5 in the paper); all, if there are fewer.
 
     Raises:
         ConfigError: different lengths, no model, or a NaN.
@@ -52,10 +49,7 @@ def forgetting(errors_before: ArrayLike, errors_after: ArrayLike, *, num_best: i
 
 
 def worst_drop(accuracies: ArrayLike) -> Floats:
-    """How far accuracies fell below their first value at the worst moment; at least 0.
-
-    Args:
-        accuracies: the first before others were trained, the rest while they were; [..., measurements].
+    """How far accuracies, [..., measurements], fell below their first value at the worst moment; at least 0.
 
     >>> float(worst_drop([0.75, 0.25, 0.5]))
     0.5
@@ -66,10 +60,7 @@ def worst_drop(accuracies: ArrayLike) -> Floats:
 
 
 def final_drop(accuracies: ArrayLike) -> Floats:
-    """How far accuracies are below their first value in the end; below 0 where training others helped.
-
-    Args:
-        accuracies: as for ``worst_drop``; [..., measurements].
+    """How far accuracies, [..., measurements], are below their first value in the end; below 0 where others helped.
 
     >>> float(final_drop([0.75, 0.25, 0.5]))
     0.25
@@ -80,14 +71,10 @@ def final_drop(accuracies: ArrayLike) -> Floats:
 
 
 def relative_reduction(drops: ArrayLike, guarded: ArrayLike) -> float:
-    r"""What share of the forgetting a guard removed, :math:`(d - d') / d` of the means over seeds.
+    """What share of the forgetting d a guard removed, (d - d') / d of the means over seeds.
 
     The ratio is taken of means, since that of a single seed that forgot nearly nothing says nothing. It is NaN if
     nothing was forgotten without the guard.
-
-    Args:
-        drops: d, without a guard; any shape.
-        guarded: d', with it.
 
     >>> relative_reduction([8.0, 12.0], [1.0, 1.0])
     0.9
@@ -104,38 +91,20 @@ def reduction_interval(
     confidence: float = 0.95,
     num_resamples: int = 2000,
 ) -> Estimate:
-    """``relative_reduction`` with its bootstrap interval over seeds; both sides are resampled together.
-
-    Args:
-        drops: without a guard, one a seed; [seeds].
-        guarded: with it, on the same seeds; [seeds].
-        generator: where the resamples come from.
-        confidence: the interval's coverage.
-        num_resamples: how many resamples.
-    """
+    """``relative_reduction`` with its bootstrap interval over seeds; both sides, [seeds], are resampled together."""
     plain, kept = _paired(drops, guarded)
-    if not 0 < confidence < 1:
-        raise ConfigError(f"confidence must lie in (0, 1), but got {confidence}.")
     rows = generator.integers(len(plain), size=(num_resamples, len(plain)))  # [resamples, seeds]
     means, kept_means = plain[rows].mean(axis=1), kept[rows].mean(axis=1)
     defined = means > 0
-    if not defined.any():
-        return Estimate(float("nan"))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(1 - kept_means[defined] / means[defined], [tail, 1 - tail])
-    return Estimate(relative_reduction(plain, kept), float(low), float(high))
+    found = percentiles(relative_reduction(plain, kept), 1 - kept_means[defined] / means[defined], confidence)
+    return found if defined.any() else Estimate(float("nan"))
 
 
 def reduction_over_seeds(drops: ArrayLike, guarded: ArrayLike, *, seed: int = 0) -> Estimate:
-    r"""``relative_reduction`` with the interval that so many seeds allow: t for fewer than 8, a bootstrap from 8 on.
+    """``relative_reduction`` with the interval that so many seeds allow: t for fewer than 8, a bootstrap from 8 on.
 
-    Few seeds have Student's interval of the ratio to first order: with :math:`r = 1 - \bar d' / \bar d` the values
-    :math:`r + ((1 - r) d_i - d'_i) / \bar d`, one a seed, have the mean r and its deviation.
-
-    Args:
-        drops: without a guard, one a seed; [seeds].
-        guarded: with it, on the same seeds; [seeds].
-        seed: of the resamples.
+    Few seeds have Student's interval of the ratio to first order: with r = 1 - mean(d') / mean(d) the values
+    r + ((1 - r) d_i - d'_i) / mean(d), one a seed, have the mean r and its deviation.
     """
     plain, kept = _paired(drops, guarded)
     if len(plain) >= ENOUGH_SEEDS:

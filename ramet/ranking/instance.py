@@ -1,7 +1,8 @@
-"""One instance: a supernet trained on shared weights, its children scored again and again near the end."""
+"""One instance: a supernet trained on shared weights, its children scored near the end, and fine-tuned from it."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,13 +13,22 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.guards import make_guard
-from ramet.ranking.evaluation import score_children, score_reestimated
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoint
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
-from ramet.spaces import Choice
-from ramet.training import Batches, fit, saved_part
+from ramet.spaces import Arch, Choice
+from ramet.training import (
+    EVALUATION_BATCH,
+    Batches,
+    Step,
+    accuracy,
+    evaluating,
+    fit,
+    make_optimizer,
+    reestimated_batch_norm,
+    saved_part,
+)  # fmt: skip
 
 NUM_CALIBRATION_BATCHES = 4
 """Training mini-batches from which a child's batch-norm statistics are re-estimated."""
@@ -43,31 +53,19 @@ def train_instance(
     overrides: dict[str, Any] | None = None,
     bn_momentum: float | None = None,
 ) -> dict[str, Any]:
-    """Train one supernet, one child a mini-batch, and score its children.
+    """Train one supernet, one child a mini-batch, and score its children; gives JSON values.
 
-    Args:
-        setup: the space, the data and the settings.
-        name: the name of the checkpoints.
-        trained: indices of the children that take turns in training; all of the space if none.
-        scored: indices of the children that are scored.
-        order: which child a mini-batch trains.
-        guard: what keeps a child's updates from disturbing the others: a text, or the description of the setup's own.
-        num_shared_cells: prefix sharing, see ``PrefixShared``; full sharing if none.
-        weights_seed: the seed of the initial weights.
-        order_seed: the seed of the order.
-        batches_seed: the seed of the mini-batches.
-        last_epochs: scores are taken at the end of that many last epochs.
-        last_steps: scores are taken after that many last mini-batches.
-        step_samples: validation images that the scores after mini-batches are taken on; all of them if none.
-        stop_epoch: end after that many epochs of the schedule, as if interrupted; the last epochs and mini-batches are
-            then those before it.
-        overrides: settings that differ from the setup's.
-        bn_momentum: the momentum of every batch norm, when it is not the space's own.
+    The children ``trained``, by their places in the space (all if none), take turns by ``order``; those ``scored`` are
+    scored at the end of the ``last_epochs``, and after the ``last_steps`` mini-batches on ``step_samples`` validation
+    images (all if none). ``guard`` is a text, or the description of the setup's own; ``num_shared_cells`` is for
+    ``PrefixShared``. With ``stop_epoch`` it ends after that many epochs of the schedule, as if interrupted, and the
+    last epochs and mini-batches are those before it. ``overrides`` are settings that differ from the setup's,
+    ``bn_momentum`` that of every batch norm when it is not the space's own. ``name`` is that of the checkpoints.
 
     Returns:
-        JSON values: ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (indices
-        into the space), ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), and with a
-        guard ``guard``, what it says of itself at the end.
+        ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (places),
+        ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), and with a guard ``guard``, what
+        it says of itself at the end.
     """
     space, data = setup.space, setup.data
     settings = replace(setup.settings, **(overrides or {}))
@@ -136,13 +134,9 @@ def build_network(
 
 
 def load_network(setup: SupernetSetup, arguments: Mapping[str, Any]) -> nn.Module:
-    """The trained module of an instance, from its last checkpoint.
+    """The trained module of an instance, from its last checkpoint, by the arguments of ``train_instance``.
 
     Where that one is damaged or gone, the instance is trained on from the one before it, with the same outcome.
-
-    Args:
-        setup: the space, the data and the settings.
-        arguments: what ``train_instance`` was called with.
     """
     checkpoint = _last_checkpoint(setup, **arguments)
     if checkpoint is None:
@@ -192,3 +186,78 @@ def calibration_batches(setup: SupernetSetup, seed: int) -> list[Tensor]:
         setup.data.train.x[torch.randint(len(setup.data.train.y), (size,), generator=generator)]
         for _ in range(NUM_CALIBRATION_BATCHES)
     ]
+
+
+def score_children(supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Tensor) -> list[float]:
+    """The accuracy of every child with the shared weights and batch-norm statistics as they stand.
+
+    Common prefixes are computed once a batch (``Supernet.forward_all``).
+    """
+    correct = torch.zeros(len(archs), dtype=torch.long)
+    with evaluating(supernet):
+        for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+            for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
+                correct[place] += (logits.argmax(dim=1) == labels).sum().cpu()
+    return [int(count) / len(y) for count in correct]
+
+
+def score_reestimated(
+    supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Tensor, calibration: Sequence[Tensor]
+) -> list[float]:
+    """The accuracy of every child with batch-norm statistics of its own, re-estimated on training inputs."""
+    scores = []
+    for arch in archs:
+        with reestimated_batch_norm(supernet, calibration, arch):
+            scores.append(accuracy(supernet, x, y, arch))
+    return scores
+
+
+def fine_tune(
+    setup: SupernetSetup,
+    *,
+    instance: Mapping[str, Any],
+    indices: Sequence[int],
+    seed: int,
+    score_after: Sequence[int],
+    learning_rate: float,
+) -> list[list[float]]:
+    """Fine-tune children alone, each from the same snapshot, and score them on the validation split.
+
+    *Deeper insights*, section 3.3. Every child sees the same mini-batches, so that children differ in nothing else. The
+    momentum starts from zero: the supernet's belongs to other children. The snapshot is the last checkpoint of
+    ``train_instance`` with the arguments ``instance``; a child is scored after each of ``score_after`` mini-batches,
+    rising, 0 being the snapshot itself. Gives [children, len(score_after)].
+
+    Raises:
+        RunError: a loss is not finite.
+    """
+    data = setup.data
+    network = load_network(setup, instance)
+    snapshot = copy.deepcopy(network.state_dict())
+    recipe = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0, clip_norm=None)
+    seed = derive_seed(seed, "fine-tuning")
+    batches, of_outputs = Batches(len(data.train.y), recipe.batch_size, seed), recipe.loss_for(data.train.y)
+    curves: list[list[float]] = []
+    for index in indices:
+        arch = setup.space[index]
+        network.load_state_dict(snapshot)
+        where = f" of fine-tuning {setup.space.name(arch)}"
+        step = Step(network, make_optimizer(network, recipe), recipe, where=where)
+        curve: list[float] = []
+        for number in range(max(score_after) + 1):
+            if number in score_after:
+                curve.append(accuracy(network, data.validation.x, data.validation.y, arch))
+            if number == max(score_after):
+                break
+            network.train()
+            rows = batches[number].to(data.train.x.device)
+            batch = recipe.batch(data.train.x, data.train.y, rows, seed=seed, step=number)
+            step(number, learning_rate, lambda x, y, arch=arch: of_outputs(network(x, arch), y), *batch)
+        curves.append(curve)
+        pulse(len(curves) / len(indices))
+    return curves
+
+
+def fine_tune_result(setup: SupernetSetup, **arguments: Any) -> dict[str, Any]:
+    """``fine_tune`` as a task: its result as a JSON object."""
+    return {"curves": fine_tune(setup, **arguments)}

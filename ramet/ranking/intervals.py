@@ -29,17 +29,12 @@ def correlation_interval(
 ) -> Estimate:
     """GT-Tau with its bootstrap interval over children; of several rankings, the mean of their GT-Taus.
 
-    Args:
-        scores: shape [children] or [rankings, children].
-        truth: shape [children].
-        generator: where the resamples come from.
-        confidence: the interval's coverage.
-        num_resamples: how many resamples.
+    Scores are [children] or [rankings, children]; ``confidence`` is the interval's coverage.
     """
     values = np.atleast_2d(np.asarray(scores, dtype=float))
     value = float(_weighted_correlations(values, truth, np.ones((1, values.shape[1]))).mean())
     resampled = _weighted_correlations(values, truth, _resamples(values.shape[1], num_resamples, generator))
-    return _percentiles(value, resampled.mean(axis=0), confidence)
+    return percentiles(value, resampled.mean(axis=0), confidence)
 
 
 def correlation_gain_interval(
@@ -51,23 +46,14 @@ def correlation_gain_interval(
     confidence: float = 0.95,
     num_resamples: int = 2000,
 ) -> Estimate:
-    """How much higher GT-Tau is than a baseline's, with a paired interval: both see the same resampled children.
-
-    Args:
-        scores: shape [children] or [rankings, children].
-        baseline: shape [children] or [rankings, children].
-        truth: shape [children].
-        generator: where the resamples come from.
-        confidence: the interval's coverage.
-        num_resamples: how many resamples.
-    """
+    """How much higher GT-Tau is than a baseline's, with a paired interval: both see the same resampled children."""
     ours, theirs = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(baseline, float))
     once = np.ones((1, ours.shape[1]))
     value = _weighted_correlations(ours, truth, once).mean() - _weighted_correlations(theirs, truth, once).mean()
     weights = _resamples(ours.shape[1], num_resamples, generator)
     gain = _weighted_correlations(ours, truth, weights).mean(axis=0)
     gain = gain - _weighted_correlations(theirs, truth, weights).mean(axis=0)
-    return _percentiles(float(value), gain, confidence)
+    return percentiles(float(value), gain, confidence)
 
 
 def mean_interval(
@@ -76,7 +62,7 @@ def mean_interval(
     """A mean with its bootstrap interval over the values; ``seed_interval`` is the one for seeds, of which few are."""
     sample = _sample(values)
     drawn = sample[generator.integers(len(sample), size=(num_resamples, len(sample)))]
-    return _percentiles(float(sample.mean()), drawn.mean(axis=1), confidence)
+    return percentiles(float(sample.mean()), drawn.mean(axis=1), confidence)
 
 
 def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> Estimate:
@@ -98,10 +84,7 @@ def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> Estimate:
 def seed_interval(differences: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
     """A mean over seeds with the interval that so many of them allow: t for fewer than 8, a bootstrap from 8 on.
 
-    Args:
-        differences: one a seed, paired where two ways are compared; [seeds].
-        confidence: the interval's coverage.
-        seed: of the resamples, so that the same figures always have the same interval.
+    The differences, one a seed, are paired where two ways are compared. The same figures always have the same interval.
     """
     sample = _sample(differences)
     if len(sample) < ENOUGH_SEEDS:
@@ -153,7 +136,8 @@ def _weighted_correlations(scores: Floats, truth: ArrayLike, weights: Floats) ->
     return np.stack(rows)
 
 
-def _percentiles(value: float, resampled: Floats, confidence: float) -> Estimate:
+def percentiles(value: float, resampled: Floats, confidence: float) -> Estimate:
+    """A value with the interval of its resamples; those that are NaN do not count."""
     tail = _tail(confidence)
     defined = resampled[~np.isnan(resampled)]
     if len(defined) == 0:

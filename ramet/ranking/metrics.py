@@ -1,12 +1,9 @@
-r"""How rankings agree with each other and with the truth: functions of arrays of scores, nothing else.
+"""How rankings agree with each other and with the truth: functions of arrays of scores, nothing else.
 
-A score is better the higher it is. All correlations are Kendall's :math:`\tau_b`, which is exact with ties:
-
-.. math:: \tau_b(a, b) = \frac{\sum_{i<j} s_{ij}(a)\, s_{ij}(b)}{\sqrt{\sum_{i<j} s_{ij}(a)^2 \sum_{i<j} s_{ij}(b)^2}},
-          \qquad s_{ij}(a) = \operatorname{sign}(a_i - a_j)
-
-Written so, the correlations of many rankings with each other are one matrix product. A ranking in which all children
-are equal has no order, and every correlation with it is NaN, as in SciPy.
+A score is better the higher it is. All correlations are Kendall's tau-b, which is exact with ties: with the signs
+s_ij(a) of a_i - a_j it is the sum over pairs of s_ij(a) s_ij(b), divided by the root of the product of the sums of
+their squares. Written so, the correlations of many rankings with each other are one matrix product. A ranking in which
+all children are equal has no order, and every correlation with it is NaN, as in SciPy.
 
 Reference: *Deeper insights into weight sharing in neural architecture search*, section 3.2.
 """
@@ -33,11 +30,7 @@ class Stability(NamedTuple):
 
 
 def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
-    """Kendall's tau-b between two lists of scores.
-
-    Args:
-        a: scores, shape [children].
-        b: scores of the same children, shape [children].
+    """Kendall's tau-b between two lists of scores of the same children.
 
     Raises:
         ConfigError: fewer than two children, different lengths, or a NaN. Infinite scores are allowed.
@@ -52,15 +45,7 @@ def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def rank_correlations(a: ArrayLike, b: ArrayLike) -> Floats:
-    """Kendall's tau-b between every ranking of ``a`` and every one of ``b``.
-
-    Args:
-        a: scores, shape [n, children].
-        b: scores of the same children, shape [m, children].
-
-    Returns:
-        Shape [n, m].
-    """
+    """Kendall's tau-b between every ranking of ``a``, [n, children], and every one of ``b``, [m, children]: [n, m]."""
     signs_a, signs_b = pair_signs(check_scores(a, ndim=2)), pair_signs(check_scores(b, ndim=2))  # [., pairs]
     untied_a, untied_b = (signs_a**2).sum(axis=1), (signs_b**2).sum(axis=1)
     with np.errstate(invalid="ignore"):
@@ -80,9 +65,6 @@ def pair_signs(scores: Floats) -> Floats:
 def rank_stability(rankings: ArrayLike) -> float:
     """How alike the rankings of several instances are: S-Tau, the mean of Eq. 2 over all pairs of instances.
 
-    Args:
-        rankings: scores, shape [instances, children].
-
     >>> rank_stability([[1, 2, 3], [1, 2, 3], [3, 2, 1]])
     -0.3333333333333333
     """
@@ -99,15 +81,7 @@ def stability(rankings: ArrayLike) -> Stability:
 
 
 def truth_correlation(scores: ArrayLike, truth: ArrayLike) -> float | Floats:
-    """How far scores order the children as the truth does: GT-Tau.
-
-    Args:
-        scores: shape [children], or [steps, children] for a value a step.
-        truth: shape [children].
-
-    Returns:
-        A float, or an array of shape [steps].
-    """
+    """How far scores, [children] or [steps, children] for a value a step, order the children as the truth: GT-Tau."""
     true = check_scores(truth, ndim=1)
     values = np.asarray(scores, dtype=float)
     if values.ndim == 1:
@@ -126,9 +100,7 @@ def top_n_rank(scores: ArrayLike, truth: ArrayLike, n: int) -> int:
     >>> top_n_rank(scores=[0.9, 0.8, 0.1], truth=[0.2, 0.5, 0.7], n=2)
     2
     """
-    values, true = check_scores(scores, ndim=1), check_scores(truth, ndim=1)
-    if values.shape != true.shape:
-        raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {len(values)}.")
+    values, true = _covered(scores, truth)
     if not 1 <= n <= len(values):
         raise ConfigError(f"n must be between 1 and the {len(values)} children, but got {n}.")
     chosen = np.lexsort((true, -values))[:n]
@@ -147,18 +119,12 @@ def ranks(scores: ArrayLike) -> Floats:
 def kept_best(scores: ArrayLike, truth: ArrayLike, *, pruned: float = 0.5, best: float = 0.25) -> float:
     """The share of the truly best children that survive when the worst-scored ones are pruned.
 
-    Args:
-        scores: shape [children].
-        truth: shape [children].
-        pruned: the share of children that is pruned.
-        best: the share of children that counts as truly best.
+    ``pruned`` is the share of children that is pruned, ``best`` that of the children that count as truly best.
 
     >>> kept_best(scores=[4, 3, 2, 1], truth=[1, 4, 3, 2], best=0.5)
     0.5
     """
-    values, true = check_scores(scores, ndim=1), check_scores(truth, ndim=1)
-    if values.shape != true.shape:
-        raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {len(values)}.")
+    values, true = _covered(scores, truth)
     if not (0 <= pruned < 1 and 0 < best <= 1):
         raise ConfigError(f"pruned must lie in [0, 1) and best in (0, 1], but got {pruned} and {best}.")
     num_kept = len(values) - int(len(values) * pruned)
@@ -175,6 +141,13 @@ def reliability_of_mean(correlation: float, num_seeds: float) -> float:
     0.75
     """
     return num_seeds * correlation / (1 + (num_seeds - 1) * correlation)
+
+
+def _covered(scores: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
+    values, true = check_scores(scores, ndim=1), check_scores(truth, ndim=1)
+    if values.shape != true.shape:
+        raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {len(values)}.")
+    return values, true
 
 
 def check_scores(scores: ArrayLike, ndim: int) -> Floats:

@@ -48,9 +48,6 @@ class Plan:
         fine_tune_learning_rate: its learning rate; the settings' final one if none.
         also: variations, ``NAME=VALUE``, each of which is run with as many instances.
         seed: the seed of the run.
-
-    Raises:
-        ConfigError: a value is out of range, or two of them contradict each other.
     """
 
     instances: int = 3
@@ -73,15 +70,10 @@ class Plan:
     seed: int = option(0, name=HIDDEN)
 
     def __post_init__(self) -> None:
-        for name, least in (("instances", 1), ("last_epochs", 1), ("last_steps", 1), ("truth_seeds", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be at least {least}, but got {getattr(self, name)}.")
-        if self.supernet_epochs is not None and self.supernet_epochs < 1:
-            raise ConfigError(f"supernet_epochs must be at least 1, but got {self.supernet_epochs}.")
-        if self.stop_epoch is not None and self.stop_epoch < 1:
-            raise ConfigError(f"stop_epoch must be at least 1, but got {self.stop_epoch}.")
-        if self.step_samples is not None and self.step_samples < 1:
-            raise ConfigError(f"step_samples must be at least 1, but got {self.step_samples}.")
+        counts = ("instances", "last_epochs", "last_steps", "truth_seeds")
+        for name in (*counts, "supernet_epochs", "stop_epoch", "step_samples"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, but got {value}.")
         if not 1 <= self.fine_tune_instances <= self.instances:
             raise ConfigError(
                 f"fine_tune_instances must be between 1 and the {self.instances} instances, "

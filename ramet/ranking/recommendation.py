@@ -11,11 +11,7 @@ RELIABLE_TRUTH = 0.5
 
 
 def recommend(result: Json) -> list[str]:
-    """Sentences that say how far the ranking can be trusted and what would make it better, the most important first.
-
-    Args:
-        result: what ``analyse`` gives, with ``costs``.
-    """
+    """Sentences on how far the ranking of ``analyse`` can be trusted and what would make it better, the first first."""
     if "correlation" not in result:
         return [*_without_truth(result), *_guard(result), *_variations(result)]
     if result["truth"]["spread"] == 0:

@@ -28,12 +28,9 @@ class SupernetSetup:
     A setup is sent to each worker once, so that tasks need only name what differs.
 
     Args:
-        space: the architectures.
         data: the splits, already on the device.
-        settings: the numbers of a training.
-        folder: where trainings keep their checkpoints; none to keep nothing.
+        folder: where trainings keep their checkpoints, under the ``identity`` of their run; none to keep nothing.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
-        identity: of the run whose checkpoints these are, if they are a run's.
         guard: of supernets, where it is an object and not a text; each gets a copy.
     """
 

@@ -39,11 +39,10 @@ class TrainingFreeScore(ABC):
 
 
 class Synflow(TrainingFreeScore):
-    r"""How much flows through a network from its input to its output: the synaptic flow.
+    """How much flows through a network from its input to its output: the synaptic flow.
 
-    With every weight replaced by its magnitude and an input of ones, let :math:`R` be the sum of the outputs. The score
-    is :math:`\log \sum_\theta |\theta \cdot \partial R / \partial \theta|`, over all parameters that the output depends
-    on. It needs no data.
+    With every weight replaced by its magnitude and an input of ones, let R be the sum of the outputs. The score is the
+    logarithm of the sum of |theta dR/dtheta|, over all parameters that the output depends on. It needs no data.
 
     As in Abdelfattah et al., batch norms are passed through, because they would undo what the score measures. All is
     computed in double precision: the products of many layers leave the range of single precision.
@@ -55,11 +54,10 @@ class Synflow(TrainingFreeScore):
     Raises:
         ConfigError: if ``input_shape`` is not made of positive numbers.
 
-    Example:
-        >>> layer = nn.Linear(2, 1, bias=False)
-        >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, -1.0]]))
-        >>> round(math.exp(Synflow(layer, (2,))()), 6)
-        4.0
+    >>> layer = nn.Linear(2, 1, bias=False)
+    >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, -1.0]]))
+    >>> round(math.exp(Synflow(layer, (2,))()), 6)
+    4.0
 
     Reference:
         Tanaka et al., "Pruning neural networks without any data by iteratively conserving synaptic flow", 2020;
@@ -101,12 +99,11 @@ class Synflow(TrainingFreeScore):
 
 
 class JacobianCovariance(TrainingFreeScore):
-    r"""How differently a network treats different inputs, from the Jacobian of its output at a mini-batch.
+    """How differently a network treats different inputs, from the Jacobian of its output at a mini-batch.
 
-    Row i of J is the gradient of the summed outputs of input i with respect to it. With the eigenvalues
-    :math:`\sigma_i` of the correlation matrix of the rows, the score is
-    :math:`-\sum_i \log(\sigma_i + k) + 1 / (\sigma_i + k)`, which is highest, that is minus the number of inputs, where
-    all rows are uncorrelated.
+    Row i of J is the gradient of the summed outputs of input i with respect to it. With the eigenvalues s_i of the
+    correlation matrix of the rows, the score is minus the sum of log(s_i + k) + 1 / (s_i + k), which is highest, that
+    is minus the number of inputs, where all rows are uncorrelated.
 
     Batch norms use the statistics of the mini-batch, as they would in the first step of a training; dropout is off.
 
@@ -162,13 +159,8 @@ def combine_ranks(scores: Iterable[Floats | Sequence[float]]) -> Floats:
     """The mean of several rankings, each with the same weight: higher is better, as in what it is made of.
 
     Scores of different kinds have nothing in common but their order, so that only ranks can be added. Equal weights
-    need no truth to be chosen by.
-
-    Args:
-        scores: each of shape [children]; minus infinity is allowed, NaN is not.
-
-    Returns:
-        Shape [children]: minus the mean rank, ties at their mean rank.
+    need no truth to be chosen by. Each is [children]; minus infinity is allowed, NaN is not. Gives minus the mean rank,
+    ties at their mean rank.
 
     >>> combine_ranks([[0.1, 0.5, 0.3], [7.0, 9.0, 8.0]]).tolist()
     [-3.0, -1.0, -2.0]

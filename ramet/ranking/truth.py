@@ -21,12 +21,7 @@ from ramet.spaces import Space
 
 @dataclass(frozen=True)
 class Truth:
-    """The true scores of a list of children.
-
-    Args:
-        scores: shape [seeds, children]; a table has a single row.
-        source: where it comes from, in words.
-    """
+    """The true scores of a list of children, [seeds, children], and where they come from; a table has a single row."""
 
     scores: Floats
     source: str
@@ -42,12 +37,8 @@ class TruthCache:
     """The results of children trained alone, kept by content so that no diagnosis trains a child twice.
 
     One file holds one setting: its name is the fingerprint of the space, the data and the settings, its first line says
-    them in full, and each further line is one training. Lines are appended under a file lock, so that several runs
-    may share a cache.
-
-    Args:
-        folder: where the files are; made when the first result comes in.
-        setup: the setting.
+    them in full, and each further line is one training. Lines are appended under a file lock, so that several runs may
+    share a cache.
     """
 
     def __init__(self, folder: Path, setup: SupernetSetup) -> None:
@@ -110,13 +101,10 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_table(source: str, space: Space, indices: Sequence[int]) -> Truth:
-    """A truth that somebody else has measured.
+    """A truth that somebody else has measured, of the children that are wanted.
 
-    Args:
-        source: ``FILE.csv`` with a column ``arch`` in the space's notation and one or more columns of scores,
-            or ``FILE.npz`` with an array ``arch``; ``FILE:COLUMN`` names the column where there are several.
-        space: the space.
-        indices: the children that are wanted.
+    ``source`` is ``FILE.csv`` with a column ``arch`` in the space's notation and one or more columns of scores, or
+    ``FILE.npz`` with an array ``arch``; ``FILE:COLUMN`` names the column where there are several.
 
     Raises:
         DataError: the file is missing or damaged, or lacks a child or the column.

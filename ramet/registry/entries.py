@@ -1,27 +1,23 @@
-"""What a user is told of a part: its name, one line, and its options, read from its docstring and signature."""
+"""What is told of a part: to a user its name, one line and its options, to a file its class and its arguments."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ramet.registry.specs import format_value
+from ramet.registry.references import reference_to
+from ramet.registry.specs import Spec, format_value
 
 _ARGUMENT = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)")
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a part.
-
-    Args:
-        name: its key.
-        default: its value where none is given, as a spec has it; none for one that must be given.
-        summary: what it means, in one line.
-    """
+    """An option of a part: its key, its default as a spec has it (none for one that must be given), and its meaning."""
 
     name: str
     default: str | None
@@ -30,14 +26,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a registry.
-
-    Args:
-        name: what the part is called.
-        summary: what it is, in one line.
-        options: what it can be given.
-        origin: ``built-in``, or the installed package that brings it.
-    """
+    """A line of a registry: a part's name, what it is, its options, and ``built-in`` or the package that brings it."""
 
     name: str
     summary: str
@@ -46,14 +35,7 @@ class Entry:
 
 
 def describe_maker(name: str, maker: Callable[..., Any], origin: str, given: Collection[str] = ()) -> Entry:
-    """The entry of a class or function.
-
-    Args:
-        name: what it is called.
-        maker: the class or function.
-        origin: where it comes from.
-        given: parameters that the caller fills, which are no options.
-    """
+    """The entry of a class or function; parameters that are ``given`` by the caller are no options."""
     described = documented_arguments(maker)
     options = [
         Option(
@@ -132,3 +114,38 @@ def _text(value: Any) -> str:
         return format_value(list(value) if isinstance(value, tuple) else value)
     except TypeError:
         return getattr(value, "__qualname__", None) or repr(value)
+
+
+def describe_source(source: Any) -> Any:
+    """The JSON value of what a registry makes a part from: a text as it is, an object as its class and arguments.
+
+    Public arguments are the parameters of the class that the object keeps under their own names.
+
+    >>> from fractions import Fraction
+    >>> describe_source("plasticity:60"), describe_source(Fraction)
+    ('plasticity:60', {'class': 'fractions:Fraction'})
+    """
+    if source is None or isinstance(source, str | int | float | bool):
+        return source
+    if isinstance(source, Spec):
+        return str(source)
+    if isinstance(source, functools.partial):
+        arguments = {str(place): value for place, value in enumerate(source.args)} | source.keywords
+        return {"class": _name_of(source.func), "arguments": _described(arguments)}
+    if isinstance(source, type) or hasattr(source, "__qualname__"):
+        return {"class": _name_of(source)}
+    own = {name: getattr(source, name) for name in parameters_of(type(source)) or () if hasattr(source, name)}
+    arguments = _described(own)
+    return {"class": _name_of(type(source)), **({"arguments": arguments} if arguments else {})}
+
+
+def _name_of(thing: Any) -> str:
+    return reference_to(thing) or str(getattr(thing, "__qualname__", type(thing).__name__))
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_described(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _described(each) for key, each in value.items()}
+    return describe_source(value)

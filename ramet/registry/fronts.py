@@ -19,9 +19,6 @@ def lazy_front(package: str) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package: imports what is asked for, from where the package says that it lies.
 
     Sub-modules are imported when they are asked for, too.
-
-    Args:
-        package: its name, ``__name__``.
     """
 
     @cache

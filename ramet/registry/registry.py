@@ -31,7 +31,7 @@ class Registry(Generic[Part]):
         built_in: for each name a reference to its maker: a class, a class method or a function.
         given: parameters of makers that the caller fills, which are no options of a user.
 
-    >>> from ramet.guards.registry import GUARDS
+    >>> from ramet.guards import GUARDS
     >>> GUARDS.make("plasticity:60").strength
     60.0
     """
@@ -154,7 +154,7 @@ class Registry(Generic[Part]):
 
         What comes from data is asked for it before anything is made: see ``check_trust``.
 
-        >>> from ramet.guards.registry import GUARDS
+        >>> from ramet.guards import GUARDS
         >>> GUARDS.code("plasticity:60+mine.py:Slowing")
         ['mine.py:Slowing']
         """
@@ -253,3 +253,33 @@ def _is_reference(name: str) -> bool:
     if not colon:
         return False
     return place.endswith(".py") or "." in place or importlib.util.find_spec(place) is not None
+
+
+KINDS = {
+    "guard": "ramet.guards:GUARDS",
+    "strategy": "ramet.searching.strategies:STRATEGIES",
+    "space": "ramet.spaces:SPACES",
+    "sharing": "ramet.sharing:SHARINGS",
+    "growth": "ramet.growth.methods:GROWTHS",
+    "network": "ramet.growth:NETWORKS",
+    "skeleton": "ramet.continual.networks:SKELETONS",
+    "method": "ramet.continual.methods:METHODS",
+    "score": "ramet.ranking:SCORES",
+    "data": "ramet.data.registry:DATA",
+    "schedule": "ramet.training.registry:SCHEDULES",
+    "loss": "ramet.training.registry:LOSSES",
+    "augmentation": "ramet.training.registry:AUGMENTATIONS",
+}
+"""For each kind a reference to its registry."""
+
+
+def registry_of(kind: str) -> Registry[Any]:
+    """The registry of a kind; its parts are not imported.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"a kind is one of {', '.join(KINDS)}, but got {kind!r}.")
+    found: Registry[Any] = resolve_reference(KINDS[kind], trusted=True)
+    return found

@@ -109,7 +109,7 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def decimals(digits: int) -> Format:
-    """The format :func:`number` with another count of decimals, for a column of a table.
+    """The format ``number`` with another count of decimals, for a column of a table.
 
     >>> decimals(3)(0.51249)
     '0.512'
@@ -139,6 +139,11 @@ def percent(value: float, digits: int = 1) -> str:
     ('93.1 %', '100 %')
     """
     return f"{number(100 * value, digits)} %"
+
+
+def in_points(share: Number) -> float | None:
+    """A share, or a difference of shares, in points of a hundred, for charts and columns."""
+    return None if share is None else 100 * share
 
 
 def count(value: float) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +21,7 @@ from ramet.reports.charts.palette import style_classes, style_variables
 from ramet.reports.charts.svg import clean
 from ramet.reports.formats import Estimate, Format
 from ramet.reports.tables import Cell, Column, Table
+from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import JSON
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "neutral"]
@@ -53,7 +52,7 @@ class KeyNumber:
 
 @dataclass
 class Page:
-    """A report that grows from top to bottom, and is then written to one file.
+    """A report, of which run, which data and when, that grows from top to bottom and is then written to one file.
 
     >>> page = Page("How far can this ranking be trusted?", "cells64 on digits")
     >>> page.verdict("Enough to prune, not enough to pick a winner.", tone="caution")
@@ -61,10 +60,6 @@ class Page:
     >>> page.prose("Averaging the last **64** evaluations helps.")
     >>> "<h2" in page.html()
     True
-
-    Args:
-        title: What the report is about.
-        subtitle: Which run, which data, when.
     """
 
     title: str
@@ -72,13 +67,9 @@ class Page:
     _blocks: list[dict[str, object]] = field(default_factory=list, repr=False)
 
     def verdict(self, words: str, because: str = "", *, tone: Tone = "neutral", heading: str = "In short") -> None:
-        """The answer in plain words, in a box.
+        """The answer in plain words, one sentence, in a box under a heading.
 
-        Args:
-            words: The answer, one sentence.
-            because: What it follows from, in the small markup of :meth:`prose`.
-            tone: How the box looks; the words must say it too.
-            heading: The small line above.
+        What it follows from is in the markup of ``prose``. The tone is how the box looks; the words must say it too.
         """
         self._add("verdict", words=words, because=prose_markup(because), tone=tone, heading=heading)
 
@@ -142,20 +133,11 @@ class Page:
             RunError: If the file cannot be written.
         """
         path = Path(path)
-        content = self.html().encode()
-        temporary: str | None = None
         try:
-            descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)  # a temporary file is private, a report is to be read
-            os.replace(temporary, path)
-        except OSError as error:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
-            raise RunError(f"The report {path} could not be written: {error.strerror or error}.") from error
+            write_atomically(path, self.html().encode())
+        except RunError as error:
+            reason = str(error).removeprefix(f"cannot write {path}: ")
+            raise RunError(f"The report {path} could not be written: {reason}") from error
         return path
 
     def _add(self, kind: str, **content: object) -> None:
@@ -163,7 +145,7 @@ class Page:
 
 
 def prose_markup(text: str) -> Markup:
-    r"""Text with a little markup (see :meth:`Page.prose`) as HTML; everything else is escaped.
+    r"""Text with a little markup (see ``Page.prose``) as HTML; everything else is escaped.
 
     >>> str(prose_markup("a < b\n- **one**"))
     '<p>a &lt; b</p><ul><li><strong>one</strong></li></ul>'

@@ -42,6 +42,10 @@ class Column:
         return self.form or (count if isinstance(cell, Integral) else number)
 
 
+Columns: TypeAlias = Sequence[Column | str]
+"""A plain string is a column without a format."""
+
+
 @dataclass(frozen=True)
 class HtmlCell:
     """A cell for the page's template: the value and the interval apart, so that they can be set differently."""
@@ -77,7 +81,7 @@ class Table:
         ConfigError: If a row has more or fewer cells than there are columns.
     """
 
-    columns: Sequence[Column | str]
+    columns: Columns
     rows: Sequence[Sequence[Cell]]
     title: str = ""
     caption: str = ""
@@ -113,7 +117,7 @@ class Table:
         cells = [[column.name for column in self._columns], *self._texts(mark=" *")]
         widths = [max((len(row[index]) for row in cells), default=0) for index in range(len(self._columns))]
         cells.insert(1, ["-" * width for width in widths])
-        right = [self._aligned_right(index) for index in range(len(self._columns))]
+        right = [self._alignment(index) == "number" for index in range(len(self._columns))]
         lines = [
             "  ".join(
                 text.rjust(width) if end else text.ljust(width)
@@ -121,9 +125,7 @@ class Table:
             ).rstrip()
             for row in cells
         ]
-        head = [self.title] if self.title else []
-        tail = ([_BEST_NOTE] if self.marks_best else []) + ([self.caption] if self.caption else [])
-        return "\n".join([*head, *lines, *tail])
+        return "\n".join([*([self.title] if self.title else []), *lines, *self._notes])
 
     def to_terminal(self) -> RichTable:
         """The table for a terminal; print it with a rich console."""
@@ -131,10 +133,9 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        notes = ([_BEST_NOTE] if self.marks_best else []) + ([self.caption] if self.caption else [])
         table = RichTable(
             title=Text(self.title) if self.title else None,
-            caption=Text("\n".join(notes)) if notes else None,
+            caption=Text("\n".join(self._notes)) if self._notes else None,
             title_justify="left",
             caption_justify="left",
             title_style="bold",
@@ -143,7 +144,7 @@ class Table:
             pad_edge=False,
         )
         for index, column in enumerate(self._columns):
-            side: Literal["left", "right"] = "right" if self._aligned_right(index) else "left"
+            side: Literal["left", "right"] = "right" if self._alignment(index) == "number" else "left"
             table.add_column(Text(column.name), justify=side, overflow="fold")
         best = [self._best(index) for index in range(len(self._columns))]
         for which, texts in enumerate(self._texts(mark=" *")):
@@ -167,6 +168,11 @@ class Table:
         return [
             {column.name: _json(cell) for column, cell in zip(self._columns, row, strict=True)} for row in self.rows
         ]
+
+    @property
+    def _notes(self) -> list[str]:
+        """What stands under the table."""
+        return ([_BEST_NOTE] if self.marks_best else []) + ([self.caption] if self.caption else [])
 
     def _texts(self, mark: str) -> list[list[str]]:
         """All cells as text; values get as much room as the longest, and the mark's room where there is none."""
@@ -192,23 +198,22 @@ class Table:
 
     def _best(self, index: int) -> set[int]:
         wanted = self._columns[index].best
-        numbers = {which: as_number(_value(row[index])) for which, row in enumerate(self.rows)}
-        values = {which: value for which, value in numbers.items() if value is not None}
+        cells = [row[index] for row in self.rows]
+        numbers = [as_number(cell.value if isinstance(cell, Estimate) else cell) for cell in cells]
+        values = {which: value for which, value in enumerate(numbers) if value is not None}
         if wanted is None or len(values) < 2:  # the best of one is no news
             return set()
         top = max(values.values()) if wanted == "highest" else min(values.values())
         return {which for which, value in values.items() if value == top}
 
-    def _aligned_right(self, index: int) -> bool:
-        """Numbers are aligned to the right, unless intervals follow them: then figures line up from the left."""
-        return self._alignment(index) == "number"
-
     def _alignment(self, index: int) -> str:
+        """Numbers are aligned to the right, unless intervals follow them: then figures line up from the left."""
         cells = [row[index] for row in self.rows if row[index] is not None]
         if any(isinstance(cell, Estimate) for cell in cells):
             return "estimate"
-        numeric = bool(cells) and all(_is_real(cell) for cell in cells)
-        return "number" if numeric else "words"
+        # NumPy's scalars are real numbers too.
+        numeric = all(not isinstance(cell, bool) and isinstance(cell, Real) for cell in cells)
+        return "number" if cells and numeric else "words"
 
     def _html_cell(self, cell: Cell, index: int, best: bool) -> HtmlCell:
         column = self._columns[index]
@@ -222,18 +227,6 @@ class Table:
         return HtmlCell(value, interval, classes, best)
 
 
-def _is_real(cell: Cell) -> bool:
-    return not isinstance(cell, bool) and isinstance(cell, Real)  # NumPy's scalars too
-
-
-def _is_whole(cell: object) -> bool:
-    return isinstance(cell, Integral)
-
-
-def _value(cell: Cell) -> Cell:
-    return cell.value if isinstance(cell, Estimate) else cell
-
-
 def _json(cell: Cell) -> JSON:
     if isinstance(cell, Estimate):
         return {"value": _json(cell.value), "low": _json(cell.low), "high": _json(cell.high)}
@@ -241,3 +234,7 @@ def _json(cell: Cell) -> JSON:
         return cell
     real = as_number(cell)
     return int(real) if real is not None and _is_whole(cell) else real
+
+
+def _is_whole(cell: object) -> bool:
+    return isinstance(cell, Integral)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ramet.registry.fronts import lazy_front
 from ramet.runs.checkpoints import Checkpoint, Checkpoints
 from ramet.runs.directory import Run, read_config, remove_run
 from ramet.runs.encoding import FORMAT_VERSION, JSON
@@ -11,39 +12,12 @@ from ramet.runs.environment import describe_environment
 from ramet.runs.identity import differences
 from ramet.runs.records import Records, read_records
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # these need torch or tensorboard, which readers of records must not wait for
     from ramet.runs.packing import pack_state, state_from_bytes, state_to_bytes, unpack_state
     from ramet.runs.scalars import ScalarMirror, require_tensorboard
 
-__all__ = [
-    "FORMAT_VERSION",
-    "JSON",
-    "Checkpoint",
-    "Checkpoints",
-    "Records",
-    "Run",
-    "ScalarMirror",
-    "describe_environment",
-    "differences",
-    "pack_state",
-    "read_config",
-    "read_records",
-    "remove_run",
-    "require_tensorboard",
-    "state_from_bytes",
-    "state_to_bytes",
-    "unpack_state",
-]
+__all__ = ["FORMAT_VERSION", "JSON", "Checkpoint", "Checkpoints", "Records", "Run", "ScalarMirror"]
+__all__ += ["describe_environment", "differences", "pack_state", "read_config", "read_records", "remove_run"]
+__all__ += ["require_tensorboard", "state_from_bytes", "state_to_bytes", "unpack_state"]
 
-
-def __getattr__(name: str) -> Any:
-    # These need torch or tensorboard, which readers of records (reports, the command line's help) must not wait for.
-    if name in ("pack_state", "state_from_bytes", "state_to_bytes", "unpack_state"):
-        from ramet.runs import packing
-
-        return getattr(packing, name)
-    if name in ("ScalarMirror", "require_tensorboard"):
-        from ramet.runs import scalars
-
-        return getattr(scalars, name)
-    raise AttributeError(f"module 'ramet.runs' has no attribute {name!r}")
+__getattr__ = lazy_front(__name__)

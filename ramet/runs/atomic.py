@@ -67,5 +67,5 @@ def sync_folder(folder: Path) -> None:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file name is one that an interrupted :func:`write_atomically` left behind."""
+    """Whether a file name is one that an interrupted ``write_atomically`` left behind."""
     return name.startswith(".") and name.endswith(_SUFFIX)

@@ -92,7 +92,7 @@ class Checkpoints:
         Args:
             step: How far the part is; the highest step is the newest checkpoint.
             tensors: Dense tensors of any device, strides and dtype but complex128; they are not kept or changed.
-            state: Everything else, as JSON; :func:`ramet.runs.pack_state` splits nested structures into both.
+            state: Everything else, as JSON; ``ramet.runs.pack_state`` splits nested structures into both.
 
         Raises:
             ConfigError: If the step is negative.
@@ -269,7 +269,7 @@ def serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dic
 
 
 def deserialise(data: bytes, aliases: dict[str, str], strides: dict[str, list[int]]) -> dict[str, Tensor]:
-    """The tensors that :func:`serialise` turned into bytes, on the CPU."""
+    """The tensors that ``serialise`` turned into bytes, on the CPU."""
     import safetensors.torch
     import torch
 

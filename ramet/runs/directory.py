@@ -29,9 +29,9 @@ _HALF_CREATED = {"lock", "environment.json", "records.jsonl", "checkpoints"}
 
 
 class Run:
-    """One run directory, locked for this process until :meth:`close` or the end of a ``with`` block.
+    """One run directory, locked for this process until ``close`` or the end of a ``with`` block.
 
-    Made by :meth:`create` or :meth:`open`. The driver is the only one that appends records; tasks in worker processes
+    Made by ``create`` or ``open``. The driver is the only one that appends records; tasks in worker processes
     write checkpoints only, each under a name of its own.
 
     >>> import tempfile
@@ -163,9 +163,7 @@ class Run:
     def record_failure(self, key: str, error: BaseException) -> None:
         """Record that a task has failed for good, and why; it is not done, so a resumed run tries it again.
 
-        Args:
-            key: Of the task. The record's own key counts the failures of the same task, one for each resumption.
-            error: Why.
+        The record's own key counts the failures of the same task, one for each resumption.
         """
         number = 1
         while f"failed/{number}/{key}" in self.records:

@@ -27,12 +27,9 @@ _TAG = "$float"
 def plain(value: object, where: str = "value") -> Any:
     """A copy of a value in built-in types only: tuples become lists, subclasses of float and int lose their class.
 
-    Args:
-        value: What is to be written or sent.
-        where: The name of the value, for the error message.
-
     Raises:
-        TypeError: If the value, or something inside it, is not JSON: a tensor, a set, a key that is not a string.
+        TypeError: If the value, or something inside it, is not JSON: a tensor, a set, a key that is not a string; the
+            message says ``where``.
 
     >>> plain({"scores": (1, 2.5), "done": True})
     {'scores': [1, 2.5], 'done': True}
@@ -74,7 +71,7 @@ def encode(value: object, *, where: str = "value", sort_keys: bool = False, inde
 
 
 def decode(text: str | bytes) -> Any:
-    """The value of one JSON text that :func:`encode` wrote.
+    """The value of one JSON text that ``encode`` wrote.
 
     Raises:
         ValueError: If the text is not strict JSON in UTF-8.

@@ -85,13 +85,7 @@ def _base(kind: type) -> type:
 
 
 def identity(kind: str, asked: JSON, setting: JSON) -> str:
-    """The digest of a run.
-
-    Args:
-        kind: The job.
-        asked: The ``differences`` of its configuration.
-        setting: What it met: fingerprints of data, the layers of a network.
-    """
+    """The digest of a run: its job, the ``differences`` of its configuration, and what it met, such as data."""
     text = encode({"kind": kind, "asked": asked, "setting": setting}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGITS]
 

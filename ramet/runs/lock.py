@@ -14,7 +14,7 @@ from ramet.runs.atomic import writing
 
 
 class RunLock:
-    """The exclusive lock of one run directory, held from construction to :meth:`release`.
+    """The exclusive lock of one run directory, held from construction to ``release``.
 
     The kernel drops an ``flock`` when its process ends, however it ends, so a killed run never blocks its own
     resumption. The file stays behind on purpose: deleting it would let two processes lock two files of one name. It

@@ -39,7 +39,7 @@ def pack_state(value: object) -> tuple[dict[str, Tensor], Any]:
 
 
 def unpack_state(tensors: Mapping[str, Tensor], packed: Any) -> Any:
-    """The structure that :func:`pack_state` split; dict subclasses come back as dicts.
+    """The structure that ``pack_state`` split; dict subclasses come back as dicts.
 
     Raises:
         KeyError: If a tensor is missing.
@@ -64,7 +64,7 @@ def unpack_state(tensors: Mapping[str, Tensor], packed: Any) -> Any:
 
 
 def state_to_bytes(value: object) -> bytes:
-    """A structure as :func:`pack_state` takes it, as bytes for another process.
+    """A structure as ``pack_state`` takes it, as bytes for another process.
 
     >>> state_from_bytes(state_to_bytes({"betas": (0.9, None), "step": torch.tensor(2.0)}))
     {'betas': (0.9, None), 'step': tensor(2.)}
@@ -76,7 +76,7 @@ def state_to_bytes(value: object) -> bytes:
 
 
 def state_from_bytes(message: bytes) -> Any:
-    """The structure that :func:`state_to_bytes` was given; its tensors are on the CPU."""
+    """The structure that ``state_to_bytes`` was given; its tensors are on the CPU."""
     end = 8 + int.from_bytes(message[:8], "big")
     head = decode(message[8:end])
     return unpack_state(deserialise(message[end:], head["aliases"], head["strides"]), head["state"])

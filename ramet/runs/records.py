@@ -19,7 +19,7 @@ _SECONDS_BETWEEN_SYNCS = 1.0
 class Records:
     """The records of one run, by key and in the order of the file.
 
-    Every line is handed to the operating system before :meth:`append` returns, so a killed process loses nothing; it is
+    Every line is handed to the operating system before ``append`` returns, so a killed process loses nothing; it is
     forced to the disk at most once a second, and before every checkpoint of the same run, so a power cut loses at most
     what the resumed run writes again.
 

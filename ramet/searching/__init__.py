@@ -15,20 +15,7 @@ if TYPE_CHECKING:
 
 __getattr__ = lazy_front(__name__)
 
-__all__ = [
-    "STRATEGIES",
-    "ArchCosts",
-    "Budgeted",
-    "FinalNetworkOptions",
-    "RelaxedSearch",
-    "Score",
-    "Search",
-    "SearchPlan",
-    "Strategy",
-    "make_strategy",
-    "measure",
-    "pareto_front",
-    "parse_limits",
-]
+__all__ = ["STRATEGIES", "ArchCosts", "Budgeted", "FinalNetworkOptions", "RelaxedSearch", "Score", "Search"]
+__all__ += ["SearchPlan", "Strategy", "make_strategy", "measure", "pareto_front", "parse_limits"]
 
 __getattr__ = lazy_front(__name__)

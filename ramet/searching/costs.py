@@ -18,10 +18,7 @@ COSTS = ("params", "flops", "latency")
 
 
 def parse_limits(text: str) -> dict[str, float]:
-    """Limits in words: ``params=200k,flops=10M,latency=5ms``.
-
-    Raises:
-        ConfigError: an unknown cost, or a limit that is no positive number with a known unit.
+    """Limits in words; a ``ConfigError`` for an unknown cost, or a limit that is no positive number with a known unit.
 
     >>> parse_limits("params=200k,latency=5ms")
     {'params': 200000.0, 'latency': 0.005}
@@ -37,13 +34,7 @@ def parse_limits(text: str) -> dict[str, float]:
 
 
 class ArchCosts:
-    """Parameters, multiply-adds and measured latency of the architectures of a space, each counted once.
-
-    Args:
-        space: the architectures.
-        input_shape: the shape of one input, such as (3, 32, 32).
-        num_classes: classes of the network.
-    """
+    """Parameters, multiply-adds and measured latency of the architectures of a space, each counted once."""
 
     def __init__(self, space: Space, input_shape: Sequence[int], num_classes: int) -> None:
         self.space = space
@@ -106,26 +97,16 @@ def find_cheapest(space: Space, cost: Callable[[Arch], float]) -> Arch:
 class Budgeted(Strategy):
     """A strategy that proposes only architectures within limits.
 
-    A proposal that costs too much is drawn again a few times; then its decisions are turned, one by one, into those of
-    the cheapest architecture until it fits. The wrapped strategy learns from what was really looked at.
-
-    Args:
-        strategy: the strategy that is wrapped.
-        costs: called as ``costs(name, arch)``; ``ArchCosts`` counts, and a table is a function too.
-        limits: for each cost the most that is allowed.
-        redraws: how often a proposal that costs too much is drawn again.
+    A proposal that costs too much is drawn again, ``redraws`` times at most; then its decisions are turned, one by one,
+    into those of the cheapest architecture until it fits. The wrapped strategy learns from what was really looked at.
+    Costs are called as ``costs(name, arch)``; ``ArchCosts`` counts, and a table is a function too.
 
     Raises:
         ConfigError: if even the cheapest architecture costs more than a limit.
     """
 
     def __init__(
-        self,
-        strategy: Strategy,
-        costs: Callable[[str, Arch], float],
-        limits: Mapping[str, float],
-        *,
-        redraws: int = 4,
+        self, strategy: Strategy, costs: Callable[[str, Arch], float], limits: Mapping[str, float], *, redraws: int = 4
     ) -> None:
         super().__init__(strategy.space)
         self.inner, self.costs, self.limits, self.redraws = strategy, costs, dict(limits), redraws

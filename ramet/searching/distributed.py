@@ -25,12 +25,7 @@ from ramet.training import EVALUATION_BATCH, Recipe, Step, SynchronisedNorms, ev
 
 
 class RankedTraining:
-    """A network and the ranks that train it.
-
-    Args:
-        network: called as ``network(x, arch)``; guards that watch it learn of the ranks, too.
-        ranks: this process among them.
-    """
+    """A network, called as ``network(x, arch)``, and the ranks that train it, of which guards learn, too."""
 
     def __init__(self, network: nn.Module, ranks: Ranks) -> None:
         self.network, self.ranks = network, ranks
@@ -44,7 +39,7 @@ class RankedTraining:
         return () if self.ranks.is_leader else ("rank", self.ranks.rank)
 
     def step(self, optimizer: torch.optim.Optimizer, recipe: Recipe, **options: Any) -> Step:
-        """Takes the steps of the ranks by a recipe; each is taken inside a :meth:`batch`.
+        """Takes the steps of the ranks by a recipe; each is taken inside a ``batch``.
 
         Raises:
             ConfigError: several ranks would cut their parts of a mini-batch into different numbers of micro-batches.
@@ -56,11 +51,9 @@ class RankedTraining:
 
     @contextmanager
     def batch(self, count: int, *, checked: Arch | None = None) -> Iterator[BatchPart]:
-        """A block for this rank's part of a mini-batch; batch norms see the whole of it.
+        """A block for this rank's part of a mini-batch of ``count`` samples; batch norms see the whole of it.
 
-        Args:
-            count: the samples of the whole mini-batch.
-            checked: the architecture that is trained, if the ranks are to compare theirs before they sum gradients.
+        ``checked`` is the architecture that is trained, if the ranks are to compare theirs before they sum gradients.
         """
         part = self.ranks.part(count)
         norms = None if part.repeated else self._norms  # what every rank sees whole needs no sums
@@ -87,11 +80,7 @@ class RankedTraining:
         self.ranks.sum_([gradient for gradient in gradients if gradient is not None])
 
     def check_path(self, params: Params, arch: Arch) -> None:
-        """Compare what the ranks train.
-
-        Raises:
-            RunError: they train different architectures; sums over them would mean nothing.
-        """
+        """Raise a ``RunError`` if the ranks train different architectures; sums over them would mean nothing."""
         if self.ranks.size > 1:
             path = [name for name, param in params.items() if param.grad is not None]
             digest = hashlib.sha256(repr((tuple(arch), path)).encode()).digest()

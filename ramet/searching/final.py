@@ -27,20 +27,11 @@ from ramet.training import Batches, fit, saved_part
 def train_final(
     setup: SupernetSetup, *, arch: list[int], seed: int, epochs: int | None = None, final_network: Json | None = None
 ) -> Json:
-    """Train one architecture from scratch, and measure it on both held-out splits.
+    """Train one architecture from scratch, and measure it on both held-out splits; gives JSON values.
 
-    It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless a
-    network of its own is asked for.
-
-    Args:
-        setup: the space, the data, the settings and the folder for checkpoints.
-        arch: the architecture.
-        seed: of weights and mini-batches.
-        epochs: when other than the settings'.
-        final_network: ``FinalNetworkOptions`` as JSON values, which a worker can be sent.
-
-    Returns:
-        JSON values: ``validation`` and ``test`` error, and the number of ``parameters`` of what is exported.
+    It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless a network
+    of its own is asked for, by ``FinalNetworkOptions`` as JSON values, which a worker can be sent. ``parameters`` are
+    those of what is exported.
     """
     choices: Arch = tuple(arch)
     made = from_json(FinalNetworkOptions, final_network or {}, "final_network")

@@ -27,9 +27,6 @@ class FinalNetworkOptions:
             epoch, to just below this at the end. 0.2 in DARTS.
         cutout: side of the square that is cut out of each training image, 16 of 32 pixels in DARTS.
 
-    Raises:
-        ConfigError: a number is out of its range.
-
     Reference: Liu, Simonyan and Yang, DARTS, 2019, section 3.2 and appendix A.
     """
 

@@ -42,15 +42,11 @@ Record = Callable[..., object]
 
 
 class Search:
-    """A search on one set of shared weights.
+    """A search on one set of shared weights; the setup's ``epochs`` are the plan's.
 
-    Args:
-        setup: the space, the data and the settings of the shared training; its ``epochs`` are the plan's.
-        plan: what is done.
-        record: called as ``record(key, **fields)`` after each epoch.
-        progress: called with the share that is done and a line about it.
-        checkpoints: where the search saves itself, and goes on from.
-        ranks: the processes that search together; only the leader's ``record``, ``progress`` and ``checkpoints`` count.
+    ``record`` is called as ``record(key, **fields)`` after each epoch, ``progress`` with the share that is done and a
+    line about it. The search saves itself in ``checkpoints``, and goes on from there. Of the ``ranks`` that search
+    together, only the leader's ``record``, ``progress`` and ``checkpoints`` count.
     """
 
     def __init__(
@@ -74,13 +70,10 @@ class Search:
         self._optimizer = make_optimizer(self.network, setup.settings)
         self._params = named_params(self.network)
         self._step = self._together.step(self._optimizer, setup.settings, params=self._params, skips=True)
-        self._batches = Batches(len(data.train), setup.settings.batch_size, derive_seed(seed, "batches"))
-        self._held_out = Batches(
-            len(data.validation), min(plan.reward_samples, len(data.validation)), derive_seed(seed, "rewards")
-        )
-        self._fisher_batches = Batches(
-            len(data.validation), min(setup.settings.batch_size, len(data.validation)), derive_seed(seed, "fisher")
-        )
+        count, size = len(data.validation), setup.settings.batch_size
+        self._batches = Batches(len(data.train), size, derive_seed(seed, "batches"))
+        self._held_out = Batches(count, min(plan.reward_samples, count), derive_seed(seed, "rewards"))
+        self._fisher_batches = Batches(count, min(size, count), derive_seed(seed, "fisher"))
         self._place = {"epoch": 0, "phase": 0, "unit": 0}
         self._log: Json = {}
         self.best: tuple[Arch, float] | None = None
@@ -296,10 +289,7 @@ class Search:
 
 def make_strategies(setup: SupernetSetup, plan: SearchPlan) -> tuple[Strategy, Strategy]:
     """The plan's strategy and the uniform one of the warm-up, both within the budget."""
-    strategies = (
-        plan.make_strategy(setup.space),
-        RandomSearch(setup.space, seed=derive_seed(plan.seed, "warm-up")),
-    )
+    strategies = (plan.make_strategy(setup.space), RandomSearch(setup.space, seed=derive_seed(plan.seed, "warm-up")))
     if plan.budget is None:
         return strategies
     costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_classes)

@@ -22,12 +22,7 @@ PERPLEXITY_REWARD = 80.0
 
 @dataclass(frozen=True)
 class Score:
-    """What a child reaches on some samples.
-
-    Args:
-        error: the share of wrong labels; for text the perplexity.
-        reward: the accuracy; for text 80 / perplexity.
-    """
+    """What a child reaches on some samples: error and accuracy; for text the perplexity and 80 / perplexity."""
 
     error: float
     reward: float
@@ -60,16 +55,10 @@ def measure(
     batch_norm: BatchNormMode = "running",
     calibration: Sequence[Tensor] = (),
 ) -> Score:
-    """The error and the reward of one child.
+    """The error and the reward of one child of a network, called as ``network(x, arch)``, on labels or words.
 
-    Args:
-        network: called as ``network(x, arch)``.
-        arch: the child.
-        x: inputs, shape [samples, ...].
-        y: labels, shape [samples], or words, shape [samples, time].
-        batch_norm: ``batch`` takes each batch's own statistics, ``running`` those that the last children left,
-            ``reestimated`` those of the ``calibration`` batches.
-        calibration: training inputs for ``reestimated``.
+    ``batch_norm`` says whose statistics are taken: ``batch`` each batch's own, ``running`` those that the last children
+    left, ``reestimated`` those of the ``calibration`` batches of training inputs.
     """
     if batch_norm == "reestimated":
         with reestimated_batch_norm(network, calibration, arch):

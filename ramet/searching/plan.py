@@ -54,9 +54,6 @@ class SearchPlan:
         final_network: what their training adds to the search's own network.
         exports: whether the best network is written as ``network.pt2``.
         seed: what all randomness follows from.
-
-    Raises:
-        ConfigError: a number is out of its range, or a name is unknown.
     """
 
     strategy: StrategySource = option("enas", kind=str)

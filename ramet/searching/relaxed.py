@@ -24,23 +24,15 @@ Batch = tuple[Tensor, Tensor]
 
 
 class RelaxedSearch:
-    r"""DARTS on any space whose cells can be mixed.
+    """DARTS on any space whose cells can be mixed.
 
-    Every edge has a row of logits :math:`\alpha`; its operations are added up with the weights softmax(:math:`\alpha`).
-    In turns, :math:`\alpha` descends the loss on a validation mini-batch (Adam) and the shared weights descend that on
-    a training mini-batch (SGD). To second order the validation loss is taken after a virtual step of the weights, see
-    ``unrolled_gradient``.
+    Every edge has a row of logits alpha; its operations are added up with the weights softmax(alpha). In turns, alpha
+    descends the loss on a validation mini-batch (Adam) and the shared weights descend that on a training mini-batch
+    (SGD). To second order the validation loss is taken after a virtual step of the weights, see ``unrolled_gradient``.
 
-    It has the methods of ``Search``. The plan's strategy options are ``order`` (1 or 2), ``alpha_learning_rate`` (3e-4)
-    and ``alpha_weight_decay`` (1e-3), DARTS' own values. An epoch is a pass over the training split.
-
-    Args:
-        setup: the space, the data and the settings.
-        plan: epochs, warm-up epochs (in which only the weights are trained) and seed are used.
-        record: called as ``record(key, **fields)`` after each epoch.
-        progress: called with the share that is done and a line about it.
-        checkpoints: where the search saves itself after each epoch, and goes on from.
-        ranks: the processes that search together; only the leader's ``record``, ``progress`` and ``checkpoints`` count.
+    It has the arguments and methods of ``Search``; of the plan, epochs, warm-up epochs (in which only the weights are
+    trained) and seed are used. The plan's strategy options are ``order`` (1 or 2), ``alpha_learning_rate`` (3e-4) and
+    ``alpha_weight_decay`` (1e-3), DARTS' own values. An epoch is a pass over the training split.
 
     Raises:
         ConfigError: an unknown option or order, or a space that cannot be mixed.
@@ -113,7 +105,7 @@ class RelaxedSearch:
                 strategy={"entropy": float(entropy.detach())},
                 best={"arch": self.setup.space.name(self.network.derive(weights)), "reward": None},
             )
-            self._save(epoch + 1)
+            self._saver.save(epoch + 1)
             self._progress((epoch + 1) / plan.epochs, f"epoch {epoch + 1}")
         return self
 
@@ -166,14 +158,11 @@ class RelaxedSearch:
         return loss, gradients
 
     def unrolled_gradient(self, batch: Batch, held: Batch, step_size: float) -> tuple[Tensor, list[Tensor]]:
-        r"""The gradient of the validation loss after one virtual step of the weights, DARTS Eqs. 7 and 8.
+        """The gradient of the validation loss after one virtual step of the weights, DARTS Eqs. 7 and 8.
 
-        With :math:`w' = w - \xi \nabla_w L_{train}(w, \alpha)`,
-
-        .. math:: \nabla_\alpha L_{val}(w', \alpha)
-            - \xi \frac{\nabla_\alpha L_{train}(w^+, \alpha) - \nabla_\alpha L_{train}(w^-, \alpha)}{2 \epsilon},
-
-        where :math:`w^\pm = w \pm \epsilon \nabla_{w'} L_{val}` and :math:`\epsilon = 0.01 / \|\nabla_{w'} L_{val}\|`.
+        With w' = w - xi dL_train/dw(w, alpha) it is dL_val/dalpha(w', alpha) minus xi / (2 epsilon) times
+        dL_train/dalpha(w+, alpha) - dL_train/dalpha(w-, alpha), where w+- = w +- epsilon dL_val/dw' and
+        epsilon = 0.01 / |dL_val/dw'|.
 
         Departs from the authors' code: the virtual step has neither momentum nor weight decay, as in the paper.
         """
@@ -216,6 +205,3 @@ class RelaxedSearch:
         with torch.no_grad():
             for alpha, value in zip(self.alphas, values, strict=True):
                 alpha.copy_(value)
-
-    def _save(self, epoch: int) -> None:
-        self._saver.save(epoch)

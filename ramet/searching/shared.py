@@ -15,14 +15,7 @@ MAX_PREFIX_CHILDREN = 1024
 
 
 class Grouped(nn.Module):
-    """A supernet for each group of children; the sharing says which child is in which.
-
-    Args:
-        space: the architectures.
-        supernet: the weights that all groups begin with.
-        sharing: how many groups, and how they are made.
-        seed: of random groups.
-    """
+    """A supernet for each group of children, which begin with the same weights; the sharing makes the groups."""
 
     def __init__(self, space: Space, supernet: Supernet, sharing: Sharing, seed: int) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
@@ -14,26 +15,21 @@ if TYPE_CHECKING:
     from ramet.sharing.making import SharingSource, make_sharing
     from ramet.sharing.orders import Order, OrderKind
     from ramet.sharing.prefix import PrefixShared
-    from ramet.sharing.registry import SHARINGS
 
-__all__ = [
-    "SHARINGS",
-    "FullSharing",
-    "GroupSharing",
-    "Groups",
-    "Order",
-    "OrderKind",
-    "PrefixShared",
-    "PrefixSharing",
-    "Sharing",
-    "SharingSource",
-    "affinity_groups",
-    "gradient_affinity",
-    "make_sharing",
-    "mean_change",
-    "random_groups",
-    "similar_groups",
-    "trained_effect",
-]
+__all__ = ["SHARINGS", "FullSharing", "GroupSharing", "Groups", "Order", "OrderKind", "PrefixShared", "PrefixSharing"]
+__all__ += ["Sharing", "SharingSource", "affinity_groups", "gradient_affinity", "make_sharing", "mean_change"]
+__all__ += ["random_groups", "similar_groups", "trained_effect"]
 
 __getattr__ = lazy_front(__name__)
+
+SHARINGS: Registry[Sharing] = Registry(
+    "sharing",
+    base="ramet.sharing.base:Sharing",
+    group="ramet.sharings",
+    built_in={
+        "full": "ramet.sharing.kinds:FullSharing",
+        "groups": "ramet.sharing.kinds:GroupSharing",
+        "prefix": "ramet.sharing.kinds:PrefixSharing",
+    },
+)
+"""Which children use which copy of the weights."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ramet.errors import ConfigError
-from ramet.sharing.groups import Groups
+from ramet.sharing.groups import Groups, check_groups
 
 
 class Sharing(ABC):
@@ -33,13 +33,7 @@ class Sharing(ABC):
 
     @abstractmethod
     def group_of(self, place: int, num_children: int, seed: int) -> int:
-        """The group of a child, counted from 0.
-
-        Args:
-            place: of the child in the lexicographic order of its space.
-            num_children: how many children the space has.
-            seed: of the run, for groups that are drawn.
-        """
+        """The group, from 0, of the child at a place in its space's order; the seed is for groups that are drawn."""
 
     def groups(self, num_children: int, seed: int) -> Groups:
         """The groups of all children, for a space that fits into a list.
@@ -62,10 +56,7 @@ class Sharing(ABC):
 
     def check(self, num_children: int) -> None:
         """Raise a ``ConfigError`` if a space has too few children for the groups."""
-        if not 1 <= self.num_groups <= num_children:
-            raise ConfigError(
-                f"num_groups must be between 1 and the {num_children} children of the space, but got {self.num_groups}."
-            )
+        check_groups(num_children, self.num_groups)
 
     @property
     def is_full(self) -> bool:

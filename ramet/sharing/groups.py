@@ -18,13 +18,13 @@ def similar_groups(num_children: int, num_groups: int) -> Groups:
     >>> similar_groups(8, 4)
     ((0, 1), (2, 3), (4, 5), (6, 7))
     """
-    _check(num_children, num_groups)
+    check_groups(num_children, num_groups)
     return tuple(tuple(part.tolist()) for part in np.array_split(np.arange(num_children), num_groups))
 
 
 def random_groups(num_children: int, num_groups: int, generator: torch.Generator) -> Groups:
     """Groups of equal size drawn at random: *Deeper insights*, section 4.2.1."""
-    _check(num_children, num_groups)
+    check_groups(num_children, num_groups)
     order = torch.randperm(num_children, generator=generator).numpy()
     return tuple(tuple(sorted(part.tolist())) for part in np.array_split(order, num_groups))
 
@@ -32,14 +32,11 @@ def random_groups(num_children: int, num_groups: int, generator: torch.Generator
 def affinity_groups(affinity: NDArray[np.floating], num_groups: int, *, max_rounds: int = 50) -> Groups:
     """Groups of equal size whose members help each other most.
 
-    The paper leaves grouping by measured interference for later. Here the children are ordered by spectral bisection
-    of their affinity (so that children that help each other stand side by side), cut into slices of equal size, and
-    then pairs of children change places as long as that raises the sum of affinities within groups.
-
-    Args:
-        affinity: how much training child i helps child j; shape [children, children]; need not be symmetric.
-        num_groups: how many groups.
-        max_rounds: how many improving exchanges at most, in multiples of the number of children.
+    The paper leaves grouping by measured interference for later. Here the children are ordered by spectral bisection of
+    their affinity (so that children that help each other stand side by side), cut into slices of equal size, and then
+    pairs of children change places as long as that raises the sum of affinities within groups, ``max_rounds`` times the
+    number of children at most. ``affinity`` [i, j] is how much training child i helps child j; it need not be
+    symmetric.
 
     >>> blocks = np.kron(np.eye(2), np.ones((3, 3)))       # children 0-2 and 3-5 help each other
     >>> shuffled = np.array([0, 3, 1, 4, 2, 5])
@@ -52,7 +49,7 @@ def affinity_groups(affinity: NDArray[np.floating], num_groups: int, *, max_roun
         raise ConfigError(f"affinity must be a square matrix, but got shape {affinity.shape}.")
     if not np.isfinite(affinity).all():
         raise ConfigError("affinity must be finite, but has NaN or infinite values.")
-    _check(num_children, num_groups)
+    check_groups(num_children, num_groups)
     symmetric = (affinity + affinity.T) / 2
     np.fill_diagonal(symmetric, 0.0)
     order = _spectral_order(symmetric, num_groups)
@@ -93,7 +90,8 @@ def _spectral_order(symmetric: NDArray[np.floating], num_groups: int) -> NDArray
     return bisect(np.arange(len(symmetric)), num_groups)
 
 
-def _check(num_children: int, num_groups: int) -> None:
+def check_groups(num_children: int, num_groups: int) -> None:
+    """Raise a ``ConfigError`` if there are too few children for the groups."""
     if not 1 <= num_groups <= num_children:
         raise ConfigError(
             f"num_groups must be between 1 and the {num_children} children of the space, but got {num_groups}."

@@ -16,20 +16,11 @@ from ramet.training import training_modes
 def gradient_affinity(
     supernet: nn.Module, archs: Sequence[Hashable], x: Tensor, y: Tensor, *, batch_size: int = 256
 ) -> NDArray[np.float32]:
-    r"""The cosine between the gradients of every pair of children on the weights that they share.
+    """The cosine between the gradients of every pair of children on the weights that they share, [children, children].
 
-    To first order, a step of child i changes the loss of child j by :math:`-\eta\, g_i^\top g_j`, a sum over the
-    weights that both use: a positive cosine means that training one helps the other.
-
-    Args:
-        supernet: called as ``supernet(x, arch)``; its state is left as it was.
-        archs: the children.
-        x: inputs on which the gradients are taken, shape [samples, ...]; every child sees the same ones.
-        y: labels, shape [samples].
-        batch_size: samples in a forward pass; gradients are averaged over the batches.
-
-    Returns:
-        Shape [children, children], values in [-1, 1].
+    To first order, a step of child i changes the loss of child j by -eta g_i' g_j, a sum over the weights that both
+    use: a positive cosine means that training one helps the other. Every child sees the same samples, ``batch_size`` in
+    a forward pass; the supernet, called as ``supernet(x, arch)``, is left as it was.
     """
     params = [param for param in supernet.parameters() if param.requires_grad]
     buffers = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
@@ -51,15 +42,10 @@ def gradient_affinity(
 
 
 def trained_effect(scores: NDArray[np.floating], trained: Sequence[int]) -> NDArray[np.float64]:
-    """Who disturbs whom: the mean change of child j's score in the steps that train child i.
+    """Who disturbs whom: the mean change of child j's score in the steps that train child i, [children, children].
 
-    Args:
-        scores: the score of every child after each step, shape [steps, children].
-        trained: for each of these steps the child that it trained.
-
-    Returns:
-        Shape [children, children], row i for the trained child; NaN in a row that was never trained. The first step
-        has nothing before it and is left out.
+    ``scores`` are those of every child after each step, [steps, children]. The first step has nothing before it and is
+    left out; the row of a child that was never trained is NaN.
 
     >>> trained_effect(np.array([[0.5, 0.5], [0.7, 0.4], [0.6, 0.6]]), [1, 0, 1]).round(2).tolist()
     [[0.2, -0.1], [-0.1, 0.2]]

@@ -33,9 +33,6 @@ class GroupSharing(Sharing):
     Args:
         num_groups: how many groups.
         grouping: similar (slices of the lexicographic order), random, or interference (measured; for rank only).
-
-    Raises:
-        ConfigError: the number is no positive whole number, or the grouping unknown.
     """
 
     def __init__(self, num_groups: int, grouping: Grouping = "similar") -> None:
@@ -66,9 +63,6 @@ class PrefixSharing(Sharing):
 
     Args:
         num_shared_cells: how many cells after the stem are shared.
-
-    Raises:
-        ConfigError: the number is negative or no whole number.
     """
 
     def __init__(self, num_shared_cells: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ramet.sharing import SHARINGS
 from ramet.sharing.base import Sharing
-from ramet.sharing.registry import SHARINGS
 
 SharingSource = str | Mapping[str, Any] | Sharing | Callable[..., Sharing]
 """What names a sharing: a text, a sharing, or a class or function that makes one."""

@@ -18,11 +18,6 @@ class Order:
     ``cyclic`` repeats one random order, ``shuffled`` draws a new order for each round of all children, ``uniform``
     draws each step's child on its own. As with batches, the answer follows from the seed and the step alone.
 
-    Args:
-        kind: ``cyclic``, ``shuffled`` or ``uniform``.
-        num_children: how many children take turns.
-        seed: the seed of this training's order.
-
     >>> order = Order("shuffled", num_children=4, seed=0)
     >>> sorted(order[step] for step in range(4, 8))
     [0, 1, 2, 3]

@@ -12,18 +12,12 @@ from ramet.errors import ConfigError
 
 
 class PrefixShared(nn.Module):
-    """A supernet whose first stages are shared and whose later stages exist once for each child.
+    """A supernet whose first stages are shared and whose later stages exist once for each of some children.
 
-    *Deeper insights*, section 4.3: with ``num_shared_cells`` k = 0 only the stem is shared; with k equal to the
-    number of cells, all but the final linear layer is. Each copy has batch-norm statistics and, being a module of
-    its own, optimizer state of its own.
-
-    All copies start from the same values, as they would if they had been one module until now.
-
-    Args:
-        supernet: a chain of stages (stem, cells, head), each called as ``stage(x, arch)``.
-        archs: the children that get copies.
-        num_shared_cells: how many cells after the stem are shared.
+    *Deeper insights*, section 4.3: with ``num_shared_cells`` k = 0 only the stem is shared; with k equal to the number
+    of cells, all but the final linear layer is. Each copy has batch-norm statistics and, being a module of its own,
+    optimizer state of its own. All copies start from the same values, as they would if they had been one module until
+    now.
     """
 
     def __init__(self, supernet: nn.Module, archs: Sequence[Hashable], num_shared_cells: int) -> None:

@@ -7,6 +7,7 @@ nothing else about it.
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +25,7 @@ Arch = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CellGraph:
-    """A cell of an architecture as a picture has it.
-
-    Args:
-        title: what the cell is called.
-        nodes: for each node a key and what is written on it.
-        edges: for each operation the keys of its two nodes and its name.
-    """
+    """A cell of an architecture as a picture has it: nodes by key and text, edges by two keys and an operation."""
 
     title: str
     nodes: tuple[tuple[str, str], ...]
@@ -38,16 +33,13 @@ class CellGraph:
 
 
 class Space(ABC, Sequence[Arch]):
-    """The architectures there are, in lexicographic order.
+    """The architectures there are, in lexicographic order, from the number of options of each decision.
 
     A space behaves as an immutable sequence of architectures: ``len(space)``, ``space[59]``, ``list(space)`` and
     ``arch in space`` work without ever holding them all. ``space.index(arch)`` is the inverse of ``space[i]``.
 
     A space answers for itself: how its sizes are called, whether its inputs are words, how an architecture is drawn and
     what its final network is. All of this has defaults, so that an author of a space writes only what is abstract.
-
-    Args:
-        num_options: for each decision the number of its options.
     """
 
     takes_text: ClassVar[bool] = False
@@ -91,6 +83,11 @@ class Space(ABC, Sequence[Arch]):
         The entry ``kind`` names the space for ``make_space``: a built-in one, or the reference of a class of one's own,
         ``package.module:Class``, which then takes the other entries as arguments.
         """
+
+    def described_as(self, kind: str) -> dict[str, Any]:
+        """The description of a space whose arguments are all its attributes by the same names."""
+        values = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {"kind": kind} | {n: list(value) if isinstance(value, tuple) else value for n, value in values.items()}
 
     @property
     def num_archs(self) -> int:
@@ -152,15 +149,7 @@ class Space(ABC, Sequence[Arch]):
 
     @classmethod
     def size_arguments(cls, *, small: bool = False, **sizes: int | None) -> dict[str, Any]:
-        """The arguments of this space for the sizes of ``size_names``.
-
-        Args:
-            small: whether ``small_sizes`` stand for sizes that are not given.
-            sizes: sizes by the names that all spaces understand; none for one that is not given.
-
-        Raises:
-            ConfigError: the space has no such size.
-        """
+        """The arguments of this space for the sizes of ``size_names`` that are given; a ``ConfigError`` for others."""
         given = {name: value for name, value in sizes.items() if value is not None}
         if unknown := sorted(set(given) - set(cls.size_names)):
             raise ConfigError(f"sizes of {cls.__name__} are {', '.join(cls.size_names)}, but got {', '.join(unknown)}.")
@@ -173,14 +162,7 @@ class Space(ABC, Sequence[Arch]):
         return type(self)(**{**arguments, **self.size_arguments(small=False, **sizes)})
 
     def final_network(self, arch: Arch, in_channels: int, num_classes: int, *, auxiliary: bool = False) -> NetworkAlone:
-        """The network in which an architecture is trained alone in the end, where the space has one.
-
-        Args:
-            arch: the architecture.
-            in_channels: of images.
-            num_classes: of logits.
-            auxiliary: whether a second classifier is trained beside.
-        """
+        """The network in which an architecture is trained alone in the end, with a second classifier if asked for."""
         raise ConfigError(f"only a path of the supernet is trained in the end, and {type(self).__name__} has no other.")
 
     def graph(self, arch: Arch) -> list[CellGraph]:
@@ -212,14 +194,7 @@ class NetworkAlone(nn.Module, ABC):
     def loss(
         self, x: Tensor, y: Tensor, *, auxiliary_weight: float, of_outputs: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor:
-        """The loss on a mini-batch, in training with that of an auxiliary classifier at a weight.
-
-        Args:
-            x: inputs.
-            y: targets.
-            auxiliary_weight: of the second classifier's loss.
-            of_outputs: the loss of logits and targets.
-        """
+        """The loss on a mini-batch, in training with that of an auxiliary classifier at a weight."""
 
     @abstractmethod
     def plain(self) -> nn.Module:

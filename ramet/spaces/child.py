@@ -17,12 +17,9 @@ from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 
 
 def copy_layer(layer: nn.Module, copies: dict[int, Any], *, plain: bool = True) -> nn.Module:
-    """A copy of a layer, in which torch's own stands for one of ramet's faster ones.
+    """A copy of a layer without layers inside, in which torch's own stands for one of ramet's faster ones if ``plain``.
 
-    Args:
-        layer: a layer without layers inside.
-        copies: deepcopy's memo; one for all layers of a network, so that what they share stays shared.
-        plain: False keeps ramet's layer.
+    ``copies`` is deepcopy's memo; one for all layers of a network, so that what they share stays shared.
     """
     if plain and isinstance(layer, DepthwiseConv2d):
         layer = layer.plain()  # It holds the very same parameters, so that it has to be copied, too.
@@ -32,14 +29,11 @@ def copy_layer(layer: nn.Module, copies: dict[int, Any], *, plain: bool = True) 
 def trace_child(stages: nn.ModuleList, arch: Arch, *, plain: bool = True) -> fx.GraphModule:
     """A chain of stages for one architecture as a ``torch.fx.GraphModule`` with a copy of the weights on the path.
 
-    Names of parameters and buffers are those of the supernet (``stages.1.dag...``), so that weights go back and
-    forth by ``load_state_dict(..., strict=False)``.
-
-    Args:
-        stages: each is called as ``stage(x, arch)``, from the stem to the head. They may come from several supernets.
-        arch: the architecture; the stages' Python code may depend on it, but not on the values or shape of ``x``.
-        plain: whether ``DepthwiseConv2d`` becomes ``nn.Conv2d``, so that the child needs no ramet. Outputs are the same
-            either way; False trains faster on a CPU, and is for children that are trained inside ramet.
+    Names of parameters and buffers are those of the supernet (``stages.1.dag...``), so that weights go back and forth
+    by ``load_state_dict(..., strict=False)``. The stages may come from several supernets; their Python code may depend
+    on the architecture, but not on the values or shape of ``x``. With ``plain``, ``DepthwiseConv2d`` becomes
+    ``nn.Conv2d``, so that the child needs no ramet. Outputs are the same either way; False trains faster on a CPU, and
+    is for children that are trained inside ramet.
     """
     path = _Path(stages, arch)
     with torch.enable_grad():  # a layer may take a shortcut without gradients, which has no trace

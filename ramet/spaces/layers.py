@@ -1,4 +1,4 @@
-"""What the supernets of several spaces share: memory layout, concatenation and classifier."""
+"""What the supernets of several spaces share: memory layout, stem, concatenation and classifier."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def check_counts(**counts: int) -> None:
     for name, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ConfigError(f"{name} must be a whole number of at least 1, but got {value!r}.")
+
+
+def check_momentum(bn_momentum: float) -> None:
+    """Raise a ``ConfigError`` for what is no momentum of batch norms."""
+    if not 0 < bn_momentum <= 1:
+        raise ConfigError(f"bn_momentum must be above 0 and at most 1, but got {bn_momentum}.")
 
 
 def to_channels_last(network: nn.Module) -> None:
@@ -43,6 +49,22 @@ def concatenate(nodes: Sequence[Tensor]) -> Tensor:
 
 def _without_gaps(gradient: Tensor) -> Tensor:
     return gradient.contiguous(memory_format=torch.channels_last)
+
+
+class Stem(nn.Module):
+    """A 3x3 convolution and a batch norm at the beginning of a chain."""
+
+    def __init__(self, in_channels: int, channels: int, momentum: float) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels, momentum=momentum)
+        )
+
+    def forward(self, x: Tensor, arch: Arch) -> Tensor:
+        """From [batch, in, height, width] to [batch, channels, height, width]."""
+        x = x.contiguous(memory_format=torch.channels_last)  # See to_channels_last for the reason.
+        features: Tensor = self.layers(x)
+        return features
 
 
 class Head(nn.Module):

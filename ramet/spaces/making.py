@@ -10,9 +10,9 @@ from torch import nn
 
 from ramet.errors import ConfigError
 from ramet.registry import Spec, check_trust
+from ramet.spaces import SPACES
 from ramet.spaces.base import Space
 from ramet.spaces.own.module_space import ModuleSpace
-from ramet.spaces.registry import SPACES
 
 SpaceSource = str | Mapping[str, Any] | Space | Callable[..., Space | nn.Module]
 """What names a space: a text, a description, a space, a class of spaces, or a factory of modules with choices."""

@@ -14,14 +14,7 @@ from ramet.spaces.darts.cell import DartsCell
 
 
 class Relaxed(nn.Module):
-    """A supernet in which every edge adds up all its operations, weighted.
-
-    Args:
-        supernet: of ``Darts``, or of a space whose cells are dense dags with a decision for each edge.
-
-    Raises:
-        ConfigError: if the supernet's cells cannot be mixed.
-    """
+    """A supernet in which every edge adds up all its operations, weighted; a ``ConfigError`` if none can be mixed."""
 
     def __init__(self, supernet: Supernet, space: Space) -> None:
         super().__init__()
@@ -36,12 +29,7 @@ class Relaxed(nn.Module):
         return list(self.space.mixed_options)
 
     def forward(self, x: Tensor, weights: Sequence[Tensor]) -> Tensor:
-        """Logits of the mixture.
-
-        Args:
-            x: inputs.
-            weights: for each edge the weights of its operations, which sum to one.
-        """
+        """Logits of the mixture; for each edge the weights of its operations, which sum to one."""
         value: Any = x
         half = len(weights) // 2
         for stage in self.supernet.stages:

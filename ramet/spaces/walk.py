@@ -24,14 +24,9 @@ class CellStage(Protocol):
 def walk_prefixes(stages: nn.ModuleList, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
     """Logits of each architecture, in the order given, bitwise those of one by one in evaluation mode.
 
-    The stem does not depend on the architecture and is computed once. The first cell has the same input for all, so
-    each of its edges is computed once for each choice that leads to it. Further on, no two children have the same
-    input. Architectures are evaluated in lexicographic order, in which little has to be held at a time.
-
-    Args:
-        stages: the stem, a first stage that is a ``CellStage``, and the rest.
-        x: one batch.
-        archs: any architectures of the space, in any order.
+    The stem does not depend on the architecture and is computed once. The first cell, a ``CellStage``, has the same
+    input for all, so each of its edges is computed once for each choice that leads to it. Further on, no two children
+    have the same input. Architectures are evaluated in lexicographic order, in which little has to be held at a time.
     """
     if not archs:
         return
@@ -52,14 +47,9 @@ def walk_stages(
 ) -> Iterator[Tensor]:
     """Logits of each architecture, in the order given, for stages that may be any module.
 
-    The output of a stage is held until an architecture comes that differs in a decision made up to it. Under
+    The output of a stage is held until an architecture comes that differs in a decision made up to it: ``used`` has for
+    each stage the decisions that its output depends on, including those of earlier stages. Under
     ``torch.inference_mode`` nothing is held, because torch does not tell there whether a tensor was changed in place.
-
-    Args:
-        stages: each is called as ``stage(x, arch)``.
-        used: for each stage the decisions that its output depends on, including those of earlier stages.
-        x: one batch.
-        archs: any architectures of the space, in any order.
     """
     held: list[tuple[Arch, Tensor, int]] = []  # for each stage: the choices made up to it, its output, its version
 

@@ -96,15 +96,11 @@ def check_growth(
     keeps_function: bool = True,
     trains_candidates: bool = False,
 ) -> None:
-    """Check a growth method on a network; a small perceptron in double precision by default.
+    """Check a growth method on a network and a batch for it; a small perceptron in double precision by default.
 
-    Args:
-        make: makes the method with a step size; one that is exact may ignore it.
-        network: what grows.
-        inputs: a batch for it.
-        budget: of the step.
-        keeps_function: whether the method promises that the function changes by the order of its step size.
-        trains_candidates: whether the edit holds weights that were trained already; its function then differs.
+    ``make`` makes the method with a step size; one that is exact may ignore it. ``keeps_function`` is whether the
+    method promises that the function changes by the order of its step size; ``trains_candidates`` whether the edit
+    holds weights that were trained already, with which the function differs.
 
     Raises:
         AssertionError: the method breaks a rule, which the message names.

@@ -91,6 +91,14 @@ def train(
         guard.remember(named_params(network))
 
 
+def _guarded(make_guard: MakeGuard) -> tuple[Guard, TwoPaths, torch.optim.Optimizer]:
+    """A guard that has remembered the first path of a network, and what trained it."""
+    guard, network = make_guard(), make_network()
+    optimizer = make_optimizer(network)
+    train(guard, network, optimizer, remember=True)
+    return guard, network, optimizer
+
+
 def _values(network: nn.Module) -> dict[str, Tensor]:
     return {
         name.replace("_orig_mod.", "").replace("module.", ""): param.detach().clone()
@@ -121,9 +129,7 @@ def check_fresh_guard_changes_nothing(make_guard: MakeGuard) -> None:
 
 def check_other_paths_are_left_alone(make_guard: MakeGuard) -> None:
     """A parameter without a gradient is never changed, whatever is remembered about it."""
-    guard, network = make_guard(), make_network()
-    optimizer = make_optimizer(network)
-    train(guard, network, optimizer, path=0, remember=True)
+    guard, network, optimizer = _guarded(make_guard)
     before = _values(network)
     train(guard, network, optimizer, path=1, seed=10)
     for name in ("branches.0.weight", "branches.0.bias", "heads.0.weight", "heads.0.bias"):
@@ -132,9 +138,7 @@ def check_other_paths_are_left_alone(make_guard: MakeGuard) -> None:
 
 def check_gradients_are_given_back(make_guard: MakeGuard) -> None:
     """After a step, parameters hold the gradients of their loss, which ``remember`` may be asked to learn from."""
-    guard, network = make_guard(), make_network()
-    optimizer = make_optimizer(network)
-    train(guard, network, optimizer, remember=True)
+    guard, network, optimizer = _guarded(make_guard)
     train(guard, network, optimizer, path=1)
     x, y = make_batch(50)
     optimizer.zero_grad()
@@ -171,9 +175,7 @@ def check_state_survives_a_file(make_guard: MakeGuard) -> None:
 
 def check_state_is_its_own(make_guard: MakeGuard) -> None:
     """A state is flat, needs no gradient, and does not change when training goes on."""
-    guard, network = make_guard(), make_network()
-    optimizer = make_optimizer(network)
-    train(guard, network, optimizer, remember=True)
+    guard, network, optimizer = _guarded(make_guard)
     state = guard.state_dict()
     kept = {name: tensor.clone() for name, tensor in state.items()}
     train(guard, network, optimizer, seed=10, remember=True)
@@ -253,8 +255,7 @@ def _one_rank() -> Iterator[None]:
 
 def check_parameters_added_later(make_guard: MakeGuard) -> None:
     """A branch that is added after ``remember`` trains freely, and what was there stays guarded."""
-    guard, network = make_guard(), make_network()
-    train(guard, network, make_optimizer(network), path=0, remember=True)
+    guard, network, _ = _guarded(make_guard)
     network.branches.append(nn.Linear(4, 6))
     network.heads.append(nn.Linear(6, 3))
     before = _values(network)
@@ -278,8 +279,7 @@ def check_half_precision(make_guard: MakeGuard) -> None:
 
 def check_scaler_skips_a_step(make_guard: MakeGuard) -> None:
     """A step that the gradient scaler skips after an overflow leaves every parameter as it is."""
-    guard, network = make_guard(), make_network()
-    train(guard, network, make_optimizer(network), remember=True)
+    guard, network, _ = _guarded(make_guard)
     train(guard, network, make_optimizer(network), seed=5)
     optimizer, scaler = make_optimizer(network), torch.amp.GradScaler("cpu", init_scale=4.0)
     x, y = make_batch(10)
@@ -326,8 +326,7 @@ def check_extreme_inputs(make_guard: MakeGuard) -> None:
 def check_device_moves(make_guard: MakeGuard) -> None:
     """A guard follows its network to another device: to a GPU where there is one, else to torch's meta device."""
     device = "cuda" if torch.cuda.is_available() else "meta"
-    guard, network = make_guard(), make_network()
-    train(guard, network, make_optimizer(network), remember=True)
+    guard, network, _ = _guarded(make_guard)
     network.to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     for param in (*network.shared.parameters(), *network.branches[0].parameters(), *network.heads[0].parameters()):
@@ -350,8 +349,7 @@ def check_global_randomness_is_left_alone(make_guard: MakeGuard) -> None:
 
 def check_no_hooks_remain(make_guard: MakeGuard) -> None:
     """Outside ``watch`` the network is as it was: copying it copies no guard."""
-    guard, network = make_guard(), make_network()
-    train(guard, network, make_optimizer(network), remember=True)
+    _, network, _ = _guarded(make_guard)
     for name, module in network.named_modules():
         hooks: list[Any] = [module._forward_hooks, module._forward_pre_hooks, module._backward_hooks]
         assert not any(hooks), f"a hook remains on {name or 'the network'}."
@@ -374,23 +372,7 @@ def check_it_protects(make_guard: MakeGuard) -> None:
     assert moved[0] < 0.9 * moved[1], f"guarded outputs moved by {moved[0]:.4f}, and unguarded by {moved[1]:.4f}."
 
 
-GUARD_CHECKS: tuple[Callable[[MakeGuard], None], ...] = (
-    check_fresh_guard_changes_nothing,
-    check_other_paths_are_left_alone,
-    check_gradients_are_given_back,
-    check_state_survives_a_file,
-    check_state_is_its_own,
-    check_foreign_state_is_refused,
-    check_forgetting_frees,
-    check_chain_of_one,
-    check_wrapped_names,
-    check_parameters_added_later,
-    check_half_precision,
-    check_scaler_skips_a_step,
-    check_extreme_inputs,
-    check_device_moves,
-    check_global_randomness_is_left_alone,
-    check_no_hooks_remain,
-    check_it_protects,
+GUARD_CHECKS: tuple[Callable[[MakeGuard], None], ...] = tuple(
+    check for name, check in globals().items() if name.startswith("check_")
 )
 """Every check; ``check_it_protects`` is the only one that a guard which does nothing fails."""

@@ -249,15 +249,7 @@ def check_bad_tasks_are_refused(make: MakeMethod) -> None:
 
 
 METHOD_CHECKS: list[Callable[[MakeMethod], None]] = [
-    check_it_learns,
-    check_the_seed_decides,
-    check_nothing_is_forgotten,
-    check_a_saved_network_takes_a_new_task,
-    check_it_goes_on_after_a_kill,
-    check_the_export_is_plain,
-    check_the_counts_add_up,
-    check_gone_data_stay_gone,
-    check_bad_tasks_are_refused,
+    check for name, check in globals().items() if name.startswith("check_")
 ]
 
 

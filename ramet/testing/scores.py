@@ -63,9 +63,7 @@ def check_the_network_is_left_alone(make: MakeScore) -> None:
     assert torch.equal(state, torch.get_rng_state()), "the global generator was drawn from"
 
 
-SCORE_CHECKS: tuple[Callable[[MakeScore], None], ...] = (
-    check_scores_are_numbers,
-    check_scores_are_repeatable,
-    check_the_network_is_left_alone,
+SCORE_CHECKS: tuple[Callable[[MakeScore], None], ...] = tuple(
+    check for name, check in globals().items() if name.startswith("check_")
 )
 """Every check, each called as ``check(make)``."""

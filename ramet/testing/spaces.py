@@ -181,17 +181,8 @@ def check_final_network(space: Space, input_shape: Sequence[int], num_classes: i
         assert torch.equal(network.plain().eval()(x), logits), "the plain network differs from the final one"
 
 
-SPACE_CHECKS: tuple[Callable[[Space, Sequence[int], int], None], ...] = (
-    check_enumeration,
-    check_names,
-    check_description,
-    check_children,
-    check_forward_all,
-    check_gradients,
-    check_stages,
-    check_sizes,
-    check_graph,
-    check_final_network,
+SPACE_CHECKS: tuple[Callable[[Space, Sequence[int], int], None], ...] = tuple(
+    check for name, check in globals().items() if name.startswith("check_")
 )
 """Every check, each called as ``check(space, input_shape, num_classes)``."""
 

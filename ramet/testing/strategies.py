@@ -166,13 +166,7 @@ def _floats(module: nn.Module) -> list[Tensor]:
     return [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
 
 
-STRATEGY_CHECKS: tuple[Callable[[MakeStrategy], None], ...] = (
-    check_proposals,
-    check_seeds,
-    check_state,
-    check_bad_input,
-    check_small_space,
-    check_constant_rewards,
-    check_it_learns,
+STRATEGY_CHECKS: tuple[Callable[[MakeStrategy], None], ...] = tuple(
+    check for name, check in globals().items() if name.startswith("check_")
 )
 """Every check; ``check_it_learns`` is the only one that random search fails."""

@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
-    from ramet.training.batch_norm import reestimated_batch_norm
     from ramet.training.batches import Batches
-    from ramet.training.evaluation import EVALUATION_BATCH, accuracy, evaluating
+    from ramet.training.evaluation import EVALUATION_BATCH, accuracy, evaluating, reestimated_batch_norm, training_modes
     from ramet.training.loop import fit
-    from ramet.training.modes import training_modes
     from ramet.training.optimizers import make_optimizer
     from ramet.training.recipe import Recipe, Settings
     from ramet.training.saver import SavedPart, Saver, SavesCheckpoints, Values, global_generators, saved_part
@@ -18,25 +16,6 @@ if TYPE_CHECKING:
 
 __getattr__ = lazy_front(__name__)
 
-__all__ = [
-    "EVALUATION_BATCH",
-    "Batches",
-    "Held",
-    "Recipe",
-    "SavedPart",
-    "Saver",
-    "SavesCheckpoints",
-    "Settings",
-    "Step",
-    "StepGuard",
-    "SynchronisedNorms",
-    "Values",
-    "accuracy",
-    "evaluating",
-    "fit",
-    "global_generators",
-    "make_optimizer",
-    "reestimated_batch_norm",
-    "saved_part",
-    "training_modes",
-]
+__all__ = ["EVALUATION_BATCH", "Batches", "Held", "Recipe", "SavedPart", "Saver", "SavesCheckpoints", "Settings"]
+__all__ += ["Step", "StepGuard", "SynchronisedNorms", "Values", "accuracy", "evaluating", "fit", "global_generators"]
+__all__ += ["make_optimizer", "reestimated_batch_norm", "saved_part", "training_modes"]

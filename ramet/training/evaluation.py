@@ -1,18 +1,38 @@
-"""How good a network is on a split."""
+"""How a network is measured: its modes put back afterwards, its accuracy, batch-norm statistics made anew."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-from ramet.training.modes import training_modes
+from torch.nn.modules.batchnorm import _BatchNorm
 
 EVALUATION_BATCH = 500
 """Samples in an evaluation batch: large enough for speed, small enough for a core's cache at small image sizes."""
+
+
+@contextmanager
+def training_modes(network: nn.Module) -> Iterator[None]:
+    """Run a block that may call ``network.train()`` or ``network.eval()``; each module gets its own mode back.
+
+    Modules of one network can have different modes: a frozen part stays in evaluation mode while the rest is trained.
+
+    >>> network = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
+    >>> with training_modes(network):
+    ...     _ = network.eval()
+    >>> [module.training for module in network]
+    [True, False]
+    """
+    modes = [(module, module.training) for module in network.modules()]
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            if module.training != mode:
+                module.training = mode
 
 
 @contextmanager
@@ -35,3 +55,32 @@ def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float
         for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
             correct += int((network(inputs, *arguments).argmax(dim=1) == labels).sum())
     return correct / len(y)
+
+
+@contextmanager
+def reestimated_batch_norm(network: nn.Module, batches: Iterable[Tensor], *arguments: Any) -> Iterator[None]:
+    """Within the block, running statistics are the plain average over ``batches``; afterwards they are as before.
+
+    Those of a supernet belong to whichever child was trained last.
+
+    Args:
+        network: called as ``network(batch, *arguments)`` in training mode, without gradients.
+        batches: training inputs; a few mini-batches are enough.
+        arguments: what else the network takes, for example the architecture.
+    """
+    norms = [module for module in network.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    saved = [(norm, norm.momentum, {name: buffer.clone() for name, buffer in norm.named_buffers()}) for norm in norms]
+    try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # torch then takes the cumulative average instead of the moving one
+        with training_modes(network), torch.no_grad():
+            network.train()
+            for batch in batches:
+                network(batch, *arguments)
+        yield
+    finally:
+        for norm, momentum, buffers in saved:
+            norm.momentum = momentum
+            for name, buffer in norm.named_buffers():
+                buffer.copy_(buffers[name])

@@ -34,10 +34,7 @@ def check_optimizer(name: object) -> None:
 def named_optimizer(name: str, groups: Sequence[dict[str, Any]], **numbers: float) -> torch.optim.Optimizer:
     """An optimizer of parameter groups, each with its ``params`` and its first ``lr``.
 
-    Args:
-        name: of ``OPTIMIZERS``.
-        groups: what it steps.
-        numbers: such as ``momentum``; those that the optimizer does not have are left out.
+    Numbers such as ``momentum`` that the optimizer does not have are left out.
 
     >>> weight = torch.nn.Parameter(torch.ones(1))
     >>> made = named_optimizer("adamw", [{"params": [weight], "lr": 0.1}], momentum=0.9, weight_decay=0.5)

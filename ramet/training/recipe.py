@@ -157,15 +157,7 @@ class Recipe:
         return squared_error if targets.is_floating_point() else cross_entropy
 
     def batch(self, x: Tensor, y: Tensor, indices: Tensor, *, seed: int, step: int) -> tuple[Tensor, Tensor]:
-        """The inputs and targets of a step's samples, [batch, ...] and [batch, ...], transformed.
-
-        Args:
-            x: all training inputs.
-            y: all training targets.
-            indices: the samples of the step, shape [batch].
-            seed: of the training.
-            step: its number.
-        """
+        """The inputs and targets of a step's samples, [batch, ...] and [batch, ...], transformed."""
         x, y = x[indices], y[indices]
         if self.augment is not None:
             from ramet.seeding import torch_generator

@@ -14,7 +14,7 @@ from ramet.seeding import generator_states, restore_generators
 
 
 class SavesCheckpoints(Protocol):
-    """Where a training saves itself: :class:`ramet.runs.Checkpoints` is one."""
+    """Where a training saves itself: ``ramet.runs.Checkpoints`` is one."""
 
     def save(self, step: int, tensors: dict[str, Tensor], state: Any) -> None:
         """Store tensors and JSON values."""

@@ -45,9 +45,7 @@ class StepGuard(Protocol):
 class Held:
     """Values of a parameter that no step may change, whatever momentum and weight decay do.
 
-    Args:
-        param: The parameter.
-        mask: Which of its values, a boolean tensor that broadcasts to its shape.
+    The mask says which, a boolean tensor that broadcasts to the parameter's shape.
     """
 
     param: Tensor

@@ -1,13 +1,12 @@
-r"""Batch norm over the samples of several ranks, on any device.
+"""Batch norm over the samples of several ranks, on any device.
 
 torch's ``SyncBatchNorm`` works on GPUs only. Here the moments of a layer's inputs are summed over the ranks in the
-forward pass, and two sums of the output's gradient in the backward pass. With :math:`\hat x = (x - \mu) / \sigma` over
-all :math:`n` values of a channel,
+forward pass, and two sums of the output's gradient in the backward pass. With x^ = (x - mean) / sigma over all n values
+of a channel,
 
-.. math:: \frac{\partial L}{\partial x} = \frac{w}{\sigma} \Big( g - \frac1n \sum g
-    - \hat x\, \frac1n \sum g \hat x \Big),
+    dL/dx = w / sigma (g - sum(g) / n - x^ sum(g x^) / n),
 
-where :math:`g` is the output's gradient and the sums are over all ranks.
+where g is the output's gradient and the sums are over all ranks.
 """
 
 from __future__ import annotations

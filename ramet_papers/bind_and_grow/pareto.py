@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,27 +10,21 @@ from ramet.continual.study.plan import Sampler
 from ramet.continual.study.result import SearchResult
 from ramet.continual.study.search import SequenceSearch
 from ramet.continual.study.space import STARTS, SequenceSpace
-from ramet.execution import WorkItem
-from ramet.reports import Column, Table
-from ramet.runs import Run
+from ramet.reports import Table
 from ramet.runs.encoding import Json
 from ramet_papers.bind_and_grow.judges import FIXED, B3Figures, Fronts, Point, StreamFronts, judge_b3
 from ramet_papers.bind_and_grow.presets import PRESETS, BindingPreset, StreamSetting
-from ramet_papers.bind_and_grow.trials import RULES, BindingSetup, grown, open_run, run_alone, run_tasks
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.bind_and_grow.trials import RULES, BindingTrials, grown
+from ramet_papers.experiment import Experiment, Outcome, Row, tabled
+from ramet_papers.recorded import open_recorded
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How sequences are searched.
+    """How sequences are searched."""
 
-    Args:
-        rule: how layers are compared and made anew.
-        sampler: how the next sequence is found.
-    """
-
-    rule: str
-    sampler: Sampler
+    rule: str  # how layers are compared and made anew
+    sampler: Sampler  # how the next sequence is found
 
     @property
     def options(self) -> Json:
@@ -45,147 +39,93 @@ KINDS = (_Kind(PAPER, "thompson"), _Kind(PAPER, "nsga2"), _Kind(OWN, "thompson")
 """What is searched; the first answers the claim, the second has the paper's sampler."""
 
 
-def pareto(workspace: Workspace, preset_name: str) -> Outcome:
-    """Forty trials over a coefficient for each task, on several streams; claim B3."""
-    preset = PRESETS[preset_name]
-    found = {
-        name: _searched(workspace, preset, stream_setting, f"pareto-{name}")
-        for name, stream_setting in preset.searched.items()
-    }
-    tables = [_table(preset, stream_setting, found[name]) for name, stream_setting in preset.searched.items()]
-    return Outcome("Learn to bind and grow, Pareto front", tables, [judge_b3(_figures(preset, found))]).kept(
-        workspace.results
-    )
-
-
 @dataclass(frozen=True)
 class _Searched:
-    """The searches of one kind on a stream, a seed.
+    """The searches of one kind on a stream, a seed."""
 
-    Args:
-        fronts: what was found.
-        fixed: one coefficient for all tasks.
-        num_validation: images a task that the search chooses by, the fewest of any.
-    """
+    fronts: list[SearchResult]  # what was found
+    fixed: list[Json]  # one coefficient for all tasks
 
-    fronts: list[SearchResult]
-    fixed: list[Json]
-    num_validation: int = 0
+    def points(self) -> Fronts:
+        """What a judge looks at."""
+        fronts = [[_point(row) for row in result.front] for result in self.fronts]
+        return Fronts(fronts, [_point(row) for row in self.fixed])
 
 
-def _searched(
-    workspace: Workspace, preset: BindingPreset, stream_setting: StreamSetting, figure: str
-) -> dict[_Kind, _Searched]:
-    """What is found on a stream by each kind of search."""
-    with open_run(workspace, preset, figure) as run:
-        setup = BindingSetup.of(workspace, preset, stream_setting, run.path / "networks")
-        references = run_alone(workspace, run, setup, "split")
-        fixed = {rule: _fixed(workspace, preset, setup, run, rule, references) for rule in RULES}
-        fronts = {
-            kind: [_search(workspace, preset, setup, run, n, kind) for n in range(preset.seeds)] for kind in KINDS
-        }
-        images = min(len(task.dataset.validation) for stream in setup.streams for task in stream)
-        return {kind: _Searched(fronts[kind], fixed[kind.rule], images) for kind in KINDS}
+def _point(values: Mapping[str, Any]) -> Point:
+    return Point(float(values["gain"]), float(values["parameters"]), float(values["test_gain"]))
 
 
-def _table(preset: BindingPreset, stream_setting: StreamSetting, searched: dict[_Kind, _Searched]) -> Table:
-    rows: list[list[Any]] = []
-    for kind, found in searched.items():
-        for number, (result, reference) in enumerate(zip(found.fronts, found.fixed, strict=True)):
-            rows.append(_row(kind, number, f"delta {FIXED:g}", reference))
-            rows += [_row(kind, number, f"trial {row['trial']}", row) for row in result.front]
-    columns: list[Column | str] = [
-        "rule",
-        "sampler",
-        "seed",
-        "network",
-        "parameters",
-        "gain, validation, points",
-        "gain, test, points",
-    ]
-    return Table(
-        columns, rows, title=f"{stream_setting.source}: the Pareto front of {preset.trials} grow sequences, a seed"
-    )
-
-
-def _fixed(
-    workspace: Workspace, preset: BindingPreset, setup: BindingSetup, run: Run, rule: str, references: Sequence[Json]
-) -> list[Json]:
-    """One coefficient for all tasks, a seed."""
-    tasks = [
-        WorkItem(
-            f"fixed/{'-'.join(RULES[rule].values())}/{number}",
-            grown,
-            {"number": number, "delta": FIXED, "alone": references[number], "options": RULES[rule]},
-        )
-        for number in range(preset.seeds)
-    ]
-    return run_tasks(workspace, run, tasks, setup, f"delta {FIXED:g} for all tasks")
-
-
-def _search(
-    workspace: Workspace, preset: BindingPreset, setup: BindingSetup, run: Run, number: int, kind: _Kind
-) -> SearchResult:
-    """The search of one seed, in a run of its own beside the figure's."""
-    path = run.path / f"search-{kind}-{number}"
-    config: Json = {"trials": preset.trials, "number": number, "rule": kind.options, "sampler": kind.sampler}
-    own = Run.open(path) if (path / "config.json").exists() else Run.create(path, "grow-sequences", config)
-    search = SequenceSearch(
-        space=SequenceSpace(delta="per-task"), num_trials=preset.trials, sampler=kind.sampler, batch=2
-    )
-    with own:
-        return search.run(
-            setup.streams[number],
-            setup.skeleton,
-            setup.settings,
-            own,
-            workspace.executor,
-            seed=setup.seeds[number],
-            options={**setup.options, **kind.options},
-        )
-
-
-def _row(kind: _Kind, number: int, name: str, values: Json) -> list[Any]:
-    return [
-        kind.rule,
-        kind.sampler,
-        number,
-        name,
-        int(values["parameters"]),
-        100 * values["gain"],
-        100 * values["test_gain"],
-    ]
-
-
-def _figures(preset: BindingPreset, found: dict[str, dict[_Kind, _Searched]]) -> B3Figures:
-    first = next(iter(preset.searched))
-
-    def images(name: str) -> str:
-        return f"{found[name][KINDS[0]].num_validation} validation images a task"
-
-    return B3Figures(
-        command=f"ramet reproduce bind-and-grow/pareto --preset {preset.name}",
+def pareto(experiment: Experiment) -> Outcome:
+    """Forty trials over a coefficient for each task, on several streams; claim B3."""
+    preset = PRESETS[experiment.preset_name]
+    tables, streams, images = [], [], []
+    for name, stream_setting in preset.searched.items():
+        trials = BindingTrials(experiment, preset, stream_setting, f"pareto-{name}")
+        found = _searched(experiment, preset, trials)
+        tables.append(_table(preset, stream_setting, found))
+        num = min(len(task.dataset.validation) for stream in trials.setup.streams for task in stream)
+        images.append(f"{num} validation images a task")  # the fewest that the search chooses by
+        about = f"{stream_setting.source} ({stream_setting.network}, {images[-1]})"
+        asked, evolved, own = (found[kind].points() for kind in KINDS)
+        streams.append(StreamFronts(asked, evolved, own, about))
+    first = next(iter(preset.searched.values()))
+    figures = B3Figures(
+        command=experiment.command,
         setting=f"{preset.trials} trials of Thompson sampling over what each task gains by its layers (NSGA-II is the "
         f"paper's), a coefficient for each task, the first {len(STARTS)} with one for all, searched and judged on "
-        f"validation data, {images(first)}; layers are compared and made anew by the paper's rule. The paper's own "
-        f"figure is of split CIFAR-100. {preset.setting(preset.searched[first])}",
-        streams=[
-            _stream(found[name], f"{stream_setting.source} ({stream_setting.network}, {images(name)})")
-            for name, stream_setting in preset.searched.items()
-        ],
+        f"validation data, {images[0]}; layers are compared and made anew by the paper's rule. The paper's own "
+        f"figure is of split CIFAR-100. {preset.setting(first)}",
+        streams=streams,
         trials=preset.trials,
         coefficient=FIXED,
     )
+    return Outcome("Learn to bind and grow, Pareto front", tables, [judge_b3(figures)])
 
 
-def _stream(found: dict[_Kind, _Searched], about: str) -> StreamFronts:
-    asked, evolved, own = (_fronts(found[kind]) for kind in KINDS)
-    return StreamFronts(asked, evolved, own, about)
+def _searched(experiment: Experiment, preset: BindingPreset, trials: BindingTrials) -> dict[_Kind, _Searched]:
+    """What is found on a stream by each kind of search, and by one coefficient for all tasks."""
+    alone = trials.alone("split")
+    tasks: dict[str, Any] = {
+        rule: (f"fixed/{'-'.join(options.values())}", grown, {"delta": FIXED, "options": options})
+        for rule, options in RULES.items()
+    }
+    fixed = trials.over_seeds(tasks, f"delta {FIXED:g} for all tasks", alone=alone)
+    return {
+        kind: _Searched([_search(experiment, preset, trials, n, kind) for n in range(preset.seeds)], fixed[kind.rule])
+        for kind in KINDS
+    }
 
 
-def _fronts(found: _Searched) -> Fronts:
-    return Fronts([[_point(row) for row in result.front] for result in found.fronts], [_point(p) for p in found.fixed])
+def _search(
+    experiment: Experiment, preset: BindingPreset, trials: BindingTrials, number: int, kind: _Kind
+) -> SearchResult:
+    """The search of one seed, in a run of its own beside the figure's."""
+    setup = trials.setup
+    config: Json = {"trials": preset.trials, "number": number, "rule": kind.options, "sampler": kind.sampler}
+    search = SequenceSearch(
+        space=SequenceSpace(delta="per-task"), num_trials=preset.trials, sampler=kind.sampler, batch=2
+    )
+    with open_recorded(trials.run.path / f"search-{kind}-{number}", "grow-sequences", config) as run:
+        subject = (setup.streams[number], setup.skeleton, setup.settings, run, experiment.workspace.executor)
+        return search.run(*subject, seed=setup.seeds[number], options={**setup.options, **kind.options})
 
 
-def _point(values: Json) -> Point:
-    return Point(float(values["gain"]), float(values["parameters"]), float(values["test_gain"]))
+def _table(preset: BindingPreset, stream_setting: StreamSetting, searched: Mapping[_Kind, _Searched]) -> Table:
+    rows: list[Row] = []
+    for kind, found in searched.items():
+        for number, (result, fixed) in enumerate(zip(found.fronts, found.fixed, strict=True)):
+            networks = [(f"delta {FIXED:g}", fixed), *((f"trial {row['trial']}", row) for row in result.front)]
+            rows += [
+                {
+                    "rule": kind.rule,
+                    "sampler": kind.sampler,
+                    "seed": number,
+                    "network": name,
+                    "parameters": int(row["parameters"]),
+                    "gain, validation, points": 100 * row["gain"],
+                    "gain, test, points": 100 * row["test_gain"],
+                }
+                for name, row in networks
+            ]
+    return tabled(rows, f"{stream_setting.source}: the Pareto front of {preset.trials} grow sequences, a seed")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,11 @@ from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, dr
 from ramet.continual.study.sequences import SequenceBench, run_sequence, train_alone
 from ramet.continual.study.space import GrowSequence
 from ramet.execution import WorkItem
-from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet.training import Settings
 from ramet_papers.bind_and_grow.presets import BindingPreset, StreamSetting
+from ramet_papers.experiment import Experiment, Key
 from ramet_papers.workspace import Workspace
 
 KIND = "bind-and-grow"
@@ -31,23 +29,14 @@ RULES: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class BindingSetup:
-    """A stream_setting for each seed: sent to each worker once.
+    """A stream_setting for each seed: sent to each worker once."""
 
-    Args:
-        streams: one a seed.
-        skeleton: the layers of every network.
-        settings: of every training.
-        seeds: of weights and batches, one a stream.
-        folder: where networks that were trained alone are kept.
-        options: options of every method on a layer graph.
-    """
-
-    streams: Sequence[Stream]
-    skeleton: Skeleton
-    settings: Settings
-    seeds: Sequence[int]
-    folder: Path
-    options: Mapping[str, Any]
+    streams: Sequence[Stream]  # one a seed
+    skeleton: Skeleton  # the layers of every network
+    settings: Settings  # of every training
+    seeds: Sequence[int]  # of weights and batches, one a stream
+    folder: Path  # where networks that were trained alone are kept
+    options: Mapping[str, Any]  # options of every method on a layer graph
 
     @classmethod
     def of(
@@ -62,14 +51,8 @@ class BindingSetup:
         numbers = range(num_seeds or preset.seeds)
         streams = [stream_setting.make(workspace, number) for number in numbers]
         seeds = [derive_seed(workspace.seed, "trial", number) for number in numbers]
-        return cls(
-            streams,
-            stream_setting.skeleton(streams[0]),
-            stream_setting.settings or preset.settings,
-            seeds,
-            folder,
-            dict(stream_setting.method),
-        )
+        settings, options = stream_setting.settings or preset.settings, dict(stream_setting.method)
+        return cls(streams, stream_setting.skeleton(streams[0]), settings, seeds, folder, options)
 
     @property
     def guided(self) -> dict[str, Any]:
@@ -78,14 +61,9 @@ class BindingSetup:
 
     def at(self, number: int, alone: Mapping[str, Any] | None = None, **options: Any) -> SequenceBench:
         """The setup of grow sequences of one seed, with further options of growth by similarity."""
+        stream, seed, folder = self.streams[number], self.seeds[number], self.folder / f"seed-{number}"
         return SequenceBench(
-            self.streams[number],
-            self.skeleton,
-            self.settings,
-            self.seeds[number],
-            self.folder / f"seed-{number}",
-            {**self.guided, **options},
-            alone or {},
+            stream, self.skeleton, self.settings, seed, folder, {**self.guided, **options}, alone or {}
         )
 
 
@@ -128,47 +106,66 @@ def compared(setup: BindingSetup, *, number: int, method: str) -> Json:
         made = make_method(method, **setup.options)
     elif made.name == "bind-and-grow":
         made = make_method(method, **setup.guided)
-    learned = learn(
-        setup.streams[number],
-        method=made,
-        network=setup.skeleton,
-        settings=setup.settings,
-        seed=setup.seeds[number],
-        scenario="all",
-    )
+    how: Json = {"network": setup.skeleton, "settings": setup.settings, "seed": setup.seeds[number]}
+    learned = learn(setup.streams[number], method=made, scenario="all", **how)
     figures = learned.figures()
     seconds = sum(row["seconds"] for row in learned.rows)
     kept = ("average_accuracy", "backward_transfer", "parameters", "stored_bytes")
     return {**{key: figures[key] for key in kept}, "seconds": seconds}
 
 
-def open_run(workspace: Workspace, preset: BindingPreset, figure: str) -> Run:
-    """The run of a figure, named by what is asked, gone on with if it is there."""
-    config = {"preset": json.loads(json.dumps(preset.to_json())), "seed": workspace.seed, "figure": figure}
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
-    path = workspace.runs / f"{KIND}-{preset.name}" / f"{figure}-{digest}"
-    return Run.open(path) if (path / "config.json").exists() else Run.create(path, KIND, config)
+class BindingTrials:
+    """The trainings of a figure on one stream: their setup, and the run that keeps their results.
 
+    ``figure`` is what the run is called, ``label`` tells the networks of one stream from those of another.
+    """
 
-def run_tasks(workspace: Workspace, run: Run, tasks: Sequence[WorkItem], setup: object, label: str) -> list[Json]:
-    """The results of tasks in their order; those that the run has recorded are not run again."""
-    missing = [task for task in tasks if task.key not in run.records]
-    for task, result in workspace.executor.run(missing, setup, label=label, on_failure=run.record_failure):
-        run.records.append(task.key, **result)
-    return [run.records[task.key] for task in tasks]
+    def __init__(
+        self,
+        experiment: Experiment,
+        preset: BindingPreset,
+        stream_setting: StreamSetting,
+        figure: str,
+        label: str = "",
+        num_seeds: int | None = None,
+    ) -> None:
+        config: Json = {"preset": {"name": preset.name, **preset.asked()}, "figure": figure}
+        trials = experiment.trials(figure, config, None, KIND)
+        folder = trials.path / "networks" / label
+        self.setup = BindingSetup.of(experiment.workspace, preset, stream_setting, folder, num_seeds)
+        self.run = replace(trials, setup=self.setup)
 
+    def over_seeds(
+        self, rows: Mapping[Key, tuple[str, Callable[..., Json], Json]], label: str, **of_seeds: Sequence[Any]
+    ) -> dict[Key, list[Json]]:
+        """The results of all seeds for each row: a key, a function and its arguments, to which those of seeds come."""
+        numbers = range(len(self.setup.seeds))
+        tasks = {
+            row: [
+                WorkItem(f"{key}/{n}", function, {"number": n, **options, **{k: v[n] for k, v in of_seeds.items()}})
+                for n in numbers
+            ]
+            for row, (key, function, options) in rows.items()
+        }
+        return self.run.finish(tasks, label)
 
-def run_alone(workspace: Workspace, run: Run, setup: BindingSetup, label: str) -> list[Json]:
-    """The accuracies of all tasks alone, a seed: ``{split: {task: accuracy}}``."""
-    places = [(number, name) for number, stream in enumerate(setup.streams) for name in stream.names]
-    tasks = [
-        WorkItem(f"{label}/alone/{number}/{name}", alone, {"number": number, "task": name}) for number, name in places
-    ]
-    found: list[Json] = [{"validation": {}, "test": {}} for _ in setup.streams]
-    for (number, name), result in zip(places, run_tasks(workspace, run, tasks, setup, "each task alone"), strict=True):
-        for role in ("validation", "test"):
-            found[number][role][name] = result[role]
-    return found
+    def alone(self, label: str) -> list[Json]:
+        """The accuracies of all tasks alone, a seed: ``{split: {task: accuracy}}``."""
+        tasks = {
+            number: [
+                WorkItem(f"{label}/alone/{number}/{name}", alone, {"number": number, "task": name})
+                for name in stream.names
+            ]
+            for number, stream in enumerate(self.setup.streams)
+        }
+        results = self.run.finish(tasks, "each task alone")
+        return [
+            {
+                role: {name: result[role] for name, result in zip(stream.names, results[number], strict=True)}
+                for role in ("validation", "test")
+            }
+            for number, stream in enumerate(self.setup.streams)
+        ]
 
 
 def sizes_of(setup: BindingSetup, expanded: Mapping[str, Sequence[int]]) -> dict[str, int]:

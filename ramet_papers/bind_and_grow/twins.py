@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from torch import Tensor
 
@@ -12,14 +11,13 @@ from ramet.continual.methods.bind_and_grow.method import BindAndGrow
 from ramet.continual.streams.makers import rotate
 from ramet.continual.streams.stream import TaskInfo
 from ramet.data import Split
-from ramet.execution import WorkItem
-from ramet.reports import Column, Table
+from ramet.reports import Column
 from ramet.reports.formats import percent
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.bind_and_grow.presets import PRESETS
-from ramet_papers.bind_and_grow.trials import BindingSetup, open_run, run_tasks
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.bind_and_grow.trials import BindingSetup, BindingTrials
+from ramet_papers.experiment import Experiment, Outcome, Row, tabled
 
 NEEDED = 0.9
 """The share of twins that must be found."""
@@ -27,45 +25,41 @@ NEEDED = 0.9
 SETTINGS = (("all layers anew, old ones frozen", 1.0, "frozen"), ("delta 0.55, old layers slow", 0.55, "slow"))
 
 
-def twins(workspace: Workspace, preset_name: str) -> Outcome:
+def twins(experiment: Experiment) -> Outcome:
     """How often a task's copy is bound to the task itself, by each measure."""
-    preset = PRESETS[preset_name]
-    cells = [(measure, which) for measure in ("rsa", "cka") for which in range(len(SETTINGS))]
-    with open_run(workspace, preset, "twins") as run:
-        setup = BindingSetup.of(workspace, preset, preset.strangers, run.path / "networks")
-        tasks = [
-            WorkItem(
-                f"{measure}/{which}/{number}",
-                find_twins,
-                {"number": number, "measure": measure, "which": which, "count": preset.twins},
-            )
-            for measure, which in cells
-            for number in range(preset.seeds)
-        ]
-        results = run_tasks(workspace, run, tasks, setup, "looking for twins")
-    rows: list[list[Any]] = []
-    for place, (measure, which) in enumerate(cells):
-        found = [
-            entry for result in results[place * preset.seeds : (place + 1) * preset.seeds] for entry in result["twins"]
-        ]
-        rates = [sum(e["found"] for e in found if e["kind"] == kind) for kind in ("rotated", "re-coloured")]
-        totals = [sum(e["kind"] == kind for e in found) for kind in ("rotated", "re-coloured")]
-        share = sum(rates) / len(found)
-        shares = [hits / total if total else None for hits, total in zip(rates, totals, strict=True)]
-        rows.append([measure, SETTINGS[which][0], len(found), *shares, share, share >= NEEDED])
-    columns: list[Column | str] = [
-        "measure",
-        "network",
-        "twins",
-        Column("rotated, found", percent),
-        Column("re-coloured, found", percent),
-        Column("all, found", percent),
-        f"at least {NEEDED:.0%}",
-    ]
-    table = Table(columns, rows, title=f"Twins among the tasks of {preset.strangers.source}, {preset.seeds} seeds")
+    preset = PRESETS[experiment.preset_name]
+    trials = BindingTrials(experiment, preset, preset.strangers, "twins")
+    tasks = {
+        (measure, which): (
+            f"{measure}/{which}",
+            find_twins,
+            {"measure": measure, "which": which, "count": preset.twins},
+        )
+        for measure in ("rsa", "cka")
+        for which in range(len(SETTINGS))
+    }
+    rows: list[Row] = []
+    for (measure, which), results in trials.over_seeds(tasks, "looking for twins").items():
+        twins = [entry for result in results for entry in result["twins"]]
+        found = {kind: [e["found"] for e in twins if e["kind"] == kind] for kind in ("rotated", "re-coloured")}
+        share = sum(map(sum, found.values())) / len(twins)
+        rows.append(
+            {
+                "measure": measure,
+                "network": SETTINGS[which][0],
+                "twins": len(twins),
+                **{
+                    Column(f"{kind}, found", percent): sum(hits) / len(hits) if hits else None
+                    for kind, hits in found.items()
+                },
+                Column("all, found", percent): share,
+                f"at least {NEEDED:.0%}": share >= NEEDED,
+            }
+        )
+    table = tabled(rows, f"Twins among the tasks of {preset.strangers.source}, {preset.seeds} seeds")
     notes = [
         "A twin is a task's images rotated by 15 degrees to either side, or with their colours scaled by 0.7 and "
-        f"shifted; by chance one of {len(setup.streams[0])} is right. {preset.setting(preset.strangers)}"
+        f"shifted; by chance one of {len(trials.setup.streams[0])} is right. {preset.setting(preset.strangers)}"
     ]
     return Outcome("Learn to bind and grow, twins", [table], notes=notes)
 

@@ -10,90 +10,60 @@ from ramet.ranking.metrics import Floats, Stability
 from ramet.reports import Estimate
 from ramet.reports.formats import decimals
 from ramet_papers.claims import Claim, Figures
-from ramet_papers.verdicts import above, at_least, below, conclude, surely_positive
+from ramet_papers.verdicts import above, at_least, below, surely_positive
 
-FAR = 0.15
-"""D2: at least 0.15 below what a seed of the truth has with the other seeds."""
-
-UNSTABLE = 0.05
-"""D3: standard deviation > 0.05."""
-
-KEPT = 0.9
-"""D4: pruning half keeps >= 90 % of the true best quarter."""
-
-REPAIRED, WITHIN = 0.1, 10
-"""D5: GT-Tau rises by >= 0.1 within 10 mini-batches, and by more than with frozen weights whose batch norm updates."""
-
-MOST_STEPS = 0.5
-"""D6: its rank falls into the best quarter in most steps."""
-
-LEAST_SUPERNETS = 10
-"""D9: each with an interval over >= 10 supernets, (b) also at ten times the learning rate."""
+# The thresholds of the rules; each judge says its rule.
+FAR = 0.15  # D2
+UNSTABLE = 0.05  # D3
+KEPT = 0.9  # D4
+REPAIRED, WITHIN = 0.1, 10  # D5: of GT-Tau, and mini-batches
+MOST_STEPS = 0.5  # D6
+LEAST_SUPERNETS = 10  # D9: each with an interval over so many
 
 
 @dataclass(frozen=True, kw_only=True)
 class D1Figures(Figures):
-    """Table 1: how alike two rankings are.
+    """Table 1: how alike two rankings are."""
 
-    Args:
-        truth: of children trained alone, two seeds of them.
-        shared: of two supernets, by the experiment.
-        seeds: supernets of an experiment.
-    """
-
-    truth: Stability
-    shared: Mapping[str, Stability]
-    seeds: int
+    truth: Stability  # of children trained alone, two seeds of them
+    shared: Mapping[str, Stability]  # of two supernets, by the experiment
+    seeds: int  # supernets of an experiment
 
 
 def judge_d1(figures: D1Figures) -> Claim:
     """D1: truth's S-Tau above every sharing experiment's."""
     means = [found.mean for found in figures.shared.values()]
-    holds, reason = conclude({name: above(figures.truth.mean, s.mean) for name, s in figures.shared.items()})
     lowest, highest = min(s.lowest for s in figures.shared.values()), max(s.highest for s in figures.shared.values())
-    return Claim(
-        id="D1",
-        claim="The truth is more stable than shared weights.",
+    return figures.answer(
+        "D1: The truth is more stable than shared weights.",
         paper="S-Tau 0.71 against 0.39 to 0.54",
         ours=f"S-Tau {figures.truth.mean:.2f} against {min(means):.2f} to {max(means):.2f}",
         spread=f"pairs of instances from {lowest:.2f} to {highest:.2f}",
         seeds=figures.seeds,
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={name: above(figures.truth.mean, s.mean) for name, s in figures.shared.items()},
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class D2Figures(Figures):
-    """Table 2: GT-Tau.
+    """Table 2: GT-Tau."""
 
-    Args:
-        shared: of each supernet of all experiments, with the mean of the truth's seeds.
-        others: of each seed of the truth, with the mean of the other seeds; empty if there is one seed.
-        seeds: supernets of an experiment.
-    """
-
-    shared: Floats
-    others: Floats
-    seeds: int
+    shared: Floats  # of each supernet of all experiments, with the mean of the truth's seeds
+    others: Floats  # of each seed of the truth, with the mean of the other seeds; empty if there is one seed
+    seeds: int  # supernets of an experiment
 
 
 def judge_d2(figures: D2Figures) -> Claim:
     """D2: at least 0.15 below what a seed of the truth has with the **other** seeds."""
     own = float(figures.others.mean()) if len(figures.others) else float("nan")
     gap = own - float(figures.shared.mean())
-    holds, reason = conclude({f"at least {FAR:g} below a seed of the truth": at_least(gap, FAR)})
-    return Claim(
-        id="D2",
-        claim="The shared ranking is far from the truth.",
+    return figures.answer(
+        "D2: The shared ranking is far from the truth.",
         paper="GT-Tau 0.46 to 0.51 against 0.80",
         ours=f"{figures.shared.mean():.2f} against {own:.2f} of a seed of the truth with the others: {gap:.2f} below",
         spread=f"95 % interval {seed_interval(figures.shared).interval_text()}",
         seeds=figures.seeds,
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={f"at least {FAR:g} below a seed of the truth": at_least(gap, FAR)},
     )
 
 
@@ -107,66 +77,46 @@ class D3Figures(Figures):
 def judge_d3(figures: D3Figures) -> Claim:
     """D3: standard deviation > 0.05."""
     taus, deviation = figures.taus, figures.taus.std(axis=1)
-    holds, reason = conclude({f"a deviation above {UNSTABLE:g}": above(float(deviation.mean()), UNSTABLE)})
-    return Claim(
-        id="D3",
-        claim="The ranking is unstable over the last epochs of one run.",
+    return figures.answer(
+        "D3: The ranking is unstable over the last epochs of one run.",
         paper="GT-Tau between 0.1 and 0.7, deviation 0.14",
         ours=f"deviation {deviation.mean():.3f}, from {taus.min():.2f} to {taus.max():.2f}",
         spread=f"deviations from {deviation.min():.3f} to {deviation.max():.3f}",
         seeds=len(deviation),
-        holds=holds,
-        command=figures.command,
-        note=f"{figures.setting}Over the last {taus.shape[1]} epochs of each of {len(deviation)} supernets.{reason}",
+        parts={f"a deviation above {UNSTABLE:g}": above(float(deviation.mean()), UNSTABLE)},
+        note=f"{figures.setting}Over the last {taus.shape[1]} epochs of each of {len(deviation)} supernets.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class D4Figures(Figures):
-    """Figure 3: shares of the true best quarter that are kept when half is pruned.
+    """Figure 3: shares of the true best quarter that are kept when half is pruned."""
 
-    Args:
-        kept: by the mean over the last epochs, a mean over supernets, by the experiment.
-        seeds: supernets of all experiments.
-    """
-
-    kept: Mapping[str, float]
-    seeds: int
+    kept: Mapping[str, float]  # by the mean over the last epochs, a mean over supernets, by the experiment
+    seeds: int  # supernets of all experiments
 
 
 def judge_d4(figures: D4Figures) -> Claim:
     """D4: pruning half keeps >= 90 % of the true best quarter."""
     mean = sum(figures.kept.values()) / len(figures.kept)
-    holds, reason = conclude({f"{KEPT:.0%} kept": at_least(mean, KEPT)})
-    return Claim(
-        id="D4",
-        claim="Bad children can be filtered out.",
+    return figures.answer(
+        "D4: Bad children can be filtered out.",
         paper="Figure 3, no figure given",
         ours=f"pruning half by the mean over the last epochs keeps {mean:.0%} of the true best quarter",
         spread=", ".join(f"{value:.0%} ({name})" for name, value in figures.kept.items()),
         seeds=figures.seeds,
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={f"{KEPT:.0%} kept": at_least(mean, KEPT)},
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class D5Figures(Figures):
-    """Figure 4: GT-Tau after fine-tuning each child alone; [supernets, points].
+    """Figure 4: GT-Tau after fine-tuning each child alone; [supernets, points]."""
 
-    Args:
-        points: mini-batches of fine-tuning, the first 0.
-        full: from the whole training.
-        half: from half of it.
-        frozen: from the whole training with weights that stay as they are while batch norm updates; none where that
-            was not measured.
-    """
-
-    points: tuple[int, ...]
-    full: Floats
-    half: Floats
-    frozen: Floats | None
+    points: tuple[int, ...]  # mini-batches of fine-tuning, the first 0
+    full: Floats  # from the whole training
+    half: Floats  # from half of it
+    frozen: Floats | None  # with fixed weights while batch norm updates; none where that was not measured
 
 
 def judge_d5(figures: D5Figures) -> Claim:
@@ -175,102 +125,73 @@ def judge_d5(figures: D5Figures) -> Claim:
     best = max(within, key=lambda place: figures.full[:, place].mean())
     rise = seed_interval(figures.full[:, best] - figures.full[:, 0])
     assert rise.value is not None
-    parts = {f"a rise of {REPAIRED:g} within {WITHIN} mini-batches": at_least(rise.value, REPAIRED)}
-    control = None
+    control = float("nan")
     if figures.frozen is not None:
         rises = figures.frozen - figures.frozen[:, :1]
         control = max(float(rises[:, place].mean()) for place in within)
-    words = "a higher rise than by batch norm alone, the weights frozen"
-    parts[words] = None if control is None else above(rise.value, control)
-    holds, reason = conclude(parts)
     from_half = (figures.half[:, best] - figures.half[:, 0]).mean()
-    by_norm = "" if control is None else f"; with frozen weights {control:+.2f}"
-    return Claim(
-        id="D5",
-        claim="A few mini-batches of fine-tuning repair the ranking.",
+    by_norm = "" if figures.frozen is None else f"; with frozen weights {control:+.2f}"
+    return figures.answer(
+        "D5: A few mini-batches of fine-tuning repair the ranking.",
         paper="0.5 to 0.8 in 5 to 10 mini-batches",
         ours=f"{figures.full[:, 0].mean():.2f} to {figures.full[:, best].mean():.2f} in {figures.points[best]}",
         spread=f"rise {rise.text()}; from half of the training {from_half:+.2f}{by_norm}",
         seeds=len(figures.full),
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={
+            f"a rise of {REPAIRED:g} within {WITHIN} mini-batches": at_least(rise.value, REPAIRED),
+            "a higher rise than by batch norm alone, the weights frozen": above(rise.value, control),
+        },
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class D6Figures(Figures):
-    """Figure 5: the child just trained.
+    """Figure 5: the child just trained."""
 
-    Args:
-        shares: of steps in which its rank is in the best quarter, by the order of training.
-        median_ranks: by the order of training.
-        children: that are ranked.
-        seeds: supernets of each order.
-    """
-
-    shares: Mapping[str, float]
-    median_ranks: Mapping[str, float]
-    children: int
-    seeds: int
+    shares: Mapping[str, float]  # of steps in which its rank is in the best quarter, by the order of training
+    median_ranks: Mapping[str, float]  # by the order of training
+    children: int  # that are ranked
+    seeds: int  # supernets of each order
 
 
 def judge_d6(figures: D6Figures) -> Claim:
     """D6: its rank falls into the best quarter in most steps."""
-    holds, reason = conclude(
-        {f"most steps ({order})": above(share, MOST_STEPS) for order, share in figures.shares.items()}
-    )
     shares = ", ".join(f"{share:.0%} of steps ({order})" for order, share in figures.shares.items())
     medians = ", ".join(f"{rank:.0f} ({order})" for order, rank in figures.median_ranks.items())
-    return Claim(
-        id="D6",
-        claim="Training a child makes it (nearly) the best.",
+    return figures.answer(
+        "D6: Training a child makes it (nearly) the best.",
         paper="in most mini-batches (Figure 5)",
         ours=f"in the best quarter in {shares}",
         spread=f"median rank {medians} of {figures.children}",
         seeds=figures.seeds,
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={f"most steps ({order})": above(share, MOST_STEPS) for order, share in figures.shares.items()},
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class D7Figures(Figures):
-    """Table 3a: GT-Tau, the mean over the last mini-batches; [supernets] each.
+    """Table 3a: GT-Tau, the mean over the last mini-batches; [supernets] each."""
 
-    Args:
-        full: all children share their weights.
-        random: those of a random group do.
-        similar: those of a group of similar ones do.
-        groups: how many.
-    """
-
-    full: Floats
-    random: Floats
-    similar: Floats
-    groups: int
+    full: Floats  # all children share their weights
+    random: Floats  # those of a random group do
+    similar: Floats  # those of a group of similar ones do
+    groups: int  # how many
 
 
 def judge_d7(figures: D7Figures) -> Claim:
     """D7: both directions, intervals apart."""
     full, random, similar = (seed_interval(taus) for taus in (figures.full, figures.random, figures.similar))
-    parts = {
-        "random groups clearly worse than full sharing": _apart(random, full),
-        "similar groups clearly better than full sharing": _apart(full, similar),
-    }
-    holds, reason = conclude(parts)
-    return Claim(
-        id="D7",
-        claim="Random groups backfire, similar groups help.",
+    return figures.answer(
+        "D7: Random groups backfire, similar groups help.",
         paper="0.17 random, 0.72 similar at 16 groups, 0.50 shared by all",
         ours=f"{random.value:.2f} random, {similar.value:.2f} similar at {figures.groups} groups, {full.value:.2f} "
         "shared by all",
         spread=f"random {random.interval_text()}, similar {similar.interval_text()}, all {full.interval_text()}",
         seeds=len(figures.full),
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={
+            "random groups clearly worse than full sharing": _apart(random, full),
+            "similar groups clearly better than full sharing": _apart(full, similar),
+        },
     )
 
 
@@ -284,85 +205,63 @@ def _apart(lower: Estimate, higher: Estimate) -> bool | None:
 
 @dataclass(frozen=True, kw_only=True)
 class D8Figures(Figures):
-    """Table 4: GT-Tau by the number of shared cells, 0 and others, the mean over the last mini-batches; [supernets].
+    """Table 4: GT-Tau by the number of shared cells, 0 and others, the mean over the last mini-batches; [supernets]."""
 
-    Args:
-        long: after the long training.
-        short: after the short one.
-    """
-
-    long: Mapping[int, Floats]
-    short: Mapping[int, Floats]
+    long: Mapping[int, Floats]  # after the long training
+    short: Mapping[int, Floats]  # after the short one
 
 
 def judge_d8(figures: D8Figures) -> Claim:
     """D8: both directions: k = 0 is best when trained long, worst when short."""
     long, short = ({k: float(t.mean()) for k, t in taus.items()} for taus in (figures.long, figures.short))
-    parts = {
-        "best when trained long": above(long[0], max(tau for k, tau in long.items() if k)),
-        "worst when trained short": below(short[0], min(tau for k, tau in short.items() if k)),
-    }
-    holds, reason = conclude(parts)
     texts = {
         k: f"{seed_interval(figures.long[k]).text()} long, {seed_interval(figures.short[k]).text()} short" for k in long
     }
-    return Claim(
-        id="D8",
-        claim="Prefix sharing with k = 0 is best when trained long and worst when trained short.",
+    return figures.answer(
+        "D8: Prefix sharing with k = 0 is best when trained long and worst when trained short.",
         paper="0.70 long, 0.04 short",
         ours=f"k = 0: {texts[0]}; best long: k = {max(long, key=lambda k: long[k])}, worst short: k = "
         f"{min(short, key=lambda k: short[k])}",
         spread="; ".join(f"k = {k}: {text}" for k, text in texts.items()),
         seeds=len(figures.long[0]),
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={
+            "best when trained long": above(long[0], max(tau for k, tau in long.items() if k)),
+            "worst when trained short": below(short[0], min(tau for k, tau in short.items() if k)),
+        },
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class D9Figures(Figures):
-    """Figures 8 and 9: the deviation of GT-Tau over the last mini-batches; [supernets] each, paired.
+    """Figures 8 and 9: the deviation of GT-Tau over the last mini-batches; [supernets] each, paired."""
 
-    Args:
-        plain: with the paper's momenta.
-        lower_norm: with a lower momentum of batch norm.
-        without: without SGD's momentum.
-        without_faster: the same at ten times the learning rate; none where that was not measured.
-    """
-
-    plain: Floats
-    lower_norm: Floats
-    without: Floats
-    without_faster: Floats | None
+    plain: Floats  # with the paper's momenta
+    lower_norm: Floats  # with a lower momentum of batch norm
+    without: Floats  # without SGD's momentum
+    without_faster: Floats | None  # the same at ten times the learning rate; none where that was not measured
 
 
 def judge_d9(figures: D9Figures) -> Claim:
     """D9: lower BN momentum steadier; no SGD momentum less stable, also at ten times the learning rate."""
     plain, supernets = figures.plain, len(figures.plain)
     less, more = seed_interval(plain - figures.lower_norm), seed_interval(figures.without - plain)
-    faster = None if figures.without_faster is None else seed_interval(figures.without_faster - plain)
-    parts = {
-        "steadier by a lower momentum of batch norm": surely_positive(less),
-        "less stable without SGD's momentum": surely_positive(more),
-        "less stable without SGD's momentum at ten times the learning rate": None
-        if faster is None
-        else surely_positive(faster),
-    }
-    few = f"at least {LEAST_SUPERNETS} supernets are asked, and there are {supernets}"
-    holds, reason = conclude(parts, [few] if supernets < LEAST_SUPERNETS else [])
+    faster = Estimate(None) if figures.without_faster is None else seed_interval(figures.without_faster - plain)
     form = decimals(3)
-    at_ten = "not measured" if faster is None else faster.text(form)
-    return Claim(
-        id="D9",
-        claim="A lower batch-norm momentum makes the ranking steadier; without SGD momentum it is less stable.",
+    at_ten = "not measured" if figures.without_faster is None else faster.text(form)
+    return figures.answer(
+        "D9: A lower batch-norm momentum makes the ranking steadier; without SGD momentum it is less stable.",
         paper="GT-Tau between -0.1 and 0.5 without momentum (Figures 8, 9)",
         ours=f"deviation of GT-Tau {plain.mean():.3f}, {figures.lower_norm.mean():.3f} with a lower momentum of batch "
         f"norm, {figures.without.mean():.3f} without that of SGD",
         spread=f"steadier by {less.text(form)}; less stable by {more.text(form)}, at ten times the learning rate "
         f"{at_ten}",
         seeds=supernets,
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={
+            "steadier by a lower momentum of batch norm": surely_positive(less),
+            "less stable without SGD's momentum": surely_positive(more),
+            "less stable without SGD's momentum at ten times the learning rate": surely_positive(faster),
+        },
+        rules={
+            f"at least {LEAST_SUPERNETS} supernets are asked, and there are {supernets}": supernets >= LEAST_SUPERNETS
+        },
     )

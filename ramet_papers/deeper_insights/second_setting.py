@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ramet.data import data_folder
-from ramet.jobs.data_options import DataOptions
-from ramet.jobs.rank import RankJob
 from ramet.jobs.rank.result import RankResult
-from ramet.ranking.plan import Plan
 from ramet.registry import Spec
 from ramet.training import Settings
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.deeper_insights.presets import rank_job
+from ramet_papers.experiment import Experiment, Outcome, sgd
 
 TABLE = "nas/nasbench201.npz"
 COLUMN = "cifar10_test_acc_200ep"
@@ -20,9 +18,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "small": {
         "space_options": {"channels": 8, "cells_per_stage": 1},
         "data_options": {"image_size": 16, "pool": True, "test_fraction": 0.25, "validation_fraction": 1 / 3},
-        "settings": Settings(
-            epochs=40, batch_size=64, learning_rate=0.05, final_learning_rate=0.001, weight_decay=5e-4
-        ),
+        "settings": sgd(40, 64, 0.05, 5e-4, final=0.001),
         "plan": {"instances": 3, "children": 200, "last_epochs": 3, "last_steps": 1},
     },
     "paper": {
@@ -34,32 +30,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def nasbench201(workspace: Workspace, preset_name: str) -> Outcome:
+def nasbench201(experiment: Experiment) -> Outcome:
     """A single-path supernet of NAS-Bench-201 against the benchmark's own accuracy after 200 epochs."""
-    options = OPTIONS[preset_name]
-    data_dir = None if workspace.data_dir is None else str(workspace.data_dir)
-    plan = Plan(
-        truth=f"table:{data_folder(workspace.data_dir) / TABLE}:{COLUMN}",
-        order="uniform",
-        fine_tune_steps=0,
-        **options["plan"],
-    )
-    job = RankJob(
-        space=str(Spec("nasbench201", options=options["space_options"])),
-        data="cifar10",
-        data_options=DataOptions(**options["data_options"], data_dir=data_dir),
-        recipe=options["settings"],
-        plan=plan,
-        truth_cache=str(workspace.results / "truth"),
-        seed=workspace.seed,
-        device=workspace.device,
-    )
-    result = workspace.diagnose(f"nasbench201-{preset_name}", job)
+    options, workspace = OPTIONS[experiment.preset_name], experiment.workspace
+    truth = f"table:{data_folder(workspace.data_dir) / TABLE}:{COLUMN}"
+    plan = {"truth": truth, "order": "uniform", "fine_tune_steps": 0, **options["plan"]}
+    space = Spec("nasbench201", options=options["space_options"])
+    job = rank_job(workspace, space, "cifar10", options["data_options"], options["settings"], plan)
+    result = workspace.diagnose(f"nasbench201-{experiment.preset_name}", job)
     stability = result["stability"]["instances"]
     notes = [
         f"Two instances agree at {stability['mean']:.2f} ({stability['lowest']:.2f} to {stability['highest']:.2f}).",
         *result["recommendation"],
     ]
-    return Outcome(
-        "The second setting: NAS-Bench-201, truth from its table", [RankResult.from_json(result).table()], [], notes
-    )
+    title = "The second setting: NAS-Bench-201, truth from its table"
+    return Outcome(title, [RankResult.from_json(result).table()], [], notes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ramet.jobs.rank import RankJob
@@ -17,43 +15,40 @@ from ramet.runs.encoding import Json
 from ramet.spaces import Cells64
 from ramet_papers.deeper_insights.judges import D5Figures, D6Figures, D9Figures, judge_d5, judge_d6, judge_d9
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.experiment import Experiment, Outcome, Row, tabled
+from ramet_papers.workspace import Workspace
 
 NO_MOMENTUM = "momentum=0"
 """The variation without SGD's momentum."""
 
 
-def figure_4(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_4(experiment: Experiment) -> Outcome:
     """Fine-tuning each child from a supernet that is half or fully trained."""
-    preset = PRESETS[preset_name]
-    half = preset.job(
+    preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
+    half = preset.diagnose(
         workspace,
+        "half-trained",
         order="shuffled",
         stop_epoch=preset.supernet_epochs // 2,
         fine_tune_steps=preset.fine_tune_steps,
         fine_tune_instances=preset.instances,
         fine_tune_learning_rate=preset.settings.learning_rate_at(1, 2),  # what the schedule has there
     )
-    results = {
-        "half": workspace.diagnose(f"deeper-insights-{preset.name}/half-trained", half),
-        "full": _shuffled_run(workspace, preset),
-    }
+    results = {"half": half, "full": _shuffled_run(workspace, preset)}
     curves = {name: np.asarray(result["over_time"]["fine_tuned_per_instance"]) for name, result in results.items()}
     points = results["full"]["over_time"]["fine_tuned_after"]  # curves have the shape [instances, points]
     columns = ["mini-batches", "from half of the training", "from all of it"]
     rows = [[p, float(curves["half"][:, i].mean()), float(curves["full"][:, i].mean())] for i, p in enumerate(points)]
     table = Table(columns, rows, title="Figure 4: GT-Tau after fine-tuning each child alone")
-    claim = judge_d5(
-        D5Figures(
-            command=f"ramet reproduce deeper-insights/figure-4 --preset {preset.name}",
-            setting=f"{preset.note} {_room(results['full'])}",
-            points=tuple(points),
-            full=curves["full"],
-            half=curves["half"],
-            frozen=None,  # fine-tuning by batch norm alone is not measured here
-        )
+    figures = D5Figures(
+        command=experiment.command,
+        setting=f"{preset.note} {_room(results['full'])}",
+        points=tuple(points),
+        full=curves["full"],
+        half=curves["half"],
+        frozen=None,  # fine-tuning by batch norm alone is not measured here
     )
-    return Outcome("Deeper insights, Figure 4", [table], [claim]).kept(workspace.results)
+    return Outcome("Deeper insights, Figure 4", [table], [judge_d5(figures)])
 
 
 def _room(result: Json) -> str:
@@ -67,77 +62,71 @@ def _room(result: Json) -> str:
     )
 
 
-def figure_5(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_5(experiment: Experiment) -> Outcome:
     """Every child's accuracy after each of the last mini-batches: the one just trained is (nearly) the best."""
-    preset = PRESETS[preset_name]
-    rows, shares = [], {}
-    for order in ("cyclic", "shuffled"):
-        result = _shuffled_run(workspace, preset) if order == "shuffled" else _cyclic_run(workspace, preset)
+    preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
+    last = {"last_steps": preset.figure_steps, "step_samples": preset.figure_samples}
+    results = {
+        "cyclic": preset.diagnose(workspace, "cyclic", order="cyclic", **last),
+        "shuffled": _shuffled_run(workspace, preset),
+    }
+    rows: list[Row] = []
+    for order, result in results.items():
         trained, effect = result["trained_is_best"], result["disturbance"]
         taus = np.asarray(result["over_time"]["steps"])
-        shares[order] = trained["share_in_best_quarter"]
-        spread = result["accuracy"]["spread_of_children"]
         rows.append(
-            [
-                order,
-                shares[order],
-                trained["share_best"],
-                trained["median_rank"],
-                100 * effect["own"],
-                100 * effect["others"],
-                float(taus.min()),
-                float(taus.max()),
-            ]
+            {
+                "order": order,
+                Column("in the best quarter", percent): trained["share_in_best_quarter"],
+                Column("the best", percent): trained["share_best"],
+                "median rank": trained["median_rank"],
+                "own change, points": 100 * effect["own"],
+                "others' change, points": 100 * effect["others"],
+                "GT-Tau lowest": float(taus.min()),
+                "GT-Tau highest": float(taus.max()),
+            }
         )
-    columns: list[Column | str] = [
-        "order",
-        Column("in the best quarter", percent),
-        Column("the best", percent),
-        "median rank",
-    ]
-    columns += ["own change, points", "others' change, points", "GT-Tau lowest", "GT-Tau highest"]
-    table = Table(
-        columns, rows, title=f"Figure 5: the child just trained, over the last {preset.figure_steps} mini-batches"
+    table = tabled(rows, f"Figure 5: the child just trained, over the last {preset.figure_steps} mini-batches")
+    shuffled, best = results["shuffled"], {order: result["trained_is_best"] for order, result in results.items()}
+    own, spread = 100 * shuffled["disturbance"]["own"], 100 * shuffled["accuracy"]["spread_of_children"]
+    figures = D6Figures(
+        command=experiment.command,
+        setting=f"{preset.note} Chance is 25 %. A step raises its own child by {own:.1f} points (shuffled), "
+        f"while the children's accuracies deviate by {spread:.1f}: near the end of the schedule, one step at "
+        f"a learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
+        shares={order: found["share_in_best_quarter"] for order, found in best.items()},
+        median_ranks={order: found["median_rank"] for order, found in best.items()},
+        children=len(shuffled["children"]),
+        seeds=preset.instances,
     )
-    claim = judge_d6(
-        D6Figures(
-            command=f"ramet reproduce deeper-insights/figure-5 --preset {preset.name}",
-            setting=f"{preset.note} Chance is 25 %. A step raises its own child by {rows[1][4]:.1f} points (shuffled), "
-            f"while the children's accuracies deviate by {100 * spread:.1f}: near the end of the schedule, one step at "
-            f"a learning rate of {preset.settings.final_learning_rate:g} cannot carry a child past most others.",
-            shares=shares,
-            median_ranks={row[0]: row[3] for row in rows},
-            children=len(result["children"]),
-            seeds=preset.instances,
-        )
-    )
-    return Outcome("Deeper insights, Figure 5", [table], [claim]).kept(workspace.results)
+    return Outcome("Deeper insights, Figure 5", [table], [judge_d6(figures)])
 
 
-def figure_8(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_8(experiment: Experiment) -> Outcome:
     """The momentum of batch norm and of SGD (Figures 8 and 9): what each does to the stability of the ranking."""
-    preset = PRESETS[preset_name]
+    preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
     result = _shuffled_run(workspace, preset)
-    base = result["over_time"]
-    rows: list[list[Any]] = [
-        ["as in the paper", result["accuracy"]["mean"], base["mean_over_steps"], base["deviation_over_steps"]]
+    plain = {"variation": "as in the paper", "accuracy": result["accuracy"]["mean"], **result["over_time"]}
+    rows: list[Row] = [
+        {
+            "setting": row["variation"],
+            Column("accuracy", percent): row["accuracy"],
+            "GT-Tau": row["mean_over_steps"],
+            "its deviation over mini-batches": row["deviation_over_steps"],
+        }
+        for row in (plain, *result["variations"])
     ]
-    for row in result["variations"]:
-        rows.append([row["variation"], row["accuracy"], row["mean_over_steps"], row["deviation_over_steps"]])
-    columns: list[Column | str] = ["setting", Column("accuracy", percent), "GT-Tau", "its deviation over mini-batches"]
-    table = Table(columns, rows, title="Figures 8 and 9: momentum of SGD and of batch norm")
-    listed = "; ".join(f"{row[0]}: {row[2]:.2f} ± {row[3]:.3f}" for row in rows)
-    claim = judge_d9(
-        D9Figures(
-            command=f"ramet reproduce deeper-insights/figure-8 --preset {preset.name}",
-            setting=f"{preset.note} GT-Tau and its deviation: {listed}.",
-            plain=_deviations(workspace, preset, ""),
-            lower_norm=_deviations(workspace, preset, _lower_norm_momentum(preset)),
-            without=_deviations(workspace, preset, NO_MOMENTUM),
-            without_faster=None,  # a variation changes one setting only
-        )
+    table = tabled(rows, "Figures 8 and 9: momentum of SGD and of batch norm")
+    listed = "; ".join(f"{name}: {tau:.2f} ± {deviation:.3f}" for name, _, tau, deviation in table.rows)
+    figures = D9Figures(
+        command=experiment.command,
+        setting=f"{preset.note} GT-Tau and its deviation: {listed}.",
+        plain=_deviations(workspace, preset, ""),
+        lower_norm=_deviations(workspace, preset, _lower_norm_momentum(preset)),
+        without=_deviations(workspace, preset, NO_MOMENTUM),
+        without_faster=None,  # a variation changes one setting only
     )
-    return Outcome("Deeper insights, Figures 8 and 9", [table], [claim]).kept(workspace.results)
+    return Outcome("Deeper insights, Figures 8 and 9", [table], [judge_d9(figures)])
 
 
 def _lower_norm_momentum(preset: SharingPreset) -> str:
@@ -174,8 +163,3 @@ def _shuffled_job(workspace: Workspace, preset: SharingPreset) -> tuple[str, Ran
         also=preset.variations,
     )
     return f"deeper-insights-{preset.name}/shuffled", job
-
-
-def _cyclic_run(workspace: Workspace, preset: SharingPreset) -> Json:
-    job = preset.job(workspace, order="cyclic", last_steps=preset.figure_steps, step_samples=preset.figure_samples)
-    return workspace.diagnose(f"deeper-insights-{preset.name}/cyclic", job)

@@ -8,3 +8,14 @@ from ramet_papers.disturbance_immune.table_1 import table_1
 from ramet_papers.disturbance_immune.theorem import theorem
 
 __all__ = ["correlation", "figure_1b", "figure_3", "lambda_curve", "shared_layers", "table_1", "theorem"]
+
+TARGETS = {
+    "figure-1b": ("ten architectures in a row, 10 x 10; claim I1", figure_1b),
+    "figure-3": ("change of accuracy and rank over an interval; claim I2", figure_3),
+    "correlation": ("guards against the truth and for stability; claim I3", correlation),
+    "shared-layers": ("disturbance by shared layers; claim I4", shared_layers),
+    "lambda": ("lambda's sensitivity; claim I4", lambda_curve),
+    "table-1": ("search against random architectures; claim I6", table_1),
+    "theorem": ("iterative and closed form, Theorem 4.1; claim I5", theorem),
+}
+"""What can be reproduced: its name, what it shows, and the function."""

@@ -15,28 +15,22 @@ from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
-from ramet.seeding import derive_seed, numpy_generator
+from ramet.seeding import derive_seed
 from ramet_papers.deeper_insights import presets as deeper
 from ramet_papers.disturbance_immune.judges import I3Figures, judge_i3
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.experiment import Experiment, Outcome, Row, tabled, values
+from ramet_papers.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """What was measured of the supernets under one guard.
+    """What was measured of the supernets under one guard."""
 
-    Args:
-        last: scores after the last mini-batch, shape [instances, children].
-        epochs: scores after each of the last epochs, shape [instances, epochs, children].
-        averaged: their mean over these epochs, shape [instances, children].
-        taus: correlation of ``last`` with the truth, shape [instances].
-    """
-
-    last: Floats
-    epochs: Floats
-    averaged: Floats
-    taus: Floats
+    last: Floats  # scores after the last mini-batch, shape [instances, children]
+    epochs: Floats  # scores after each of the last epochs, shape [instances, epochs, children]
+    averaged: Floats  # their mean over these epochs, shape [instances, children]
+    taus: Floats  # correlation of ``last`` with the truth, shape [instances]
 
     @property
     def consistency(self) -> Floats:
@@ -49,27 +43,39 @@ class Guarded:
         return np.array([performance_change(epochs, 1, absolute=True).mean() for epochs in self.epochs])
 
 
-def correlation(workspace: Workspace, preset_name: str) -> Outcome:
+def correlation(experiment: Experiment) -> Outcome:
     """One table: what each guard changes, against no guard, with paired intervals."""
-    preset, setting = PRESETS[preset_name], deeper.PRESETS[preset_name]
+    workspace, name = experiment.workspace, experiment.preset_name
+    preset, setting = PRESETS[name], deeper.PRESETS[name]
     guards = ["none", *(choose_strength(workspace, preset, guard) for guard in preset.strengths)]
     results = {guard: workspace.diagnose(_run_name(preset, guard), _job(workspace, setting, guard)) for guard in guards}
-    truth = np.asarray(results["none"]["truth"]["mean"])
+    plain = results["none"]
+    truth = np.asarray(plain["truth"]["mean"])
     found = {guard: _guarded(workspace, preset, setting, guard, truth) for guard in guards}
-    generator = numpy_generator(workspace.seed, "correlation")
-    gains = {guard: _gains(found[guard], found["none"], truth, generator) for guard in guards[1:]}
-    parameters = results["none"]["correlation"]["parameters"]["tau"]["value"]
-    reliability = results["none"]["truth"]["reliability_of_mean"]
+    gains = {guard: _gains(found[guard], found["none"], truth, experiment.generator) for guard in guards[1:]}
+    parameters = plain["correlation"]["parameters"]["tau"]["value"]
+    reliability = plain["truth"]["reliability_of_mean"]
+    known = "not known" if reliability is None else f"{reliability:.2f}"
     notes = [
         f"{setting.note} {setting.instances} supernets a guard, of the same weights, orders and mini-batches. "
         "Intervals of correlations and of S-Tau resample children, those of the last two columns the supernets; all "
         "are paired with no guard. Strengths are the most accurate ones of short trainings on a seed apart.",
-        f"The parameter count alone has {parameters:.2f} with the truth, whose reliability is {_text(reliability)}.",
+        f"The parameter count alone has {parameters:.2f} with the truth, whose reliability is {known}.",
         *(_verdict(guard, gains[guard]) for guard in gains),
     ]
-    claim = judge_i3(_figures_3(found, gains, guards[1], setting))
+    judged, *rest = guards[1:]
+    others = "; ".join(f"{guard}: {gains[guard]['truth'].text()}" for guard in rest)
+    figures = I3Figures(
+        command=experiment.command,
+        setting=f"{setting.note} {judged}: {gains[judged]['truth'].text()} over children. Gains of the other "
+        f"guards: {others}.",
+        plain=found["none"].taus,
+        guarded=found[judged].taus,
+        control=None,  # of equal own gain is not trained here
+        own_gains=None,
+    )
     title = "Disturbance-immune weight sharing, correlation with the truth"
-    return Outcome(title, [_table(found, gains)], [claim], notes).kept(workspace.results)
+    return Outcome(title, [_table(found, gains)], [judge_i3(figures)], notes)
 
 
 def choose_strength(workspace: Workspace, preset: DisturbancePreset, guard: str) -> str:
@@ -104,7 +110,7 @@ def _guarded(
     records = {record["key"]: record for record in read_records(run)}
     instances = [records[instance_key("", instance, 0)] for instance in range(setting.instances)]
     last = np.array([instance["steps"][-1] for instance in instances])
-    epochs = np.array([instance["epochs"] for instance in instances])
+    epochs = values(instances, "epochs")
     return Guarded(last, epochs, epochs.mean(axis=1), rank_correlations(last, truth[None])[:, 0])
 
 
@@ -120,45 +126,26 @@ def _gains(guarded: Guarded, plain: Guarded, truth: Floats, generator: np.random
 
 def _table(found: dict[str, Guarded], gains: dict[str, dict[str, Estimate]]) -> Table:
     papers = {"none": 0.16, "projection": 0.48}
-    rows: list[list[Any]] = []
-    for guard, values in found.items():
+    rows: list[Row] = []
+    for guard, measured in found.items():
         gain = gains.get(guard, {})
         rows.append(
-            [
-                guard,
-                float(values.last.mean()),
-                papers.get(guard.partition(":")[0]),
-                float(values.taus.mean()),
-                gain.get("truth"),
-                gain.get("averaged"),
-                stability(values.last).mean,
-                gain.get("instances"),
-                float(values.consistency.mean()),
-                gain.get("epochs"),
-                float(values.change.mean()),
-                gain.get("change"),
-            ]
+            {
+                "guard": guard,
+                Column("accuracy", percent): float(measured.last.mean()),
+                "paper: GT-Tau": papers.get(guard.partition(":")[0]),
+                "ours: GT-Tau": float(measured.taus.mean()),
+                "gain": gain.get("truth"),
+                "gain, mean of epochs": gain.get("averaged"),
+                "S-Tau": stability(measured.last).mean,
+                "gain ": gain.get("instances"),
+                "KTau of epochs": float(measured.consistency.mean()),
+                "gain  ": gain.get("epochs"),
+                Column("change an epoch", percent): float(measured.change.mean()),
+                Column("gain   ", percent): gain.get("change"),
+            }
         )
-    columns: list[Column | str] = ["guard", Column("accuracy", percent), "paper: GT-Tau", "ours: GT-Tau", "gain"]
-    columns += ["gain, mean of epochs", "S-Tau", "gain ", "KTau of epochs", "gain  "]
-    columns += [Column("change an epoch", percent), Column("gain   ", percent)]
-    return Table(columns, rows, title="Guards: correlation with the truth, and stability")
-
-
-def _figures_3(
-    found: dict[str, Guarded], gains: dict[str, dict[str, Estimate]], guard: str, setting: deeper.SharingPreset
-) -> I3Figures:
-    """Projection beside no guard. A control of equal own gain is not trained here."""
-    others = "; ".join(f"{name}: {values['truth'].text()}" for name, values in gains.items() if name != guard)
-    return I3Figures(
-        command=f"ramet reproduce disturbance-immune/correlation --preset {setting.name}",
-        setting=f"{setting.note} {guard}: {gains[guard]['truth'].text()} over children. Gains of the other guards: "
-        f"{others}.",
-        plain=found["none"].taus,
-        guarded=found[guard].taus,
-        control=None,
-        own_gains=None,
-    )
+    return tabled(rows, "Guards: correlation with the truth, and stability")
 
 
 def _verdict(guard: str, gain: dict[str, Estimate]) -> str:
@@ -176,7 +163,3 @@ def _verdict(guard: str, gain: dict[str, Estimate]) -> str:
         else:
             parts.append(f"{'a gain' if low > 0 else 'a loss'} in the {name}")
     return f"{guard}: {', '.join(parts)}."
-
-
-def _text(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.2f}"

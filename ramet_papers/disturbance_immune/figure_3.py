@@ -9,17 +9,15 @@ import numpy as np
 from ramet.execution import WorkItem
 from ramet.ranking.disturbance import performance_change, rank_consistency
 from ramet.ranking.instance import train_instance
-from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.runs.encoding import Json
-from ramet.seeding import derive_seed, numpy_generator
+from ramet.seeding import derive_seed
 from ramet_papers.disturbance_immune.judges import Changes, I2Figures, judge_i2
 from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
-from ramet_papers.disturbance_immune.recorded import Trainings
 from ramet_papers.disturbance_immune.sequences import PILOT
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.experiment import Experiment, Outcome, values
 
 MEASURES = ("change", "size of change", "rank consistency", "accuracy")
 
@@ -27,11 +25,9 @@ MEASURES = ("change", "size of change", "rank consistency", "accuracy")
 class Supernets:
     """The supernets of Figure 3, one child a mini-batch, each guarded in some way: one run directory."""
 
-    def __init__(self, workspace: Workspace, preset: DisturbancePreset) -> None:
-        self.preset, self.workspace = preset, workspace
-        setup = preset.setup(workspace, preset.space_options, preset.supernet_settings)
-        name = f"disturbance-immune-{preset.name}/figure-3"
-        self.trainings = Trainings(workspace, name, setup, {"seed": workspace.seed}, preset.keeps_checkpoints)
+    def __init__(self, experiment: Experiment, preset: DisturbancePreset) -> None:
+        self.preset, self.seed = preset, experiment.workspace.seed
+        self.trials = preset.trials(experiment, "figure-3", preset.space_options, preset.supernet_settings)
 
     def task(self, guard: str, seed: int | str) -> WorkItem:
         """One supernet, all of its children scored after every epoch."""
@@ -39,12 +35,12 @@ class Supernets:
         arguments: Json = {
             "name": key,
             "trained": None,
-            "scored": list(range(len(self.trainings.setup.space))),
+            "scored": list(range(len(self.trials.setup.space))),
             "order": "uniform",  # section 4.2: architectures are sampled
             "guard": guard,
             "num_shared_cells": None,
             **{
-                f"{role}_seed": derive_seed(self.workspace.seed, "figure-3", role, seed)
+                f"{role}_seed": derive_seed(self.seed, "figure-3", role, seed)
                 for role in ("weights", "order", "batches")
             },
             "last_epochs": self.preset.supernet_settings.epochs,
@@ -57,45 +53,47 @@ class Supernets:
 
         By accuracy, and not by stability: a guard that freezes the weights would be the most stable of all.
         """
-        texts = {guard: [f"{guard}:{value:g}" for value in values] for guard, values in self.preset.strengths.items()}
-        tasks = {text: self.task(text, PILOT) for row in texts.values() for text in row}
-        found = self.trainings.finish(list(tasks.values()))
-        return [
-            max(row, key=lambda text: float(np.mean(found[tasks[text].key]["epochs"][-1]))) for row in texts.values()
-        ]
+        texts = {guard: [f"{guard}:{value:g}" for value in tried] for guard, tried in self.preset.strengths.items()}
+        found = self.trials.finish({text: [self.task(text, PILOT)] for row in texts.values() for text in row})
+        return [max(row, key=lambda text: float(np.mean(found[text][0]["epochs"][-1]))) for row in texts.values()]
 
     def over_seeds(self, guards: list[str]) -> dict[str, Floats]:
         """The accuracies of all supernets, shape [seeds, epochs, children] for each guard."""
         rows = {guard: [self.task(guard, seed) for seed in range(self.preset.seeds)] for guard in guards}
-        found = self.trainings.finish([task for row in rows.values() for task in row])
-        return {guard: np.asarray([found[task.key]["epochs"] for task in row]) for guard, row in rows.items()}
+        return {guard: values(results, "epochs") for guard, results in self.trials.finish(rows).items()}
 
 
-def figure_3(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_3(experiment: Experiment) -> Outcome:
     """Performance change and rank correlation over an interval of epochs, all 64 children, each guard."""
-    preset = PRESETS[preset_name]
-    supernets = Supernets(workspace, preset)
+    preset = PRESETS[experiment.preset_name]
+    supernets = Supernets(experiment, preset)
     guards = ["none", *supernets.chosen()]
     accuracies = supernets.over_seeds(guards)
-    generator = numpy_generator(workspace.seed, "figure-3")
-    measured = {guard: measure(values, preset.interval) for guard, values in accuracies.items()}
+    measured = {guard: measure(found, preset.interval) for guard, found in accuracies.items()}
     gains = {
-        guard: {
-            name: mean_interval(measured[guard][name] - measured["none"][name], generator=generator)
-            for name in MEASURES
-        }
+        guard: {name: experiment.mean(measured[guard][name] - measured["none"][name]) for name in MEASURES}
         for guard in guards[1:]
     }
-    return Outcome(
-        "Disturbance-immune weight sharing, Figure 3",
-        [_table(measured, gains), _over_time(accuracies, preset.interval)],
-        [judge_i2(_figures_2(supernets, measured, guards[1]))],
-        [
-            f"{preset.note} Interval {preset.interval} of {preset.supernet_settings.epochs} epochs (the paper: 13 of "
-            "240), second half of the training. A frozen supernet would change nothing: read each row with its "
-            "accuracy. Intervals are over seeds, paired: all guards have the same weights, orders and mini-batches."
-        ],
-    ).kept(workspace.results)
+    plain, guarded, setup = measured["none"], measured[guards[1]], supernets.trials.setup
+    figures = I2Figures(
+        command=experiment.command,
+        setting=f"{preset.note} {guards[1]}; accuracy {plain['accuracy'].mean():.1%} without, "
+        f"{guarded['accuracy'].mean():.1%} with it.",
+        plain=Changes(plain["size of change"], plain["rank consistency"]),
+        guarded=Changes(guarded["size of change"], guarded["rank consistency"]),
+        control=None,  # of equal own gain is not trained here
+        own_gains=None,
+        architectures=len(setup.space),
+        images=len(setup.data.validation),
+        batch_norm="running",  # what ``train_instance`` scores children with
+    )
+    notes = [
+        f"{preset.note} Interval {preset.interval} of {preset.supernet_settings.epochs} epochs (the paper: 13 of "
+        "240), second half of the training. A frozen supernet would change nothing: read each row with its "
+        "accuracy. Intervals are over seeds, paired: all guards have the same weights, orders and mini-batches."
+    ]
+    tables = [_table(measured, gains), _over_time(accuracies, preset.interval)]
+    return Outcome("Disturbance-immune weight sharing, Figure 3", tables, [judge_i2(figures)], notes)
 
 
 def measure(accuracies: Floats, interval: int) -> dict[str, Floats]:
@@ -117,10 +115,10 @@ def measure(accuracies: Floats, interval: int) -> dict[str, Floats]:
 
 def _table(measured: dict[str, dict[str, Floats]], gains: dict[str, dict[str, Estimate]]) -> Table:
     rows: list[list[Any]] = []
-    for guard, values in measured.items():
+    for guard, found in measured.items():
         row: list[Any] = [guard]
         for name in MEASURES:
-            row += [float(values[name].mean()), gains[guard][name] if guard in gains else None]
+            row += [float(found[name].mean()), gains[guard][name] if guard in gains else None]
         rows.append(row)
     columns: list[Column | str] = ["guard", Column("change, signed", percent), Column("against none", percent)]
     columns += [Column("change, absolute", percent, best="lowest"), Column("against none ", percent)]
@@ -136,29 +134,11 @@ def _over_time(accuracies: dict[str, Floats], interval: int) -> Table:
     rows: list[list[Any]] = []
     for start in starts:
         row: list[Any] = [start + 1]
-        for values in accuracies.values():
-            row.append(float(np.mean([performance_change(a, interval, absolute=True)[start] for a in values])))
-            row.append(float(np.mean([rank_consistency(a, interval)[start] for a in values])))
+        for found in accuracies.values():
+            row.append(float(np.mean([performance_change(a, interval, absolute=True)[start] for a in found])))
+            row.append(float(np.mean([rank_consistency(a, interval)[start] for a in found])))
         rows.append(row)
     columns: list[Column | str] = ["from epoch"]
     for guard in accuracies:
         columns += [Column(f"{guard}: change", percent), f"{guard}: KTau"]
     return Table(columns, rows, title=f"Figure 3 over the training: absolute change, KTau, {interval} epochs later")
-
-
-def _figures_2(supernets: Supernets, measured: dict[str, dict[str, Floats]], guard: str) -> I2Figures:
-    """Projection beside no guard. A control of equal own gain is not trained here."""
-    preset, setup = supernets.preset, supernets.trainings.setup
-    plain, guarded = measured["none"], measured[guard]
-    return I2Figures(
-        command=f"ramet reproduce disturbance-immune/figure-3 --preset {preset.name}",
-        setting=f"{preset.note} {guard}; accuracy {plain['accuracy'].mean():.1%} without, "
-        f"{guarded['accuracy'].mean():.1%} with it.",
-        plain=Changes(plain["size of change"], plain["rank consistency"]),
-        guarded=Changes(guarded["size of change"], guarded["rank consistency"]),
-        control=None,
-        own_gains=None,
-        architectures=len(setup.space),
-        images=len(setup.data.validation),
-        batch_norm="running",  # what ``train_instance`` scores children with
-    )

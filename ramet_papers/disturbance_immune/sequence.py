@@ -96,14 +96,8 @@ def train_sequence(
 ) -> Json:
     """Train architectures one after the other on the weights of one supernet (Figure 1b).
 
-    Args:
-        setup: the space, the data and the settings of one architecture.
-        name: the name of the checkpoints.
-        num_archs: how many architectures, drawn by the seed.
-        seed: of the architectures, the initial weights and the mini-batches.
-        inputs: which inputs are projected away, ``all`` or ``mean``; none for no guard.
-        regularisation: lambda.
-        lr: the learning rate.
+    The seed is that of the architectures, the initial weights and the mini-batches; ``inputs`` are projected away with
+    lambda ``regularisation``, ``all`` or their ``mean``, or nothing is.
 
     Returns:
         JSON values. ``standing`` and ``reestimated``, [n, n]: test accuracy of architecture i after the training of j,
@@ -158,15 +152,6 @@ def train_pair(
 
     Each has a head of its own, and cells of its own after the shared ones, so that the number of shared cells is all
     that differs between two calls.
-
-    Args:
-        setup: the space, the data and the settings.
-        name: the name of the checkpoints.
-        first: the architecture that is trained first.
-        second: the architecture that is trained after it.
-        num_shared_cells: how many cells they share besides the stem.
-        seed: of the weights and the mini-batches.
-        lr: the learning rate of both.
 
     Returns:
         JSON values: ``layers`` (how many layers with weights both use), ``before`` and ``after`` (test accuracy of the

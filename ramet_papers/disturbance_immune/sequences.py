@@ -1,19 +1,16 @@
-"""The sequences of architectures that Figure 1b and the curve of lambda look at: which there are, and their results."""
+"""The architectures that are trained one after the other: which there are, in a row and in pairs, and their results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
 
 from ramet.execution import WorkItem
 from ramet.ranking.metrics import Floats
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.disturbance_immune.presets import DisturbancePreset
-from ramet_papers.disturbance_immune.recorded import Trainings
-from ramet_papers.disturbance_immune.sequence import train_sequence
-from ramet_papers.workspace import Workspace
+from ramet_papers.disturbance_immune.sequence import sampled_archs, train_pair, train_sequence
+from ramet_papers.experiment import Experiment, best_of, values
 
 WAYS = {"mean": "projection, mean inputs", "all": "projection, all inputs"}
 """Which inputs are projected away, and how a table calls that."""
@@ -38,12 +35,10 @@ class Guarding:
 class Sequences:
     """The sequences of a preset: one run directory, from which both figures read what they have in common."""
 
-    def __init__(self, workspace: Workspace, preset: DisturbancePreset) -> None:
-        self.preset, self.workspace = preset, workspace
-        setup = preset.setup(workspace, preset.space_options, preset.sequence_settings)
-        options = {"architectures": preset.num_architectures, "seed": workspace.seed}
-        name = f"disturbance-immune-{preset.name}/sequences"
-        self.trainings = Trainings(workspace, name, setup, options, preset.keeps_checkpoints)
+    def __init__(self, experiment: Experiment, preset: DisturbancePreset) -> None:
+        self.preset, self.seed = preset, experiment.workspace.seed
+        subject = (preset.space_options, preset.sequence_settings)
+        self.trials = preset.trials(experiment, "sequences", *subject, architectures=preset.num_architectures)
 
     def task(self, guarding: Guarding, seed: int | str, lr: float) -> WorkItem:
         """One sequence."""
@@ -52,55 +47,75 @@ class Sequences:
         arguments: Json = {
             "name": key,
             "num_archs": self.preset.num_architectures,
-            "seed": derive_seed(self.workspace.seed, "sequence", seed),
+            "seed": derive_seed(self.seed, "sequence", seed),
             "inputs": guarding.inputs,
             "regularisation": guarding.regularisation,
             "lr": lr,
         }
         return WorkItem(key, train_sequence, arguments)
 
-    def learning_rate(self) -> float:
-        """The rate whose ten architectures are best at the end, unguarded, on the validation data of a seed apart."""
-        tasks = {lr: self.task(Guarding(), PILOT, lr) for lr in self.preset.learning_rates}
-        found = self.trainings.finish(list(tasks.values()))
-        return max(tasks, key=lambda lr: found[tasks[lr].key]["validation"])
+    def pilots(self) -> dict[float, list[WorkItem]]:
+        """An unguarded sequence for each learning rate; the one whose architectures are best at the end is taken."""
+        return {lr: [self.task(Guarding(), PILOT, lr)] for lr in self.preset.learning_rates}
 
     def chosen(self, inputs: str, lr: float) -> Guarding:
         """The lambda whose ten architectures are best at the end, on the validation data of a seed apart."""
-        tasks = {value: self.task(Guarding(inputs, value), PILOT, lr) for value in self.preset.lambdas[inputs]}
-        found = self.trainings.finish(list(tasks.values()))
-        return Guarding(inputs, max(tasks, key=lambda value: found[tasks[value].key]["validation"]))
+        guardings = [Guarding(inputs, value) for value in self.preset.lambdas[inputs]]
+        return best_of(self.trials.finish({guarding: [self.task(guarding, PILOT, lr)] for guarding in guardings}))
 
-    def over_seeds(self, guardings: list[Guarding], lr: float) -> dict[Guarding, list[Json]]:
+    def tasks(self, guardings: list[Guarding], lr: float) -> dict[Guarding, list[WorkItem]]:
         """The sequences of all seeds."""
-        tasks = {g: [self.task(g, seed, lr) for seed in range(self.preset.seeds)] for g in guardings}
-        found = self.trainings.finish([task for row in tasks.values() for task in row])
-        return {g: [found[task.key] for task in row] for g, row in tasks.items()}
-
-    def lambda_tasks(self, lr: float) -> dict[Guarding, list[WorkItem]]:
-        """What the curve of lambda needs."""
-        guardings = [Guarding(), *(Guarding(inputs, v) for inputs, vs in self.preset.lambdas.items() for v in vs)]
         return {g: [self.task(g, seed, lr) for seed in range(self.preset.seeds)] for g in guardings}
 
-    def known_curve(self) -> dict[Guarding, Floats] | None:
-        """The curve of lambda if it was measured before, else none; see ``final_accuracies``."""
-        pilots = {lr: self.task(Guarding(), PILOT, lr) for lr in self.preset.learning_rates}
-        found = self.trainings.known(list(pilots.values()))
-        if found is None:
+    def over_lambdas(self, only_known: bool = False) -> tuple[dict[Guarding, list[Json]], float] | None:
+        """The curve of lambda and its learning rate; none if only what is known may be read, and it is not known."""
+        look = self.trials.known if only_known else self.trials.finish
+        if (pilots := look(self.pilots())) is None:
             return None
-        rows = self.lambda_tasks(max(pilots, key=lambda lr: found[pilots[lr].key]["validation"]))
-        results = self.trainings.known([task for row in rows.values() for task in row])
-        if results is None:
-            return None
-        return {g: final_accuracies([results[task.key] for task in row]) for g, row in rows.items()}
+        lr = best_of(pilots)
+        guardings = [Guarding(), *(Guarding(inputs, v) for inputs, vs in self.preset.lambdas.items() for v in vs)]
+        found = look(self.tasks(guardings, lr))
+        return None if found is None else (found, lr)
 
 
-def matrices(results: list[Json], field: str) -> Floats:
-    """A field of all seeds, shape [seeds, n, n]."""
-    return np.asarray([result[field] for result in results], dtype=float)
+class Pairs:
+    """Pairs of architectures that share the stem and 0, 1, ... all cells: one run directory."""
+
+    def __init__(self, experiment: Experiment, preset: DisturbancePreset) -> None:
+        self.preset, self.seed = preset, experiment.workspace.seed
+        self.trials = preset.trials(experiment, "shared-layers", preset.pair_space_options, preset.pair_settings)
+        self.num_cells = int(preset.pair_space_options["num_cells"])
+
+    def task(self, num_shared: int, seed: int | str, pair: int, lr: float) -> WorkItem:
+        """One pair: two architectures that differ in the first operation of their cells, and in no other.
+
+        So nearly all layers of a shared cell are shared. The first operation stands nearest to the cell's input.
+        """
+        own_seed = derive_seed(self.seed, "pair", seed, pair)
+        space = self.trials.setup.space
+        first = sampled_archs(space, 1, own_seed)[0]
+        second = ((first[0] + 1) % space.num_options[0], *first[1:])
+        key = f"shared-{num_shared}/lr-{lr:g}/seed-{seed}/pair-{pair}"
+        archs: Json = {"first": list(first), "second": list(second), "num_shared_cells": num_shared}
+        return WorkItem(key, train_pair, {"name": key, "seed": own_seed, "lr": lr, **archs})
+
+    def over_cells(self, only_known: bool = False) -> tuple[list[list[Json]], float] | None:
+        """For each number of shared cells all pairs of all seeds, and the learning rate that validation data chose.
+
+        It is chosen on a seed apart, with everything shared. None if only what is known may be read, and it is not
+        known.
+        """
+        look = self.trials.known if only_known else self.trials.finish
+        pilots = look({lr: [self.task(self.num_cells, PILOT, 0, lr)] for lr in self.preset.learning_rates})
+        if pilots is None:
+            return None
+        lr = best_of(pilots)
+        every = [(seed, pair) for seed in range(self.preset.seeds) for pair in range(self.preset.num_pairs)]
+        found = look({k: [self.task(k, *own, lr) for own in every] for k in range(self.num_cells + 1)})
+        return None if found is None else (list(found.values()), lr)
 
 
 def final_accuracies(results: list[Json]) -> Floats:
     """The mean accuracy of all architectures at the end of each sequence, batch norm re-estimated; shape [seeds]."""
-    means: Floats = matrices(results, "reestimated")[:, :, -1].mean(axis=1)
+    means: Floats = values(results, "reestimated")[:, :, -1].mean(axis=1)
     return means

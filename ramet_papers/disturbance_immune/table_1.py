@@ -9,66 +9,40 @@ import numpy as np
 
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.search import SearchJob
-from ramet.ranking.intervals import mean_interval
-from ramet.registry import Spec
 from ramet.reports import Table
 from ramet.searching import FinalNetworkOptions, SearchPlan
-from ramet.searching.strategies import EnasController
-from ramet.seeding import numpy_generator
 from ramet.training import Recipe
 from ramet_papers.disturbance_immune.judges import I6Figures, judge_i6
-from ramet_papers.searches import GuardedSearches, final_error, late_reward, train_random, tune_and_compare
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.experiment import Experiment, Outcome
+from ramet_papers.searches import GuardedSearches, enas, final_error, late_reward, train_random, tune_and_compare
 
+# fmt: off
+# The numbers of a plan are grouped by their subject: the supernet's training, the controller's, what is measured.
 PRESETS: Mapping[str, GuardedSearches] = {
     "small": GuardedSearches(
-        name="di-nas",
-        guard="projection",
+        name="di-nas", guard="projection",
         strengths=(100.0, 1.0),  # of the projection's ridge: the smaller, the stronger
         job=SearchJob(
-            space="darts:channels=4,num_cells=3,num_nodes=2",
-            data="cifar10",
+            space="darts:channels=4,num_cells=3,num_nodes=2", data="cifar10",
             data_options=TextOptions(image_size=8, train_size=4000, eval_size=1500, validation_fraction=0.5),
             recipe=Recipe(batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
-                strategy=str(
-                    Spec("enas", options=EnasController.PRESETS["disturbance-immune"] | {"learning_rate": 3.5e-3})
-                ),
-                epochs=10,
-                warmup_epochs=4,
-                models_per_epoch=70,
-                batches_per_model=1,
-                strategy_steps=40,
-                archs_per_step=2,
-                reward_samples=128,
-                error_samples=300,
-                num_candidates=20,
-                final_epochs=6,
+                epochs=10, warmup_epochs=4, models_per_epoch=70, batches_per_model=1,
+                strategy=enas("disturbance-immune", learning_rate=3.5e-3), strategy_steps=40, archs_per_step=2,
+                reward_samples=128, error_samples=300, num_candidates=20, final_epochs=6,
             ),
         ),
     ),
     "paper": GuardedSearches(
-        name="di-nas-paper",
-        guard="projection",
-        strengths=(1.0,),
-        seeds=5,
+        name="di-nas-paper", guard="projection", strengths=(1.0,), seeds=5,
         job=SearchJob(
-            space="darts:channels=16,num_cells=8",
-            data="cifar10",
+            space="darts:channels=16,num_cells=8", data="cifar10",
             data_options=TextOptions(validation_fraction=0.6),
             recipe=Recipe(batch_size=128, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
-                strategy=str(Spec("enas", options=EnasController.PRESETS["disturbance-immune"])),
-                epochs=240,
-                warmup_epochs=90,
-                models_per_epoch=156,
-                batches_per_model=1,
-                strategy_steps=234,
-                archs_per_step=1,
-                reward_samples=128,
-                error_samples=1000,
-                num_candidates=100,
-                final_epochs=600,
+                epochs=240, warmup_epochs=90, models_per_epoch=156, batches_per_model=1,
+                strategy=enas("disturbance-immune"), strategy_steps=234, archs_per_step=1,
+                reward_samples=128, error_samples=1000, num_candidates=100, final_epochs=600,
                 final_network=FinalNetworkOptions(
                     channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16
                 ),
@@ -76,39 +50,32 @@ PRESETS: Mapping[str, GuardedSearches] = {
         ),
     ),
 }
+# fmt: on
 
 
-def table_1(workspace: Workspace, preset: str) -> Outcome:
+def table_1(experiment: Experiment) -> Outcome:
     """The found architecture trained alone, with projection and without, and the mean of random ones; claim I6.
 
     Departs from the paper: the guard does not act in the warm-up, when the weights are still far from any model.
     """
-    study = PRESETS[preset]
+    study, workspace = PRESETS[experiment.preset_name], experiment.workspace
     guard, _, pairs = tune_and_compare(workspace, study)
     random = 100 * (1 - train_random(workspace, study))  # accuracies, in percent
     found = 100 * (1 - np.array([[final_error(run) for run in pair] for pair in pairs]))  # [seeds, 2]
-    generator = numpy_generator(workspace.seed, "table-1")
+    late = [float(np.mean([late_reward(pair[side]) for pair in pairs])) for side in (0, 1)]
     rows: list[list[Any]] = [
-        [f"random, mean of {len(random)}", mean_interval(random, generator=generator), None, 96.71],
-        ["search, no guard", mean_interval(found[:, 0], generator=generator), _reward(pairs, 0), None],
-        [f"search, {guard}", mean_interval(found[:, 1], generator=generator), _reward(pairs, 1), 97.38],
+        [f"random, mean of {len(random)}", experiment.mean(random), None, 96.71],
+        ["search, no guard", experiment.mean(found[:, 0]), late[0], None],
+        [f"search, {guard}", experiment.mean(found[:, 1]), late[1], 97.38],
     ]
-    claim = judge_i6(
-        I6Figures(
-            command=f"ramet reproduce disturbance-immune/table-1 --preset {preset}",
-            setting=f"{study.job.space} on cifar10 {study.job.data_options.given()}; guard {guard}. "
-            f"Trained alone: {_alone(study.job.plan.final_network)}.",
-            found=found,
-            random=random,
-        )
+    network = study.job.plan.final_network
+    alone = "the size of the search, no cutout, no drop-path" if network.is_plain else str(network)
+    figures = I6Figures(
+        command=experiment.command,
+        setting=f"{study.job.space} on cifar10 {study.job.data_options.given()}; guard {guard}. "
+        f"Trained alone: {alone}.",
+        found=found,
+        random=random,
     )
     table = Table(["architecture", "test accuracy, %", "late reward", "paper"], rows, title="Table 1, small networks")
-    return Outcome("Disturbance-immune, Table 1", [table], [claim]).kept(workspace.results)
-
-
-def _alone(network: FinalNetworkOptions) -> str:
-    return "the size of the search, no cutout, no drop-path" if network.is_plain else str(network)
-
-
-def _reward(pairs: list[tuple[dict[str, Any], dict[str, Any]]], side: int) -> float:
-    return float(np.mean([late_reward(pair[side]) for pair in pairs]))
+    return Outcome("Disturbance-immune, Table 1", [table], [judge_i6(figures)])

@@ -31,7 +31,7 @@ OPERATIONS = ("sep_conv_3x3", "sep_conv_5x5", "dil_conv_3x3", "dil_conv_5x5")
 """What stands on every edge; ``identity`` is what an edge without growth becomes."""
 
 Genotype = tuple[str, ...]
-"""The operation of each edge of a cell, in the order of :func:`edges_of`."""
+"""The operation of each edge of a cell, in the order of ``edges_of``."""
 
 
 def edges_of(num_nodes: int) -> list[tuple[int, int]]:
@@ -46,12 +46,7 @@ def edges_of(num_nodes: int) -> list[tuple[int, int]]:
 class Operation(nn.Module):
     """One operation of an edge: a separable (twice) or dilated (once) convolution, its last layer free to grow.
 
-    Args:
-        name: one of ``OPERATIONS``.
-        in_channels: that come in.
-        width: of the last convolution at first.
-        out_channels: of the edge, by the linear transform.
-        stride: of the first convolution.
+    That layer begins with ``width`` channels, and a linear transform brings them to the edge's ``out_channels``.
     """
 
     def __init__(self, name: str, in_channels: int, width: int, out_channels: int, stride: int) -> None:
@@ -96,15 +91,10 @@ class Identity(nn.Module):
 
 
 class GrownCell(nn.Module):
-    """A cell: on every edge the sum of some operations.
+    """A cell: on every edge the sum of the operations that are named for it.
 
-    Args:
-        operations: for each edge the names of its operations.
-        in_channels: of its two inputs.
-        width: that operations' last convolutions start with.
-        channels: of its nodes.
-        stride: of the edges from its inputs.
-        num_nodes: between inputs and output.
+    Their last convolutions start with ``width`` channels; its two inputs have ``in_channels`` each, its nodes
+    ``channels``, and the edges from its inputs a ``stride``.
     """
 
     def __init__(
@@ -201,27 +191,16 @@ class CellNetwork(nn.Module):
 
 @dataclass(frozen=True)
 class CellSearch:
-    """The numbers of a search; the defaults are those of B.3.
+    """The numbers of a search; the defaults are those of B.3."""
 
-    Attributes:
-        widths: of the operations of each cell at first.
-        channels: of each cell's nodes.
-        reductions: the second and the fourth cell.
-        num_nodes: of each cell.
-        rounds: how often every cell grows.
-        num_new: new candidates for each operation; those of each cell in B.3.
-        share: of the cell's units that a growth adds.
-        least_growth: an edge whose operations all grow less than this becomes the identity.
-    """
-
-    widths: tuple[int, ...] = (4, 8, 8, 16, 16)
-    channels: tuple[int, ...] = (16, 32, 32, 64, 64)
-    reductions: tuple[int, ...] = (1, 3)
-    num_nodes: int = 4
-    rounds: int = 2
-    num_new: tuple[int, ...] = (4, 8, 8, 16, 16)
-    share: float = 0.25
-    least_growth: float = 0.2
+    widths: tuple[int, ...] = (4, 8, 8, 16, 16)  # of the operations of each cell at first
+    channels: tuple[int, ...] = (16, 32, 32, 64, 64)  # of each cell's nodes
+    reductions: tuple[int, ...] = (1, 3)  # the second and the fourth cell
+    num_nodes: int = 4  # of each cell
+    rounds: int = 2  # how often every cell grows
+    num_new: tuple[int, ...] = (4, 8, 8, 16, 16)  # new candidates for each operation; those of each cell in B.3
+    share: float = 0.25  # of the cell's units that a growth adds
+    least_growth: float = 0.2  # an edge whose operations all grow less than this becomes the identity
 
 
 def search_network(search: CellSearch, in_channels: int, num_classes: int) -> CellNetwork:
@@ -253,19 +232,9 @@ def grow_cells(
     epsilon: float = 0.1,
     seed: int = 0,
 ) -> tuple[CellNetwork, list[History]]:
-    """Grow the cells in turn, each by a share of its units, and train in between.
+    """Grow the cells of a copy in turn, each by a share of its units; ``settings`` train before and after each growth.
 
-    Args:
-        network: of :func:`search_network`; a copy grows.
-        data: as for :func:`ramet.growth.grow`.
-        search: the numbers.
-        settings: of the training before and after each growth.
-        num_steps: mini-batches that candidates are trained for; an epoch if not given.
-        epsilon: Firefly's.
-        seed: of everything random.
-
-    Returns:
-        The grown network and a history for each growth.
+    Candidates are trained for ``num_steps`` mini-batches, or an epoch. Gives the network and a history for each growth.
     """
     histories = []
     for number in range(search.rounds * len(network.cells)):
@@ -313,14 +282,7 @@ def final_network(
     """The network that is trained anew: the first cell repeated, then the second, and so on (B.3).
 
     With 20 cells and five genotypes, cells 1 to 6, 7, 8 to 13, 14 and 15 to 20 have the genotypes 1 to 5: normal cells
-    share what the reductions leave. The reductions double the channels.
-
-    Args:
-        genotypes: of a search, an odd number: normal and reduction cells in turn.
-        in_channels: of the images.
-        num_classes: of the head.
-        channels: of the first cells, 40 in the paper.
-        num_cells: in all.
+    share what the reductions leave. The reductions double the channels, of which the paper's first cells have 40.
 
     Raises:
         ConfigError: for an even number of genotypes or too few cells.

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from ramet.costs import count_parameters
-from ramet.data import DataSet, load, on_device
+from ramet.data import DataSet
 from ramet.execution import WorkItem, pulse
-from ramet.ranking.intervals import mean_interval
-from ramet.ranking.metrics import Floats
-from ramet.reports import Column, Table
+from ramet.reports import Column
 from ramet.reports.formats import count, duration, percent
 from ramet.runs.encoding import Json
-from ramet.seeding import derive_seed, numpy_generator, seeded_globally, torch_generator
+from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.training import accuracy, fit
+from ramet_papers.experiment import Experiment, Outcome, Row, Setup, mean_of, tabled, values
 from ramet_papers.firefly.cell_growth import (
     CellNetwork,
     Genotype,
@@ -32,8 +31,6 @@ from ramet_papers.firefly.clock import now
 from ramet_papers.firefly.darts import CHOICES, search_darts
 from ramet_papers.firefly.judges import F6Figures, judge_f6
 from ramet_papers.firefly.presets import PRESETS, CellPreset
-from ramet_papers.recorded import digest_of, finish_tasks, open_recorded
-from ramet_papers.workspace import Outcome, Workspace
 
 METHODS = {
     "firefly": ("cells by growth (Firefly)", "2.78 %, 3.3 M"),
@@ -43,12 +40,7 @@ METHODS = {
 """What is compared: its name, and the paper's error on CIFAR-10 with the parameters."""
 
 
-@dataclass(frozen=True)
-class CellSetup:
-    """What every search has in common."""
-
-    data: DataSet
-    preset: CellPreset
+CellSetup: TypeAlias = Setup[DataSet, CellPreset]
 
 
 def search_epochs(preset: CellPreset) -> int:
@@ -58,13 +50,7 @@ def search_epochs(preset: CellPreset) -> int:
 
 
 def find_cells(setup: CellSetup, *, method: str, seed: int) -> Json:
-    """Search cells by one method, then train them anew at a common size.
-
-    Args:
-        setup: the data and the preset.
-        method: one of ``METHODS``.
-        seed: of everything.
-    """
+    """Search cells by one of ``METHODS``, then train them anew at a common size."""
     preset, data = setup.preset, setup.data
     started = now(data.train.x)
     genotypes = _search(setup, method, seed)
@@ -104,13 +90,8 @@ def sized_network(genotypes: Sequence[Genotype], data: DataSet, preset: CellPres
     """The final network with as many channels as bring it nearest to the preset's size."""
 
     def make(channels: int) -> CellNetwork:
-        return final_network(
-            genotypes,
-            in_channels=data.in_channels,
-            num_classes=data.num_classes,
-            channels=channels,
-            num_cells=preset.num_cells,
-        )
+        sizes = {"in_channels": data.in_channels, "num_classes": data.num_classes, "num_cells": preset.num_cells}
+        return final_network(genotypes, channels=channels, **sizes)
 
     # The size rises with the channels, and little of the network has to be looked at: bisect.
     low, high = 1, 2
@@ -122,37 +103,43 @@ def sized_network(genotypes: Sequence[Genotype], data: DataSet, preset: CellPres
     return min((make(low), make(high)), key=lambda net: abs(count_parameters(net) - preset.final_params))
 
 
-def table_1(workspace: Workspace, preset_name: str) -> Outcome:
+def table_1(experiment: Experiment) -> Outcome:
     """Test error of the cells that each method finds, trained anew at equal size; claim F6."""
-    preset = PRESETS[preset_name].cells
-    data = load(preset.data, **preset.data_options, data_dir=workspace.data_dir, seed=workspace.seed)
-    config: Json = {key: value for key, value in asdict(preset).items() if key not in ("note", "seeds")}
-    config |= {"data_fingerprint": data.fingerprint(), "seed": workspace.seed}
-    tasks = {method: [_task(method, number, workspace.seed) for number in range(preset.seeds)] for method in METHODS}
-    path = workspace.runs / f"firefly-{preset_name}" / f"cells-{digest_of(config)}"
-    with open_recorded(path, "reproduction", config) as run:
-        every = [task for row in tasks.values() for task in row]
-        setup = CellSetup(on_device(data, workspace.device), preset)
-        found = finish_tasks(run, workspace.executor, every, setup, label="finding cells")
-    results = {method: [found[task.key] for task in row] for method, row in tasks.items()}
-    generator = numpy_generator(workspace.seed, "table-1")
-    claim = judge_f6(
-        F6Figures(
-            command=f"ramet reproduce firefly/table-1 --preset {preset_name}",
-            setting=f"{preset.note} {_counted(preset)}",
-            firefly=_errors(results["firefly"]),
-            darts=_errors(results["darts"]),
-            random=_errors(results["random"]),
-        )
-    )
-    notes = [_counted(preset)]
-    return Outcome("Firefly, Table 1", [_table(results, generator)], [claim], notes).kept(workspace.results)
+    preset, workspace = PRESETS[experiment.preset_name].cells, experiment.workspace
+    setup: CellSetup = Setup(workspace.load(preset.data, preset.data_options), preset)
+    config = preset.asked("seeds") | {"data_fingerprint": setup.data.fingerprint()}
+    seeds = [derive_seed(workspace.seed, "cells", number) for number in range(preset.seeds)]
+    tasks = {
+        method: [
+            WorkItem(f"{method}/seed-{number}", find_cells, {"method": method, "seed": seed})
+            for number, seed in enumerate(seeds)
+        ]
+        for method in METHODS
+    }
+    results = experiment.trials("cells", config, setup).finish(tasks, "finding cells")
+    errors = {method: 1 - values(found, "test") for method, found in results.items()}
+    claim = judge_f6(F6Figures(command=experiment.command, setting=f"{preset.note} {_counted(preset)}", **errors))
+    rows: list[Row] = [
+        {
+            "cells": METHODS[method][0],
+            "paper": METHODS[method][1],
+            Column("test error", percent): experiment.mean(errors[method]),
+            Column("deviation", percent): float(np.std(errors[method])),
+            Column("parameters", count): round(mean_of(found, "params")),
+            Column("CPU time of the search", duration): mean_of(found, "seconds"),
+            "operations": _operations(found),
+        }
+        for method, found in results.items()
+    ]
+    table = tabled(rows, "Table 1: cells found, trained anew")
+    return Outcome("Firefly, Table 1", [table], [claim], [_counted(preset)])
 
 
-def _task(method: str, number: int, seed: int) -> WorkItem:
-    return WorkItem(
-        f"{method}/seed-{number}", find_cells, {"method": method, "seed": derive_seed(seed, "cells", number)}
-    )
+def _operations(found: list[Json]) -> str:
+    """What stands on the edges, the most frequent first."""
+    kinds = [name for result in found for genotype in result["genotypes"] for name in genotype]
+    share = {name: kinds.count(name) / len(kinds) for name in CHOICES if name in kinds}
+    return ", ".join(f"{name} {part:.0%}" for name, part in sorted(share.items(), key=lambda item: -item[1]))
 
 
 def _counted(preset: CellPreset) -> str:
@@ -161,27 +148,3 @@ def _counted(preset: CellPreset) -> str:
         "DARTS takes a step on validation images for each on training images besides. What they find is brought to the "
         "same number of parameters and trained alike."
     )
-
-
-def _errors(results: list[Json]) -> Floats:
-    return 1 - np.asarray([result["test"] for result in results], dtype=float)
-
-
-def _table(results: Mapping[str, list[Json]], generator: np.random.Generator) -> Table:
-    rows: list[list[Any]] = []
-    for method, found in results.items():
-        kinds = [name for result in found for genotype in result["genotypes"] for name in genotype]
-        share = {name: kinds.count(name) / len(kinds) for name in CHOICES if name in kinds}
-        rows.append(
-            [
-                *METHODS[method],
-                mean_interval(_errors(found), generator=generator),
-                float(np.std(_errors(found))),
-                round(float(np.mean([result["params"] for result in found]))),
-                float(np.mean([result["seconds"] for result in found])),
-                ", ".join(f"{name} {part:.0%}" for name, part in sorted(share.items(), key=lambda item: -item[1])),
-            ]
-        )
-    columns: list[Column | str] = ["cells", "paper", Column("test error", percent), Column("deviation", percent)]
-    columns += [Column("parameters", count), Column("CPU time of the search", duration), "operations"]
-    return Table(columns, rows, title="Table 1: cells found, trained anew")

@@ -16,13 +16,7 @@ class Timed(Growth):
     """A growth method that is timed: proposing (with the training of candidates), scoring and writing the edit.
 
     Time is that of the process on a CPU, so that other work on the machine does not count, and that of the wall on a
-    GPU.
-
-    Args:
-        method: what is timed.
-
-    Attributes:
-        seconds: of each growth step so far.
+    GPU. ``seconds`` holds that of each growth step so far.
     """
 
     def __init__(self, method: Growth) -> None:

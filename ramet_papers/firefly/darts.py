@@ -1,11 +1,11 @@
-r"""A search like DARTS on the cells that Firefly grows: the baseline of Table 1.
+"""A search like DARTS on the cells that Firefly grows: the baseline of Table 1.
 
 Liu, Simonyan and Yang, *DARTS: differentiable architecture search* (2019), in its first-order form. Every edge sums all
-operations, weighed by a softmax over :math:`\alpha`; a step on training images for the weights follows a step on
-validation images for :math:`\alpha`; in the end each edge keeps its heaviest operation.
+operations, weighed by a softmax over alpha; a step on training images for the weights follows a step on
+validation images for alpha; in the end each edge keeps its heaviest operation.
 
 Departs from DARTS so that only the search differs from Firefly's: the operations are those of
-``cell_growth.py`` with the identity, every cell has its own :math:`\alpha`, and all edges are kept.
+``cell_growth.py`` with the identity, every cell has its own alpha, and all edges are kept.
 """
 
 from __future__ import annotations
@@ -27,14 +27,7 @@ ALPHA_RATE, ALPHA_DECAY = 3e-4, 1e-3
 
 
 class Weighed(nn.Module):
-    """One operation times its share of an edge.
-
-    Args:
-        operation: the operation.
-        alphas: of all edges of the cell, shape [edges, choices]; not a parameter of this module.
-        edge: which edge.
-        choice: which operation of it.
-    """
+    """One operation times its share of an edge; ``alphas`` are of all edges of the cell, shape [edges, choices]."""
 
     def __init__(self, operation: nn.Module, alphas: Tensor, edge: int, choice: int) -> None:
         super().__init__()
@@ -50,17 +43,10 @@ class Weighed(nn.Module):
 def search_darts(
     data: DataSet, search: CellSearch, settings: Settings, *, seed: int, alpha_rate: float = ALPHA_RATE
 ) -> list[Genotype]:
-    """Search cells as DARTS does.
+    """Search cells as DARTS does, the weights on training images and alpha on validation images.
 
-    Args:
-        data: training images for the weights, validation images for alpha.
-        search: the cells; operations are as wide as their cell, as in DARTS.
-        settings: of the weights; ``epochs`` is the length of the whole search.
-        seed: of everything random.
-        alpha_rate: the learning rate of alpha.
-
-    Returns:
-        For each cell the operation of each edge.
+    Operations are as wide as their cell, as in DARTS. The ``epochs`` of the settings are those of the whole search.
+    Gives for each cell the operation of each edge.
 
     Raises:
         RunError: the loss is not finite.

@@ -12,39 +12,24 @@ from ramet.ranking.metrics import Floats
 from ramet.reports import Estimate
 from ramet.reports.formats import count, significant
 from ramet_papers.claims import Claim, Figures
-from ramet_papers.verdicts import above, at_most, below, conclude, not_negative, surely_positive
+from ramet_papers.verdicts import above, at_most, below, not_negative, surely_positive
 
-COMPARED_AT = 10
-"""F1 and F2: the neurons at which, or up to which, losses are compared."""
-
-NEEDED_RATIO = 0.1
-"""F1: loss at 10 neurons <= 0.1 x splitting's, below random's."""
-
-SATURATED_AT, STILL_WON = 5, 0.1
-"""F2: trend: what more than five candidates win is less than a tenth of what the first five won."""
-
-MUST_BEAT = ("Net2Net", "random splits")
-"""F3 and F4: above Net2Net and random at every size, in parameters and in multiply-adds."""
-
+# The thresholds of the rules; each judge says its rule.
+COMPARED_AT = 10  # F1 and F2: the neurons at which, or up to which, losses are compared
+NEEDED_RATIO = 0.1  # F1
+SATURATED_AT, STILL_WON = 5, 0.1  # F2: more candidates win less than this share of what the first five won
+MUST_BEAT = ("Net2Net", "random splits")  # F3 and F4
+LARGEST_SHARE = 1 / 3  # F3 and F4: of steepest splitting's time
 WIDER = "Wider by Firefly: better at equal size, and a cheaper step than steepest splitting."
-
-LARGEST_SHARE = 1 / 3
-"""F3 and F4: step <= 1/3 of steepest splitting's time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class F1Figures(Figures):
-    """Figure 3a: training losses by the number of neurons, 1, 2 and so on; [true networks, sizes] each.
+    """Figure 3a: training losses by the number of neurons, 1, 2 and so on; [true networks, sizes] each."""
 
-    Args:
-        firefly: grown by Firefly.
-        splitting: grown by splitting alone.
-        random: grown by random search among the same candidates.
-    """
-
-    firefly: Floats
-    splitting: Floats
-    random: Floats
+    firefly: Floats  # grown by Firefly
+    splitting: Floats  # grown by splitting alone
+    random: Floats  # grown by random search among the same candidates
 
 
 def judge_f1(figures: F1Figures) -> Claim:
@@ -57,29 +42,25 @@ def judge_f1(figures: F1Figures) -> Claim:
     reduced = Estimate(ratio) if math.isnan(ratio) else reduction_over_seeds(splitting, ours)
     low, high = (f"{1 - end:.2g}" if end is not None else "?" for end in (reduced.high, reduced.low))
     gain = seed_interval(random - ours)
-    parts = {
-        f"at most {NEEDED_RATIO:g} of splitting's loss": at_most(ratio, NEEDED_RATIO),
-        "below random search's": below(float(ours.mean()), float(random.mean())),
-    }
-    small = f"losses at {COMPARED_AT} neurons are asked, and networks have {sizes}"
-    holds, reason = conclude(parts, [small] if sizes < COMPARED_AT else [])
     whole = {
         name: f"{_mean_over_sizes(curve).mean():.2g}"
         for name, curve in (("ours", figures.firefly), ("random", figures.random), ("splitting", figures.splitting))
     }
-    return Claim(
-        id="F1",
-        claim="New neurons escape where splitting alone is stuck, and gradients choose better than chance.",
+    return figures.answer(
+        "F1: New neurons escape where splitting alone is stuck, and gradients choose better than chance.",
         paper="loss to zero with new neurons, stuck without (Figure 3a, no figures in the text)",
         ours=f"loss at {place + 1} neurons {ours.mean():.2g} against {splitting.mean():.2g} by splitting (ratio "
         f"{ratio:.2g}) and {random.mean():.2g} by random search with the same candidates",
         spread=f"ratio {low} to {high}; random search minus Firefly {gain.interval_text(significant)}, "
         f"Firefly lower in {(ours < random).mean():.0%} of the networks (95 % intervals over true networks)",
         seeds=len(ours),
-        holds=holds,
-        command=figures.command,
+        parts={
+            f"at most {NEEDED_RATIO:g} of splitting's loss": at_most(ratio, NEEDED_RATIO),
+            "below random search's": below(float(ours.mean()), float(random.mean())),
+        },
+        rules={f"losses at {COMPARED_AT} neurons are asked, and networks have {sizes}": sizes >= COMPARED_AT},
         note=f"Mean loss from 2 to {place + 1} neurons: Firefly {whole['ours']}, random search {whole['random']}, "
-        f"splitting {whole['splitting']}. {figures.setting}{reason}",
+        f"splitting {whole['splitting']}. {figures.setting}",
     )
 
 
@@ -101,52 +82,40 @@ def judge_f2(figures: F2Figures) -> Claim:
     at = {new: _mean_over_sizes(curve) for new, curve in figures.curves.items()}
     means = {new: float(losses.mean()) for new, losses in at.items()}
     further = means[SATURATED_AT] - min(means[new] for new in means if new > SATURATED_AT)
-    parts = {
-        "one candidate helps": below(means[1], means[0]),
-        "five are no worse than one": at_most(means[SATURATED_AT], means[1]),
-        "saturated at five": below(further, STILL_WON * (means[0] - means[SATURATED_AT])),
-    }
-    holds, reason = conclude(parts)
     place = min(COMPARED_AT, next(iter(figures.curves.values())).shape[1])
     last = ", ".join(f"{curve[:, place - 1].mean():.2g} with {new}" for new, curve in figures.curves.items())
-    return Claim(
-        id="F2",
-        claim="A single new candidate helps already, and the gain is saturated near five.",
+    return figures.answer(
+        "F2: A single new candidate helps already, and the gain is saturated near five.",
         paper="improves with one, saturated at m' = 5 (Figure 3b)",
         ours=f"mean loss from 2 to {place} neurons: "
         + ", ".join(f"{mean:.2g} with {new}" for new, mean in means.items()),
         spread=f"gain of the first {seed_interval(at[0] - at[1]).text(significant)} (95 % interval over true networks)",
         seeds=len(at[0]),
-        holds=holds,
-        command=figures.command,
+        parts={
+            "one candidate helps": below(means[1], means[0]),
+            "five are no worse than one": at_most(means[SATURATED_AT], means[1]),
+            "saturated at five": below(further, STILL_WON * (means[0] - means[SATURATED_AT])),
+        },
         note=f"Judged by the curves' means, because at {place} neurons all but the first are at the floor that their "
         f"training reaches, and one candidate is enough: {last}. That was decided after those figures were seen. "
-        f"{figures.setting}{reason}",
+        f"{figures.setting}",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class WidthFigures(Figures):
-    """Figures 4 and 6.
+    """Figures 4 and 6."""
 
-    Args:
-        gaps: how far Firefly's accuracy is above each other method's at each size that it grew to, at equal parameters;
-            [seeds, growths].
-        flops_gaps: the same at equal multiply-adds; none where they were not recorded.
-        seconds: of Firefly's growth steps; [seeds, growths].
-        splitting_seconds: of steepest splitting's.
-    """
-
-    gaps: Mapping[str, Floats]
-    flops_gaps: Mapping[str, Floats] | None
-    seconds: Floats
-    splitting_seconds: Floats
+    # How far Firefly's accuracy is above another method's at each size that it grew to, at equal parameters.
+    gaps: Mapping[str, Floats]  # [seeds, growths]
+    flops_gaps: Mapping[str, Floats] | None  # the same at equal multiply-adds; none where they were not recorded
+    seconds: Floats  # of Firefly's growth steps; [seeds, growths]
+    splitting_seconds: Floats  # of steepest splitting's
 
 
 def judge_f3(figures: WidthFigures) -> Claim:
     """F3: above Net2Net and random at every size, in parameters and in multiply-adds; step <= 1/3."""
-    paper = "above all baselines; full accuracy at 4 % of the size"
-    return _judge_width("F3", WIDER, paper, figures)
+    return _judge_width("F3", WIDER, "above all baselines; full accuracy at 4 % of the size", figures)
 
 
 def judge_f4(figures: WidthFigures) -> Claim:
@@ -162,23 +131,19 @@ def _judge_width(id: str, claim: str, paper: str, figures: WidthFigures) -> Clai
             least = float("nan") if gaps is None else _least(gaps[name])
             parts[f"above {name} at every size in {unit}"] = above(least, 0.0)
     parts["a step within a third of splitting's time"] = at_most(share, LARGEST_SHARE)
-    holds, reason = conclude(parts)
     listed = "; ".join(
         f"{name} {100 * gap.mean():+.1f} (least {100 * _least(gap):+.1f})" for name, gap in figures.gaps.items()
     )
     spreads = "; ".join(
         f"{name} {seed_interval(100 * gap.mean(axis=1)).interval_text()}" for name, gap in figures.gaps.items()
     )
-    return Claim(
-        id=id,
-        claim=claim,
+    return figures.answer(
+        f"{id}: {claim}",
         paper=paper,
         ours=f"mean gap in points at equal parameters: {listed}; a step takes {share:.2f} of splitting's time",
         spread=f"95 % intervals over seeds of the mean gap: {spreads}",
         seeds=len(figures.seconds),
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts=parts,
     )
 
 
@@ -189,15 +154,10 @@ def _least(gaps: Floats) -> float:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a method ends with; [seeds] each.
+    """What a method ends with; [seeds] each."""
 
-    Args:
-        test: the accuracy on test images.
-        params: the parameters.
-    """
-
-    test: Floats
-    params: Floats
+    test: Floats  # the accuracy on test images
+    params: Floats  # the parameters
 
     def text(self) -> str:
         """Both, means over seeds."""
@@ -223,17 +183,13 @@ def judge_f5(figures: F5Figures) -> Claim:
             spreads.append(f"{data}, minus {name} {gap.text()} points")
             parts[f"not worse than {name} on {data}"] = not_negative(gap)
             parts[f"smaller than {name} on {data}"] = below(float(ours.params.mean()), float(theirs.params.mean()))
-    holds, reason = conclude(parts)
-    return Claim(
-        id="F5",
-        claim="Deeper by Firefly: smaller than AutoGrow and NASH at equal accuracy.",
+    return figures.answer(
+        "F5: Deeper by Firefly: smaller than AutoGrow and NASH at equal accuracy.",
         paper="99.59 % at 1.9 M against 99.57 % at 2.3 M and 99.50 % at 2.0 M on MNIST (Table 3)",
         ours="; ".join(words),
         spread="; ".join(spreads),
         seeds=min(len(ours.test) for ours in figures.firefly.values()),
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts=parts,
     )
 
 
@@ -250,18 +206,14 @@ def judge_f6(figures: F6Figures) -> Claim:
     """F6: not worse than DARTS at equal budget."""
     ours, theirs = figures.firefly, figures.darts
     gain = seed_interval(100 * (theirs - ours))
-    holds, reason = conclude({"not worse than DARTS": not_negative(gain)})
-    return Claim(
-        id="F6",
-        claim="Cells found by growth are competitive.",
+    return figures.answer(
+        "F6: Cells found by growth are competitive.",
         paper="error 2.78 % against DARTS's 3.00 % (first order)",
         ours=f"error {ours.mean():.1%} against {theirs.mean():.1%} by DARTS",
         spread=f"lower by {gain.text()} points (95 % interval over seeds); than that of random cells by "
         f"{100 * (figures.random - ours).mean():+.2f} points",
         seeds=len(ours),
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={"not worse than DARTS": not_negative(gain)},
     )
 
 
@@ -279,15 +231,11 @@ def judge_f7(figures: F7Figures) -> Claim:
     ours, theirs = figures.firefly, figures.cpg
     gap = seed_interval(100 * (ours.test - theirs.test))
     share = float(ours.params.mean() / theirs.params.mean())
-    holds, reason = conclude({"surely more accurate": surely_positive(gap), "smaller": below(share, 1.0)})
-    return Claim(
-        id="F7",
-        claim="Continual: Firefly's network is smaller and more accurate than CPG's.",
+    return figures.answer(
+        "F7: Continual: Firefly's network is smaller and more accurate than CPG's.",
         paper="91.03 % at 26 M against 90.58 % at 28 M (Table 2)",
         ours=f"Firefly {ours.text()}, CPG {theirs.text()}, each task alone {figures.individual.text()}",
         spread=f"Firefly minus CPG {gap.text()} points; parameters {share:.2f} of CPG's",
         seeds=len(ours.test),
-        holds=holds,
-        command=figures.command,
-        note=figures.setting + reason,
+        parts={"surely more accurate": surely_positive(gap), "smaller": below(share, 1.0)},
     )

@@ -1,9 +1,9 @@
-r"""Figures 3a and 3b of the Firefly paper: a one-dimensional network of radial basis functions, grown neuron by neuron.
+"""Figures 3a and 3b of the Firefly paper: a one-dimensional network of radial basis functions, grown neuron by neuron.
 
 Section 3 and appendix B.1. The truth is a network of 15 neurons with weights from N(0, 3), 1,000 points uniform in
 [-5, 5] are its data, and networks grow from one neuron to twelve, with 10,000 updates between two growths.
 
-.. math:: f(x) = \sum_i w_i\, \exp\!\big(-(\theta_{i1} x + \theta_{i2})^2 / 2\big)
+    f(x) = sum_i w_i exp(-(theta_i1 x + theta_i2)^2 / 2)
 
 All repetitions have the same sizes at the same time, so they are trained together as one stack of tensors; they are
 grown one by one, by the methods that grow any other network.
@@ -37,32 +37,23 @@ LEAST_EXPONENT = -60.0
 
 @dataclass(frozen=True)
 class RbfSettings:
-    """The numbers of the toy experiment; the defaults are the paper's.
+    """The numbers of the toy experiment; the defaults are the paper's."""
 
-    Attributes:
-        repetitions: true networks, 20 in the paper.
-        max_neurons: where growth ends; 12 in B.1, of which the figure shows 10.
-        num_updates: between two growths.
-        num_candidate_updates: for the candidates of Firefly and of random search.
-        learning_rate: of Adam. The paper names neither the optimizer nor its rate.
-        epsilon: the step size of splits and new neurons. The paper gives none, but chooses candidates by a Taylor
-            expansion, which wants it small against what is still missing: with 0.1 a new neuron is ten times larger
-            than the error of a network that is nearly done. Chosen on other true networks (seed 1), where the loss at
-            10 neurons is 0.0015, 0.00024 and 0.00022 with 0.1, 0.01 and 0.003, and 0.10, 0.09 and 0.10 at three.
-        seed: of everything random.
-    """
-
-    repetitions: int = 20
-    max_neurons: int = 12
-    num_updates: int = 10_000
-    num_candidate_updates: int = 100
-    learning_rate: float = 0.005
+    repetitions: int = 20  # true networks, 20 in the paper
+    max_neurons: int = 12  # where growth ends; 12 in B.1, of which the figure shows 10
+    num_updates: int = 10_000  # between two growths
+    num_candidate_updates: int = 100  # for the candidates of Firefly and of random search
+    learning_rate: float = 0.005  # of Adam. The paper names neither the optimizer nor its rate
+    # The step size of splits and new neurons. The paper gives none, but chooses candidates by a Taylor expansion, which
+    # wants it small against what is still missing: with 0.1 a new neuron is ten times larger than the error of a
+    # network that is nearly done. Chosen on other true networks (seed 1), where the loss at 10 neurons is 0.0015,
+    # 0.00024 and 0.00022 with 0.1, 0.01 and 0.003, and 0.10, 0.09 and 0.10 at three.
     epsilon: float = 0.01
-    seed: int = 0
+    seed: int = 0  # of everything random
 
 
 class Gaussian(nn.Module):
-    r"""The activation :math:`\exp(-t^2 / 2)`."""
+    """The activation exp(-t^2 / 2)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Entry by entry."""
@@ -93,13 +84,7 @@ def train_stack(
     """Train networks of one size together on all their points, in place; returns the loss of each.
 
     The gradient of this one sum is written out, and so is Adam: at these sizes that is three times as fast as autograd.
-
-    Args:
-        networks: as many as repetitions.
-        x: shape [repetitions, points].
-        y: the same.
-        num_updates: steps of Adam, its rate annealed by a cosine to zero.
-        learning_rate: the first step's.
+    ``x`` and ``y`` have the shape [repetitions, points]; the learning rate is annealed by a cosine to zero.
     """
     held = [_tensors(net) for net in networks]
     weights = torch.stack([torch.stack([w.detach()[:, 0], b.detach(), v.detach()[0]]) for w, b, v in held], 1)
@@ -162,7 +147,7 @@ def grow_rbf(method: str, settings: RbfSettings, num_new: int = 5, repetitions: 
     """The training loss of each repetition after each training, shape [repetitions, max_neurons].
 
     Args:
-        method: of :func:`make_growth`, or ``scratch``: a fresh network of each size.
+        method: of ``make_growth``, or ``scratch``: a fresh network of each size.
         settings: of the experiment.
         num_new: brand-new candidates (``m'``), 5 in figure 3a and varied in figure 3b.
         repetitions: which ones; all by default.

@@ -1,25 +1,76 @@
-"""Figure 3: guards compared while B is trained on A's layers, with A converged and with A stopped on the way."""
+"""Figures 1 and 3: A while B is trained on its layers, by how many they share, and by guard and A's convergence."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ramet.execution import WorkItem
 from ramet.ranking.drops import final_drop, reduction_interval, worst_drop
-from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
-from ramet.reports import Column, Estimate, Table
+from ramet.reports import Column
 from ramet.reports.formats import percent, significant
-from ramet.runs import Run
 from ramet.runs.encoding import Json
-from ramet.seeding import numpy_generator
-from ramet_papers.multi_model_forgetting.judges import LOOSE, Drops, W2Figures, W3Figures, judge_w2, judge_w3
-from ramet_papers.multi_model_forgetting.methods import METHODS
-from ramet_papers.multi_model_forgetting.presets import PRESETS, ForgettingPreset, TwoModelSetup
-from ramet_papers.multi_model_forgetting.trials import compare_guards, open_run, run_tasks, trial_seed
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.experiment import Experiment, Outcome, Row, Trials, mean_of, tabled, values
+from ramet_papers.multi_model_forgetting.judges import (
+    LOOSE,
+    Drops,
+    W1Figures,
+    W2Figures,
+    W3Figures,
+    judge_w1,
+    judge_w2,
+    judge_w3,
+)
+from ramet_papers.multi_model_forgetting.presets import METHODS, PRESETS, ForgettingPreset
+from ramet_papers.multi_model_forgetting.trials import compare_guards, share_layers, trial_seed, trials_of
+from ramet_papers.multi_model_forgetting.two_models import FIRST_HIDDEN
+
+SHARED = tuple(range(FIRST_HIDDEN + 1))
+
+
+def figure_1(experiment: Experiment) -> Outcome:
+    """Forgetting of A against the number of layers that B shares with it; claim W1."""
+    preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
+    setup = preset.setup(workspace)
+    seeds = [trial_seed(workspace.seed, "reported", number) for number in range(preset.seeds)]
+    tasks = {
+        (layers, head): [
+            WorkItem(
+                f"shared-{layers}{'-and-head' if head else ''}/seed-{number}",
+                share_layers,
+                {"seed": seed, "shared_layers": layers, "share_head": head},
+            )
+            for number, seed in enumerate(seeds)
+        ]
+        for layers, head in [*((layers, False) for layers in SHARED), (FIRST_HIDDEN, True)]
+    }
+    worst: list[Floats] = []  # [settings, seeds], in points
+    rows: list[Row] = []
+    results = trials_of(experiment, preset, setup, "figure-1").finish(tasks, "training A, then B")
+    for (layers, head), found in results.items():
+        curves = values(found, "first")  # [seeds, measurements]
+        worst.append(100 * worst_drop(curves))
+        rows.append(
+            {
+                "shared hidden layers": f"{layers} and the head" if head else str(layers),
+                "A before, %": 100 * float(curves[:, 0].mean()),
+                "A's worst drop, points": experiment.mean(worst[-1]),
+                "final drop, points": experiment.mean(100 * final_drop(curves)),
+                "B in the end, %": 100 * mean_of(found, "second"),
+            }
+        )
+    table = tabled(rows, "Figure 1: A while B is trained, by the layers that they share")
+    figures = W1Figures(
+        command=experiment.command,
+        setting=preset.setting(setup),
+        shared=SHARED,
+        worst=np.array(worst[: len(SHARED)]),
+        with_head=worst[-1],
+    )
+    return Outcome("Multi-model forgetting, Figure 1", [table], [judge_w1(figures)], [f"Data: {setup.data.name}."])
+
 
 SAME_STRENGTH = "mini-batch Fisher, same strength"
 """Plasticity from the mini-batch gradient at the strength that was chosen for per-sample gradients."""
@@ -28,28 +79,15 @@ PAPER_REDUCTION = {1.0: "99 %", 0.55: "52 %", 0.43: "2 %"}
 """Section 4.1 and the caption of Figure 3, which gives up to 99.99 % at 55 % too."""
 
 
-def figure_3(workspace: Workspace, preset_name: str) -> Outcome:
+def figure_3(experiment: Experiment) -> Outcome:
     """Strict and loose convergence, and every guard at the strength that validation data chose; claims W2 and W3."""
-    preset = PRESETS[preset_name]
-    setup = preset.setup(workspace)
-    with open_run(workspace, preset, setup, "figure-3") as run:
-        levels = {share: _at_convergence(workspace, preset, setup, run, share) for share in preset.convergences}
-    generator = numpy_generator(workspace.seed, "figure-3")
-    rows = [row for share, level in levels.items() for row in level.rows(generator)]
-    columns: list[Column | str] = [
-        "A trained to",
-        "guard",
-        Column("strength", significant),
-        "A before, %",
-        "A's worst drop, points",
-        "final drop, points",
-        "paper: removed",
-        Column("of the worst drop removed", percent),
-        "B in the end, %",
-        "B against unguarded, points",
-    ]
-    table = Table(columns, rows, title=f"Figure 3: A while B is trained, over {preset.seeds} seeds (test images)")
-    asked = {"command": _command(preset), "setting": preset.setting(setup)}
+    preset = PRESETS[experiment.preset_name]
+    setup = preset.setup(experiment.workspace)
+    trials = trials_of(experiment, preset, setup, "figure-3")
+    levels = {share: _at_convergence(trials, preset, share) for share in preset.convergences}
+    rows = [row for share, level in levels.items() for row in level.rows(experiment)]
+    table = tabled(rows, f"Figure 3: A while B is trained, over {preset.seeds} seeds (test images)")
+    asked = {"command": experiment.command, "setting": preset.setting(setup)}
     claims = [judge_w2(W2Figures(drops=levels[1.0].drops("plasticity"), **asked))] if 1.0 in levels else []
     loose = {share: level.drops("plasticity") for share, level in levels.items() if share < 1}
     claims += [judge_w3(W3Figures(levels=loose, **asked))] if LOOSE in loose else []
@@ -57,9 +95,9 @@ def figure_3(workspace: Workspace, preset_name: str) -> Outcome:
         f"Data: {setup.data.name}. Each strength was chosen on validation images and "
         f"{preset.tuning_seeds} other seeds, as the one with the least worst drop of A plus loss of B.",
         *[level.about_fisher() for level in levels.values()],
-        *[level.about_kronecker(generator) for level in levels.values()],
+        *[level.about_kronecker(experiment) for level in levels.values()],
     ]
-    return Outcome("Multi-model forgetting, Figure 3", [table], claims, notes).kept(workspace.results)
+    return Outcome("Multi-model forgetting, Figure 3", [table], claims, notes)
 
 
 class Level:
@@ -71,12 +109,8 @@ class Level:
     """
 
     def __init__(self, convergence: float, trials: list[Json]) -> None:
-        self.convergence = convergence
-        self.strengths: dict[str, float] = {}
-        self.before: dict[str, Floats] = {}
-        self.worst: dict[str, Floats] = {}
-        self.final: dict[str, Floats] = {}
-        self.second: dict[str, Floats] = {}
+        self.convergence, self.strengths = convergence, dict[str, float]()
+        self.before, self.worst, self.final, self.second = (dict[str, Floats]() for _ in range(4))
         for which, entry in enumerate(trials[0]["courses"]):
             name = SAME_STRENGTH if entry["guard"] in self.strengths else entry["guard"]
             curves = 100 * np.array([trial["courses"][which]["first"] for trial in trials])  # [seeds, measurements]
@@ -94,29 +128,26 @@ class Level:
         gain: Floats = self.second[name] - self.second["none"]
         return gain
 
-    def rows(self, generator: np.random.Generator) -> list[list[Any]]:
+    def rows(self, experiment: Experiment) -> list[Row]:
         """The rows of the table."""
-
-        def mean(values: Floats) -> Estimate:
-            return mean_interval(values, generator=generator)
-
-        rows: list[list[Any]] = []
+        rows: list[Row] = []
         for name, strength in self.strengths.items():
-            plain = name == "none"
-            removed = reduction_interval(self.worst["none"], self.worst[name], generator=generator)
+            plain, worst = name == "none", self.worst[name]
+            # Drawn for the unguarded row too, which does not show it: later intervals depend on every draw.
+            removed = reduction_interval(self.worst["none"], worst, generator=experiment.generator)
             rows.append(
-                [
-                    "convergence" if self.convergence >= 1 else f"{self.convergence:.0%} of its best",
-                    name,
-                    None if plain else strength,
-                    float(self.before[name].mean()),
-                    mean(self.worst[name]),
-                    mean(self.final[name]),
-                    PAPER_REDUCTION.get(self.convergence) if name == "plasticity" else None,
-                    None if plain else removed,
-                    float(self.second[name].mean()),
-                    None if plain else mean(self.second_gain(name)),
-                ]
+                {
+                    "A trained to": "convergence" if self.convergence >= 1 else f"{self.convergence:.0%} of its best",
+                    "guard": name,
+                    Column("strength", significant): None if plain else strength,
+                    "A before, %": float(self.before[name].mean()),
+                    "A's worst drop, points": experiment.mean(worst),
+                    "final drop, points": experiment.mean(self.final[name]),
+                    "paper: removed": PAPER_REDUCTION.get(self.convergence) if name == "plasticity" else None,
+                    Column("of the worst drop removed", percent): None if plain else removed,
+                    "B in the end, %": float(self.second[name].mean()),
+                    "B against unguarded, points": None if plain else experiment.mean(self.second_gain(name)),
+                }
             )
         return rows
 
@@ -131,10 +162,10 @@ class Level:
             f"strength and {tuned} at a strength of its own."
         )
 
-    def about_kronecker(self, generator: np.random.Generator) -> str:
+    def about_kronecker(self, experiment: Experiment) -> str:
         """Whether the Kronecker-factored interaction term forgets less than the diagonal one, in a sentence."""
         diagonal, factored = (self.worst[name] for name in ("plasticity", "Kronecker plasticity"))
-        less = mean_interval(diagonal - factored, generator=generator)
+        less = experiment.mean(diagonal - factored)
         apart = less.low is not None and less.high is not None and not less.low <= 0 <= less.high
         verdict = "which cannot be told from 0" if not apart else "less" if (less.value or 0) > 0 else "more, not less"
         second = self.second["Kronecker plasticity"].mean() - self.second["plasticity"].mean()
@@ -145,32 +176,26 @@ class Level:
         )
 
 
-def _at_convergence(
-    workspace: Workspace, preset: ForgettingPreset, setup: TwoModelSetup, run: Run, share: float
-) -> Level:
+def _at_convergence(trials: Trials, preset: ForgettingPreset, share: float) -> Level:
     """Choose a strength for each guard, then measure them all on the reported seeds."""
-    grid: list[list[Any]] = [[name, value] for name, method in METHODS.items() for value in method.strengths]
-    tuning = [
-        _task(
-            f"tuning/{share:g}/seed-{number}", trial_seed(workspace.seed, "tuning", number), share, grid, "validation"
-        )
-        for number in range(preset.tuning_seeds)
-    ]
-    chosen = choose_strengths(run_tasks(workspace, run, tuning, setup, f"choosing strengths, A at {share:.0%}"))
+
+    def compare(
+        phase: Literal["tuning", "reported"], num_seeds: int, entries: list[list[Any]], label: str
+    ) -> list[Json]:
+        split = "validation" if phase == "tuning" else "test"
+        asked: Json = {"convergence": share, "entries": entries, "split": split}
+        tasks = []
+        for number in range(num_seeds):
+            seed = trial_seed(trials.workspace.seed, phase, number)
+            key = f"{phase}/{share:g}/seed-{number}"
+            tasks.append(WorkItem(key, compare_guards, {"seed": seed, **asked}, cost=len(entries)))
+        return trials.in_order(tasks, f"{label}, A at {share:.0%}")
+
+    grid = [[name, value] for name, method in METHODS.items() for value in method.strengths]
+    chosen = choose_strengths(compare("tuning", preset.tuning_seeds, grid, "choosing strengths"))
     entries: list[list[Any]] = [[name, value] for name, value in chosen.items()]
     entries.append(["plasticity, mini-batch Fisher", chosen["plasticity"]])
-    reported = [
-        _task(
-            f"reported/{share:g}/seed-{number}", trial_seed(workspace.seed, "reported", number), share, entries, "test"
-        )
-        for number in range(preset.seeds)
-    ]
-    return Level(share, run_tasks(workspace, run, reported, setup, f"comparing guards, A at {share:.0%}"))
-
-
-def _task(key: str, seed: int, convergence: float, entries: list[list[Any]], split: str) -> WorkItem:
-    arguments: Json = {"seed": seed, "convergence": convergence, "entries": entries, "split": split}
-    return WorkItem(key, compare_guards, arguments, cost=len(entries))
+    return Level(share, compare("reported", preset.seeds, entries, "comparing guards"))
 
 
 def choose_strengths(trials: list[Json]) -> dict[str, float]:
@@ -191,7 +216,3 @@ def choose_strengths(trials: list[Json]) -> dict[str, float]:
         if entry["guard"] not in best or loss < best[entry["guard"]][0]:
             best[entry["guard"]] = (float(loss), entry["strength"])
     return {name: strength for name, (_, strength) in best.items()}
-
-
-def _command(preset: ForgettingPreset) -> str:
-    return f"ramet reproduce multi-model-forgetting/figure-3 --preset {preset.name}"

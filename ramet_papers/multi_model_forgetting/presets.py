@@ -1,28 +1,66 @@
-"""The settings of the reproductions of *Overcoming multi-model forgetting*, section 4.1."""
+"""The settings of the reproductions of *Overcoming multi-model forgetting*, section 4.1, and the guards compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ramet.data import DataSet, Split, describe, load, on_device
-from ramet_papers.multi_model_forgetting.methods import METHODS
-from ramet_papers.multi_model_forgetting.two_models import TwoModelTraining
+from ramet.data import DataSet, Split, describe
+from ramet.guards import (
+    ElasticConsolidation,
+    Guard,
+    KroneckerPlasticity,
+    NoGuard,
+    OrthogonalProjection,
+    WeightPlasticity,
+    chain,
+)
+from ramet_papers.experiment import Preset
+from ramet_papers.multi_model_forgetting.two_models import FisherKind, TwoModelTraining
 from ramet_papers.workspace import Workspace
 
 
 @dataclass(frozen=True)
+class ComparedGuard:
+    """One way to guard A."""
+
+    make: Callable[[float], Guard]  # the guard of a strength
+    # What the strength is chosen from, the weakest first; the chain varies that of plasticity alone. For a projection
+    # it is lambda, which closes the more, the smaller it is.
+    strengths: tuple[float, ...]
+    fisher: FisherKind = "per-sample"  # where the importance of weights comes from
+
+
+# On two models, elastic consolidation is the explicit penalty of plasticity; what differs is whose labels the Fisher
+# information takes. The explicit penalties end where they would diverge, at step size x strength x Fisher = 2.
+METHODS: Mapping[str, ComparedGuard] = {
+    "none": ComparedGuard(lambda strength: NoGuard(), (0.0,)),
+    "plasticity": ComparedGuard(WeightPlasticity, (1e3, 1e4, 1e5, 1e6)),
+    "plasticity, explicit": ComparedGuard(
+        lambda alpha: WeightPlasticity(alpha, form="explicit"), (3.0, 10.0, 30.0, 100.0)
+    ),
+    "plasticity, mini-batch Fisher": ComparedGuard(WeightPlasticity, (1e5, 1e6, 1e7, 1e8), fisher="mini-batch"),
+    "Kronecker plasticity": ComparedGuard(KroneckerPlasticity, (1e2, 1e3, 1e4, 1e5)),
+    "elastic": ComparedGuard(ElasticConsolidation, (3.0, 10.0, 30.0, 100.0), fisher="sampled-labels"),
+    "projection, mean inputs": ComparedGuard(
+        lambda size: OrthogonalProjection(size, inputs="mean"), (10.0, 1.0, 0.1, 0.01)
+    ),
+    "projection, all inputs": ComparedGuard(
+        lambda size: OrthogonalProjection(size, inputs="all"), (100.0, 10.0, 1.0, 0.1)
+    ),
+    "plasticity + projection": ComparedGuard(
+        lambda alpha: chain(WeightPlasticity(alpha), OrthogonalProjection(1.0, inputs="mean")), (1e3, 1e4, 1e5, 1e6)
+    ),
+}
+
+
+@dataclass(frozen=True)
 class TwoModelSetup:
-    """What every training of a figure has in common: sent to each worker once.
+    """What every training of a figure has in common: sent to each worker once."""
 
-    Args:
-        data: the splits, on the device.
-        budget: how both models are trained.
-    """
-
-    data: DataSet
-    budget: TwoModelTraining
+    data: DataSet  # the splits, on the device
+    budget: TwoModelTraining  # how both models are trained
 
     @property
     def kept(self) -> Split:
@@ -40,32 +78,21 @@ def _rows(split: Split, rows: slice) -> Split:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgettingPreset:
-    """The numbers of both figures.
+class ForgettingPreset(Preset):
+    """The numbers of both figures."""
 
-    Args:
-        name: ``small`` or ``paper``.
-        sources: data sets and their options; the first that is there is used.
-        budget: how both models are trained.
-        seeds: seeds that are reported.
-        tuning_seeds: other seeds, on which the strength of each guard is chosen.
-        convergences: how far A is trained, as a share of its best accuracy.
-    """
-
-    name: str
-    sources: Mapping[str, Mapping[str, Any]]
-    budget: TwoModelTraining
-    seeds: int = 5
-    tuning_seeds: int = 2
-    convergences: tuple[float, ...] = (1.0, 0.55, 0.43, 0.38)
+    sources: Mapping[str, Mapping[str, Any]]  # data sets and their options; the first that is there is used
+    budget: TwoModelTraining  # how both models are trained
+    seeds: int = 5  # seeds that are reported
+    tuning_seeds: int = 2  # other seeds, on which the strength of each guard is chosen
+    convergences: tuple[float, ...] = (1.0, 0.55, 0.43, 0.38)  # how far A is trained, as a share of its best accuracy
 
     def setup(self, workspace: Workspace) -> TwoModelSetup:
         """The data and the budget."""
         there = {entry.name for entry in describe(workspace.data_dir) if entry.present}
         # Without any of them, reading the first says where it was looked for.
         name = next((source for source in self.sources if source in there), next(iter(self.sources)))
-        data = load(name, data_dir=workspace.data_dir, seed=workspace.seed, **self.sources[name])
-        return TwoModelSetup(on_device(data, workspace.device), self.budget)
+        return TwoModelSetup(workspace.load(name, self.sources[name]), self.budget)
 
     def to_json(self, setup: TwoModelSetup, seed: int) -> dict[str, Any]:
         """All that the figures depend on: a run of other values is no answer."""

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.search import SearchJob
-from ramet.registry import Spec
 from ramet.searching import FinalNetworkOptions, SearchPlan
-from ramet.searching.strategies import EnasController
 from ramet.training import Recipe
-from ramet_papers.searches import GuardedSearches
+from ramet_papers.searches import GuardedSearches, enas
 
 DROPOUTS = (0.0, 0.25, 0.5, 0.75)
 """Output dropout of Figure 5."""
@@ -19,104 +17,57 @@ DROPOUTS = (0.0, 0.25, 0.5, 0.75)
 PATH_DROPOUT = 0.5
 """Path dropping beside Figure 5's searches; the paper gives no rate, and calls the one it used aggressive."""
 
+# fmt: off
+# The numbers of a plan are grouped by their subject: the supernet's training, the controller's, what is measured.
 _RECURRENT_SMALL = SearchJob(
-    space="recurrent:hidden_size=48,num_nodes=6,input_dropout=0.1,output_dropout=0.1,word_dropout=0.0",
-    data="ptb",
+    space="recurrent:hidden_size=48,num_nodes=6,input_dropout=0.1,output_dropout=0.1,word_dropout=0.0", data="ptb",
     data_options=TextOptions(window=16, vocabulary=500, train_size=1500, eval_size=300),
+    # Hardly annealed, as in ENAS' first epochs: with a small learning rate children do not disturb each other.
     recipe=Recipe(
-        batch_size=20,
-        # Hardly annealed, as in ENAS' first epochs: with a small learning rate children do not disturb each other.
-        learning_rate=10.0,
-        final_learning_rate=5.0,
-        momentum=0.0,
-        weight_decay=1e-7,
-        clip_norm=0.25,
+        batch_size=20, learning_rate=10.0, final_learning_rate=5.0, momentum=0.0, weight_decay=1e-7, clip_norm=0.25
     ),
     plan=SearchPlan(
-        strategy=str(Spec("enas", options=EnasController.PRESETS["recurrent"] | {"learning_rate": 5e-3})),
-        epochs=12,
-        warmup_epochs=5,
-        models_per_epoch=10,
-        batches_per_model=7,
-        strategy_steps=15,
-        archs_per_step=4,
-        reward_samples=40,
-        error_samples=100,
-        num_candidates=10,
-        final_epochs=4,
+        epochs=12, warmup_epochs=5, models_per_epoch=10, batches_per_model=7,
+        strategy=enas("recurrent", learning_rate=5e-3), strategy_steps=15, archs_per_step=4,
+        reward_samples=40, error_samples=100, num_candidates=10, final_epochs=4,
     ),
 )
 _CONVOLUTIONAL_SMALL = SearchJob(
     space="enas-micro:channels=6,cells_per_stage=1,num_nodes=3",
     # A supernet that has learned little has nothing to forget: on CIFAR-10 at 8x8 rewards stay near 0.2.
-    data="fashion-mnist",
-    data_options=TextOptions(image_size=7, train_size=4000, eval_size=1000),
+    data="fashion-mnist", data_options=TextOptions(image_size=7, train_size=4000, eval_size=1000),
     recipe=Recipe(batch_size=64, learning_rate=0.1, final_learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
     plan=SearchPlan(
-        strategy=str(Spec("enas", options=EnasController.PRESETS["micro"])),
-        epochs=10,
-        warmup_epochs=3,
-        models_per_epoch=10,
-        batches_per_model=7,
-        strategy_steps=15,
-        archs_per_step=4,
-        reward_samples=128,
-        error_samples=400,
-        num_candidates=10,
-        final_epochs=6,
+        epochs=10, warmup_epochs=3, models_per_epoch=10, batches_per_model=7,
+        strategy=enas("micro"), strategy_steps=15, archs_per_step=4,
+        reward_samples=128, error_samples=400, num_candidates=10, final_epochs=6,
     ),
 )
 _NAO_SMALL = replace(
     _RECURRENT_SMALL,
     plan=replace(
-        _RECURRENT_SMALL.plan,
+        _RECURRENT_SMALL.plan, num_final=0,
         strategy="nao:num_seeds=60,num_starts=20,epochs=30,train_every=60,predictor_layers=4",
-        num_final=0,
     ),
 )
 _RECURRENT_PAPER = SearchJob(
-    space="recurrent:hidden_size=1000,weight_drop=0.5",
-    data="ptb",
-    data_options=TextOptions(),
+    space="recurrent:hidden_size=1000,weight_drop=0.5", data="ptb", data_options=TextOptions(),
     recipe=Recipe(
-        batch_size=64,
-        learning_rate=20.0,
-        final_learning_rate=0.1,
-        momentum=0.0,
-        weight_decay=1e-7,
-        clip_norm=0.25,
+        batch_size=64, learning_rate=20.0, final_learning_rate=0.1, momentum=0.0, weight_decay=1e-7, clip_norm=0.25
     ),
     plan=SearchPlan(
-        strategy=str(Spec("enas", options=EnasController.PRESETS["recurrent"])),
-        epochs=150,
-        warmup_epochs=5,
-        models_per_epoch=65,
-        batches_per_model=7,
-        strategy_steps=100,
-        archs_per_step=10,
-        reward_samples=64,
-        error_samples=500,
-        num_candidates=100,
-        final_epochs=150,
+        epochs=150, warmup_epochs=5, models_per_epoch=65, batches_per_model=7,
+        strategy=enas("recurrent"), strategy_steps=100, archs_per_step=10,
+        reward_samples=64, error_samples=500, num_candidates=100, final_epochs=150,
     ),
 )
 _CONVOLUTIONAL_PAPER = SearchJob(
-    space="enas-micro:channels=20,cells_per_stage=2",
-    data="cifar10",
-    data_options=TextOptions(),
+    space="enas-micro:channels=20,cells_per_stage=2", data="cifar10", data_options=TextOptions(),
     recipe=Recipe(batch_size=128, learning_rate=0.05, weight_decay=1e-4, clip_norm=5.0),
     plan=SearchPlan(
-        strategy=str(Spec("enas", options=EnasController.PRESETS["micro"])),
-        epochs=150,
-        warmup_epochs=3,
-        models_per_epoch=60,
-        batches_per_model=7,
-        strategy_steps=30,
-        archs_per_step=10,
-        reward_samples=128,
-        error_samples=1000,
-        num_candidates=100,
-        final_epochs=310,
+        epochs=150, warmup_epochs=3, models_per_epoch=60, batches_per_model=7,
+        strategy=enas("micro"), strategy_steps=30, archs_per_step=10,
+        reward_samples=128, error_samples=1000, num_candidates=100, final_epochs=310,
         final_network=FinalNetworkOptions(channels=36, cells=5, auxiliary_weight=0.4, drop_path=0.2, cutout=16),
     ),
 )
@@ -124,6 +75,7 @@ _NAO_PAPER = replace(
     _RECURRENT_PAPER,
     plan=replace(_RECURRENT_PAPER.plan, strategy="nao:num_seeds=1000,predictor_layers=4", num_final=0),
 )
+# fmt: on
 
 SEARCHES: Mapping[str, Mapping[str, GuardedSearches]] = {
     "small": {

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ramet.ranking.intervals import mean_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Table
 from ramet.runs.encoding import Json
-from ramet.seeding import derive_seed, numpy_generator
-from ramet_papers.multi_model_forgetting.judges import (
-    DifferenceFigures,
-    Retrained,
-    W6Figures,
-    W7Figures,
-    W8Figures,
-    judge_w4,
-    judge_w5,
-    judge_w6,
-    judge_w7,
-    judge_w8,
-)
+from ramet.seeding import derive_seed
+from ramet_papers.claims import Claim
+from ramet_papers.experiment import Experiment, Outcome, Row, tabled
+from ramet_papers.multi_model_forgetting import judges
 from ramet_papers.multi_model_forgetting.search_presets import DROPOUTS, PATH_DROPOUT, SEARCHES
 from ramet_papers.searches import (
     DIFFERENCES,
@@ -40,37 +31,49 @@ from ramet_papers.searches import (
     tune_and_compare,
     with_space,
 )
-from ramet_papers.workspace import Outcome, Workspace
+from ramet_papers.workspace import Workspace
 
 Pairs = list[tuple[Json, Json]]
-COMMAND = "ramet reproduce multi-model-forgetting/{} --preset {}"
 
 
-def figure_4(workspace: Workspace, preset: str) -> Outcome:
+def figure_4(experiment: Experiment) -> Outcome:
     """Error differences and rewards of an ENAS search for a recurrent cell; claims W4 and W6."""
-    study = SEARCHES[preset]["recurrent"]
-    guard, tuned, pairs = tune_and_compare(workspace, study)
-    claims = [
-        judge_w4(_difference_figures(study, guard, pairs, "figure-4", preset)),
-        judge_w6(_reward_figures(study, guard, pairs, preset)),
-    ]
-    tables = [_difference_table(pairs, guard, "Figure 4: recurrent search"), _tuning_table(tuned)]
-    return Outcome("Multi-model forgetting, Figure 4", tables, claims, [_setting(study)]).kept(workspace.results)
+    return _compared(experiment, "recurrent", "Figure 4", judges.judge_w4, judges.judge_w6)
 
 
-def figure_b(workspace: Workspace, preset: str) -> Outcome:
+def figure_b(experiment: Experiment) -> Outcome:
     """The same for a convolutional cell; claim W5."""
-    study = SEARCHES[preset]["convolutional"]
-    guard, tuned, pairs = tune_and_compare(workspace, study)
-    claim = judge_w5(_difference_figures(study, guard, pairs, "figure-B", preset))
-    tables = [_difference_table(pairs, guard, "Figure B: convolutional search"), _tuning_table(tuned)]
-    return Outcome("Multi-model forgetting, Figure B", tables, [claim], [_setting(study)]).kept(workspace.results)
+    return _compared(experiment, "convolutional", "Figure B", judges.judge_w5)
 
 
-def figure_5(workspace: Workspace, preset: str) -> Outcome:
+def _compared(
+    experiment: Experiment,
+    name: str,
+    figure: str,
+    judge: Callable[[judges.DifferenceFigures], Claim],
+    judge_rewards: Callable[[judges.W6Figures], Claim] | None = None,
+) -> Outcome:
+    study = SEARCHES[experiment.preset_name][name]
+    guard, tuned, pairs = tune_and_compare(experiment.workspace, study)
+    found = judges.DifferenceFigures(
+        command=experiment.command,
+        setting=f"{_setting(study)} Guard {guard}, the strongest that costs at most 5 % of the reward on other seeds.",
+        mean=differences(pairs, "difference_mean"),
+        best_five=differences(pairs, "difference_best5"),
+        largest=differences(pairs, "difference_max"),
+        remark=study.remark,
+    )
+    claims = [judge(found)]
+    if judge_rewards:
+        claims.append(judge_rewards(_reward_figures(experiment, study, guard, pairs)))
+    tables = [_difference_table(pairs, guard, f"{figure}: {name} search"), _tuning_table(tuned)]
+    return Outcome(f"Multi-model forgetting, {figure}", tables, claims, [_setting(study)])
+
+
+def figure_5(experiment: Experiment) -> Outcome:
     """Error differences of a NAO search at four rates of output dropout, and with path dropping instead; claim W7."""
-    base = SEARCHES[preset]["nao"]
-    rows: list[list[Any]] = []
+    workspace, base = experiment.workspace, SEARCHES[experiment.preset_name]["nao"]
+    rows: list[Row] = []
     found: dict[float, Floats] = {}
     for rate in DROPOUTS:
         study = replace(base, name=f"{base.name}-{rate:g}", job=with_space(base.job, output_dropout=rate))
@@ -78,21 +81,25 @@ def figure_5(workspace: Workspace, preset: str) -> Outcome:
         found[rate] = differences(pairs, "difference_best5")  # [seeds, 2]
         without, guarded = found[rate].mean(axis=0)
         dropped = _with_path_dropping(workspace, study)
-        row = [rate, without, guarded, np.mean([mean_difference(run, "difference_best5") for run in dropped]), guard]
-        rewards = [[late_reward(pair[side]) for pair in pairs] for side in (0, 1)]
-        rows.append([*row, *map(np.mean, [*rewards, [late_reward(run) for run in dropped]])])
-    columns = ["output dropout", "best five, without", "with", "path dropping", "guard"]
-    columns += ["late reward, without", "reward with", "reward, path dropping"]
-    claim = judge_w7(
-        W7Figures(
-            command=COMMAND.format("figure-5", preset),
-            setting=f"{_setting(base)} Best five of an epoch, means over seeds; guard "
-            f"{base.guard}:{base.strengths[0]:g}.",
-            differences=found,
+        rows.append(
+            {
+                "output dropout": rate,
+                "best five, without": without,
+                "with": guarded,
+                "path dropping": np.mean([mean_difference(run, "difference_best5") for run in dropped]),
+                "guard": guard,
+                "late reward, without": np.mean([late_reward(plain) for plain, _ in pairs]),
+                "reward with": np.mean([late_reward(run) for _, run in pairs]),
+                "reward, path dropping": np.mean([late_reward(run) for run in dropped]),
+            }
         )
+    figures = judges.W7Figures(
+        command=experiment.command,
+        setting=f"{_setting(base)} Best five of an epoch, means over seeds; guard {base.guard}:{base.strengths[0]:g}.",
+        differences=found,
     )
-    table = Table(columns, rows, title="Figure 5: NAO, perplexity at an epoch's end less right after training")
-    return Outcome("Multi-model forgetting, Figure 5", [table], [claim], [_setting(base)]).kept(workspace.results)
+    table = tabled(rows, "Figure 5: NAO, perplexity at an epoch's end less right after training")
+    return Outcome("Multi-model forgetting, Figure 5", [table], [judges.judge_w7(figures)], [_setting(base)])
 
 
 def _with_path_dropping(workspace: Workspace, study: GuardedSearches) -> list[Json]:
@@ -102,52 +109,44 @@ def _with_path_dropping(workspace: Workspace, study: GuardedSearches) -> list[Js
     return list(run_searches(workspace, study.name, jobs).values())
 
 
-def table_1(workspace: Workspace, preset: str) -> Outcome:
+def table_1(experiment: Experiment) -> Outcome:
     """The architectures found, trained from scratch; claim W8."""
-    rows: list[list[Any]] = []
-    found: dict[str, Retrained] = {}
-    generator = numpy_generator(workspace.seed, "table-1")
+    workspace, studies = experiment.workspace, SEARCHES[experiment.preset_name]
+    rows: list[Row] = []
+    found: dict[str, judges.Retrained] = {}
     for name, paper in (("recurrent", "65.01 to 61.9"), ("convolutional", "4.87 to 3.81")):
-        study = SEARCHES[preset][name]
-        guard, _, pairs = tune_and_compare(workspace, study)
+        guard, _, pairs = tune_and_compare(workspace, studies[name])
         errors = np.array([[final_error(run) for run in pair] for pair in pairs])  # [seeds, 2]
-        gain = mean_interval(errors[:, 0] - errors[:, 1], generator=generator)
-        found[name] = Retrained(errors, train_random(workspace, study))
-        random = mean_interval(found[name].random, generator=generator)
-        rows.append([name, guard, *errors.mean(axis=0), gain, random, paper])
-    columns = ["search", "guard", "without, test", "with, test", "gain", "random architectures, test", "paper"]
-    claim = judge_w8(
-        W8Figures(
-            command=COMMAND.format("table-1", preset),
-            setting="Perplexity for the recurrent, share of errors for the convolutional search; at random is the mean "
-            f"of {SEARCHES[preset]['recurrent'].num_random} architectures. " + _setting(SEARCHES[preset]["recurrent"]),
-            searches=found,
+        found[name] = judges.Retrained(errors, train_random(workspace, studies[name]))
+        without, guarded = errors.mean(axis=0)
+        rows.append(
+            {
+                "search": name,
+                "guard": guard,
+                "without, test": without,
+                "with, test": guarded,
+                "gain": experiment.mean(errors[:, 0] - errors[:, 1]),
+                "random architectures, test": experiment.mean(found[name].random),
+                "paper": paper,
+            }
         )
+    figures = judges.W8Figures(
+        command=experiment.command,
+        setting="Perplexity for the recurrent, share of errors for the convolutional search; at random is the mean "
+        f"of {studies['recurrent'].num_random} architectures. {_setting(studies['recurrent'])}",
+        searches=found,
     )
-    table = Table(columns, rows, title="Table 1: what was found, trained from scratch")
-    return Outcome("Multi-model forgetting, Table 1", [table], [claim]).kept(workspace.results)
+    table = tabled(rows, "Table 1: what was found, trained from scratch")
+    return Outcome("Multi-model forgetting, Table 1", [table], [judges.judge_w8(figures)])
 
 
-def _difference_figures(
-    study: GuardedSearches, guard: str, pairs: Pairs, figure: str, preset: str
-) -> DifferenceFigures:
-    return DifferenceFigures(
-        command=COMMAND.format(figure, preset),
-        setting=f"{_setting(study)} Guard {guard}, the strongest that costs at most 5 % of the reward on other seeds.",
-        mean=differences(pairs, "difference_mean"),
-        best_five=differences(pairs, "difference_best5"),
-        largest=differences(pairs, "difference_max"),
-        remark=study.remark,
-    )
-
-
-def _reward_figures(study: GuardedSearches, guard: str, pairs: Pairs, preset: str) -> W6Figures:
+def _reward_figures(experiment: Experiment, study: GuardedSearches, guard: str, pairs: Pairs) -> judges.W6Figures:
     early, late = (
         np.array([reward(guarded) - reward(without) for without, guarded in pairs])
         for reward in (early_reward, late_reward)
     )
-    return W6Figures(
-        command=COMMAND.format("figure-4", preset),
+    return judges.W6Figures(
+        command=experiment.command,
         setting=f"{_setting(study)} Guard {guard}; the reward is 80 / perplexity on validation words.",
         early=early,
         late=late,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
 from ramet.data import Split
-from ramet.execution import WorkItem, pulse
+from ramet.execution import pulse
 from ramet.guards import NoGuard
-from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
-from ramet_papers.multi_model_forgetting.methods import METHODS
-from ramet_papers.multi_model_forgetting.presets import ForgettingPreset, TwoModelSetup
+from ramet_papers.experiment import Experiment, Trials
+from ramet_papers.multi_model_forgetting.presets import METHODS, ForgettingPreset, TwoModelSetup
 from ramet_papers.multi_model_forgetting.two_models import (
     TwoModels,
     fishers_of_first,
@@ -22,30 +20,18 @@ from ramet_papers.multi_model_forgetting.two_models import (
     train_first,
     train_second,
 )
-from ramet_papers.recorded import finish_tasks, open_recorded
-from ramet_papers.workspace import Workspace
-
-__all__ = ["Json", "compare_guards", "open_run", "run_tasks", "share_layers", "trial_seed"]
 
 KIND = "multi-model-forgetting"
+SplitName = Literal["validation", "test"]
 
 
 def compare_guards(
-    setup: TwoModelSetup,
-    *,
-    seed: int,
-    convergence: float,
-    entries: list[list[Any]],
-    split: Literal["validation", "test"],
+    setup: TwoModelSetup, *, seed: int, convergence: float, entries: list[list[Any]], split: SplitName
 ) -> Json:
     """Train A once, then B under each guard from there: the same A, the same B, the same mini-batches.
 
-    Args:
-        setup: the data and the budget.
-        seed: of weights and mini-batches.
-        convergence: how far A is trained, as a share of its best accuracy; 1 to the end of its budget.
-        entries: name and strength of each guard.
-        split: where A is measured while B is trained, and B in the end.
+    A is trained to a share of its best accuracy, 1 to the end of its budget. Entries are the name and the strength of
+    each guard. A is measured on a split while B is trained, and B in the end.
     """
     models, reached = _first_model(setup, seed, convergence)
     fishers = fishers_of_first(models, setup.kept, seed)
@@ -78,7 +64,7 @@ def _first_model(setup: TwoModelSetup, seed: int, convergence: float) -> tuple[T
     return models, train_first(models, setup.data, setup.budget, seed, watched=setup.choosing, stop_at=goal)
 
 
-def _watched(setup: TwoModelSetup, split: Literal["validation", "test"]) -> Split:
+def _watched(setup: TwoModelSetup, split: SplitName) -> Split:
     return setup.choosing if split == "validation" else setup.data.test
 
 
@@ -87,15 +73,7 @@ def trial_seed(seed: int, phase: Literal["tuning", "reported"], number: int) -> 
     return derive_seed(seed, phase, number)
 
 
-def open_run(workspace: Workspace, preset: ForgettingPreset, setup: TwoModelSetup, figure: str) -> Run:
+def trials_of(experiment: Experiment, preset: ForgettingPreset, setup: TwoModelSetup, figure: str) -> Trials:
     """The run of a figure, gone on with if it is there; one that answered another question is replaced."""
-    path = workspace.runs / f"{KIND}-{preset.name}" / figure
-    return open_recorded(path, KIND, preset.to_json(setup, workspace.seed))
-
-
-def run_tasks(
-    workspace: Workspace, run: Run, tasks: Sequence[WorkItem], setup: TwoModelSetup, label: str
-) -> list[Json]:
-    """The results of tasks in their order; those that the run has recorded are not run again."""
-    found = finish_tasks(run, workspace.executor, tasks, setup, label)
-    return [found[task.key] for task in tasks]
+    workspace = experiment.workspace
+    return Trials(workspace, experiment.folder / figure, preset.to_json(setup, workspace.seed), setup, KIND)

@@ -27,36 +27,21 @@ FisherKind = Literal["per-sample", "sampled-labels", "mini-batch"]
 
 @dataclass(frozen=True, kw_only=True)
 class TwoModelTraining:
-    """How both models are trained, by plain SGD as in section 4.1, which names no learning rate.
+    """How both models are trained, by plain SGD as in section 4.1, which names no learning rate."""
 
-    Args:
-        width: units of every hidden layer.
-        batch_size: images in a mini-batch.
-        learning_rate: of B throughout, and of A at first, from where it falls in a straight line to 0.
-        first_steps: mini-batches after which A counts as converged.
-        second_steps: mini-batches of B.
-        measure_every: A's accuracy is taken after every so many mini-batches of B, and after the last.
-        remembered: images from which the guards learn what matters to A (200 in the paper).
-    """
-
-    width: int = 200
-    batch_size: int = 64
-    learning_rate: float = 0.1
-    first_steps: int
-    second_steps: int
-    measure_every: int = 5
-    remembered: int = 200
+    width: int = 200  # units of every hidden layer
+    batch_size: int = 64  # images in a mini-batch
+    learning_rate: float = 0.1  # of B throughout, and of A at first, from where it falls in a straight line to 0
+    first_steps: int  # mini-batches after which A counts as converged
+    second_steps: int  # mini-batches of B
+    measure_every: int = 5  # A's accuracy is taken after every so many mini-batches of B, and after the last
+    remembered: int = 200  # images from which the guards learn what matters to A (200 in the paper)
 
 
 class TwoModels(nn.Module):
     """A, with 4 layers, and B, with 6, the first of which are A's own; ``forward(x, "a")`` or ``forward(x, "b")``.
 
-    Args:
-        in_features: values of an image.
-        num_classes: classes.
-        width: units of every hidden layer.
-        shared_layers: how many of A's three hidden layers B uses.
-        share_head: whether B uses A's last layer too.
+    B uses the first ``shared_layers`` of A's three hidden layers, and A's last layer too if it shares the head.
     """
 
     def __init__(
@@ -98,13 +83,8 @@ def new_models(
 ) -> TwoModels:
     """Fresh models for a data set; their weights follow from the seed."""
     with seeded_globally(seed, "weights"):
-        models = TwoModels(
-            data.train.x[0].numel(),
-            data.num_classes,
-            width=budget.width,
-            shared_layers=shared_layers,
-            share_head=share_head,
-        )
+        sizes = (data.train.x[0].numel(), data.num_classes)
+        models = TwoModels(*sizes, width=budget.width, shared_layers=shared_layers, share_head=share_head)
     return models.to(data.train.x.device)
 
 

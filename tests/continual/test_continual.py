@@ -198,10 +198,10 @@ class Hoarder(continual.METHODS["naive"]):
 
     name = "hoarder"
 
-    def _train(self, task, earlier, saves):
+    def _learn(self, task, earlier, saves):
         for data in earlier:
             _ = data.train
-        return super()._train(task, earlier, saves)
+        return super()._learn(task, earlier, saves)
 
 
 def test_a_method_that_reads_earlier_data_fails_in_the_streaming_scenario():

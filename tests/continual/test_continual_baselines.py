@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from ramet.continual import Layer, Skeleton, make_method
-from ramet.continual.methods.apd.decomposition import compose, retroactive_adaptive, retroactive_penalty
-from ramet.continual.methods.cpg.method import CompactPickGrow
-from ramet.continual.methods.cpg.picking import PickedNetwork
+from ramet.continual.methods.apd import compose, retroactive_adaptive, retroactive_penalty
+from ramet.continual.methods.cpg import CompactPickGrow, PickedNetwork
 from ramet.continual.methods.den import _distance, reachable
 from ramet.continual.methods.learn_to_grow.layer_choices import (
     ChoiceNetwork,
@@ -19,8 +18,8 @@ from ramet.continual.methods.learn_to_grow.layer_choices import (
     list_choices,
     search_choices,
 )
-from ramet.continual.methods.proximal import Sparse, shrink_
-from ramet.continual.methods.rcl.controller import ExpansionController
+from ramet.continual.methods.optimizers import Sparse, shrink_
+from ramet.continual.methods.rcl import ExpansionController
 from ramet.continual.networks.master import Draft
 from ramet.errors import ConfigError
 from ramet.seeding import seeded_globally, torch_generator

@@ -22,7 +22,7 @@ from test_execution import report_settings
 from ramet.cli import main
 from ramet.errors import ConfigError, MissingExtraError, RunError
 from ramet.execution import Done, Executor, Ray, WorkItem, ray_executor
-from ramet.execution.attempts import Attempts
+from ramet.execution.executor import Attempts
 from ramet.execution.ray_cluster import disconnect, import_ray
 from ramet.runs import read_config, read_records
 from ramet.testing.executors import WorkerSuite, is_alive, note

@@ -10,7 +10,7 @@ import pytest
 from test_reports_browser import Visit, assert_readable, browser, visit  # noqa: F401 - fixtures
 
 from ramet.fields import from_json
-from ramet.jobs.grow.report import grow_page, grow_table
+from ramet.jobs.grow.report import page
 from ramet.jobs.grow.result import GrowResult, StepFigures, StepSeconds
 from ramet.jobs.grow.words import words_of
 from ramet.reports.charts import Block, layer_chart
@@ -67,7 +67,7 @@ SECONDS = {"firefly": [StepSeconds(growing=float(n), training=3.0 + (n == 2)) fo
 
 
 def test_the_page_says_what_the_records_say() -> None:
-    html = grow_page(grown(), {"config": {}}, SECONDS).html()
+    html = page(grown(), {"config": {}}, SECONDS).html()
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
     assert "1.7× the parameters gave +9.9 points: from 80.0 % to 89.9 % of the validation images." in text
     assert "Step 1, with 1,300 parameters, was already within half a point of the best." in text
@@ -78,10 +78,10 @@ def test_the_page_says_what_the_records_say() -> None:
 
 
 def test_the_table_has_a_row_for_each_method() -> None:
-    rows = grow_table(grown()).rows
+    rows = grown().table().rows
     assert [row[0] for row in rows] == ["firefly", "random <b>"]
     assert rows[0][1:] == [2, 1700, 0.899, pytest.approx(0.889), "the budget is reached"]
-    assert "1,000 parameters and 80.0 %" in grow_table(grown()).caption
+    assert "1,000 parameters and 80.0 %" in grown().table().caption
 
 
 def test_blocks_are_as_wide_as_their_channels_and_new_ones_are_marked() -> None:
@@ -106,7 +106,7 @@ def test_nothing_grown_and_nothing_to_draw() -> None:
     values = result()
     values["methods"] = {"nash": method(step(0, 1000, 0.8), layers=values["layers"])}
     values["refusals"] = []
-    html = grow_page(GrowResult.from_json(values), {}, {}).html()
+    html = page(GrowResult.from_json(values), {}, {}).html()
     assert "added nothing: the budget is reached" in html and "Growing did not help" in html
     assert "Everything in this network can grow" in html
     assert "nothing to draw" in str(layer_chart([]).svg(350))
@@ -122,7 +122,7 @@ def test_what_grew_in_words() -> None:
 def test_the_report_in_a_browser(visit: Callable[..., Visit], width: int) -> None:  # noqa: F811
     values = result()
     values["methods"]["firefly"]["layers"][0]["name"] = "a.very.long.name.of.a.module.deep.inside.the.network.conv1"
-    seen = visit(grow_page(GrowResult.from_json(values), {"config": {"seed": 0}}, SECONDS), width)
+    seen = visit(page(GrowResult.from_json(values), {"config": {"seed": 0}}, SECONDS), width)
     assert_readable(seen, width)
     shown = "[...document.querySelectorAll('svg.chart')].filter((svg) => svg.getClientRects().length).length"
     assert seen.page.evaluate(shown) == 4  # the curves, two pictures, one map of where it grew

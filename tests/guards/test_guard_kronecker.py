@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
-from ramet.guards.kronecker_factors import eigenbasis, interaction_gradient, proximal_interaction
+from ramet.guards.kronecker import eigenbasis, interaction_gradient, proximal_interaction
 from ramet.params import named_params
 
 

@@ -21,7 +21,7 @@ from ramet.guards import (
 )
 from ramet.guards.chaining import Chain
 from ramet.guards.making import make_guard
-from ramet.guards.quadratic import penalty_gradients, proximal_step_
+from ramet.guards.quadratic import all_finite, penalty_gradients, proximal_step_
 from ramet.params import named_params
 from ramet.testing.guards import make_batch, make_network, make_optimizer, train
 
@@ -129,7 +129,7 @@ def test_both_forms_come_to_rest_at_the_same_point(momentum):
         guard = WeightPlasticity(5.0, form=form)
         optimizer = torch.optim.SGD([weight], lr=0.02, momentum=momentum)
         guard.remember({"w": weight}, {"w": torch.ones(1)})
-        guard._memory.anchor["w"].zero_()
+        guard.anchor["w"].zero_()
         for _ in range(400):
             weight.grad = torch.ones(1, dtype=torch.float64)
             with guard.step({"w": weight}, step_sizes(optimizer, {"w": weight})):
@@ -316,3 +316,10 @@ def test_a_strength_may_have_an_exponent_although_a_plus_joins_guards(text: str)
     assert isinstance(guard, WeightPlasticity)
     assert guard.strength == 1e6
     assert isinstance(make_guard(f"{text}+projection"), Chain)
+
+
+def test_nothing_to_keep_costs_nothing_and_is_finite():
+    assert float(quadratic_penalty({"w": torch.ones(2)}, {}, {})) == 0.0
+    assert float(quadratic_penalty({}, {}, {"w": torch.ones(2)})) == 0.0
+    assert float(all_finite([])) == float(all_finite([torch.zeros(0)])) == 1.0
+    assert float(all_finite([torch.ones(2), torch.tensor([float("nan")])])) == 0.0

@@ -16,8 +16,7 @@ from test_reports_browser import Visit, assert_readable, browser, visit  # noqa:
 
 from ramet.errors import ConfigError
 from ramet.fields import from_json
-from ramet.jobs.learn.conflicts import layer_names
-from ramet.jobs.learn.networks import network_map, task_signs, units_table
+from ramet.jobs.learn.networks import layer_names, network_map, task_signs, units_table
 from ramet.jobs.learn.report import by_task
 from ramet.jobs.learn.result import LayerMap, LearnResult, MethodOutcome, UnitUses
 from ramet.reports.charts import Chart, Route, Stop, heat_map, path_chart

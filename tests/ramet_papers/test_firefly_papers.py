@@ -18,10 +18,9 @@ from ramet_papers.firefly.cells import search_epochs, sized_network
 from ramet_papers.firefly.continual import continual_figures
 from ramet_papers.firefly.darts import CHOICES, search_darts
 from ramet_papers.firefly.depth import depth_figures, plan_of
-from ramet_papers.firefly.figure_4 import NAMES, gaps, reached_full, width_figures
+from ramet_papers.firefly.figure_4 import FULL, NAMES, Curve, gaps, reached_full, width_figures
 from ramet_papers.firefly.presets import SMALL
 from ramet_papers.firefly.rbf import RbfSettings, grow_rbf
-from ramet_papers.firefly.width import FULL, Curve
 
 SHORT = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0)
 METHODS = {

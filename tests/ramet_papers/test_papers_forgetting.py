@@ -13,7 +13,7 @@ from ramet.guards import NoGuard, WeightPlasticity
 from ramet_papers import TARGETS, Workspace, read_claims
 from ramet_papers.multi_model_forgetting import presets
 from ramet_papers.multi_model_forgetting.convergence import SAME_STRENGTH, choose_strengths
-from ramet_papers.multi_model_forgetting.methods import METHODS
+from ramet_papers.multi_model_forgetting.presets import METHODS
 from ramet_papers.multi_model_forgetting.two_models import (
     TwoModels,
     TwoModelTraining,

@@ -17,8 +17,7 @@ from ramet_papers import TARGETS, Workspace
 from ramet_papers.nasbench201 import judged
 from ramet_papers.nasbench201.presets import PRESETS
 from ramet_papers.nasbench201.tables import Judge
-from ramet_papers.nasbench201.tabular import find_best
-from ramet_papers.nasbench201.tasks import count_costs
+from ramet_papers.nasbench201.tasks import count_costs, find_best
 
 SPACE = {"channels": 2, "cells_per_stage": 1}
 TINY = replace(

@@ -27,6 +27,37 @@ def test_weighted_correlation_is_that_of_the_repeated_children():
         np.testing.assert_allclose(tau, expected, rtol=1e-10, equal_nan=True)
 
 
+def test_of_several_rankings_it_is_the_mean_of_their_correlations():
+    """Value and interval, against Kendall's tau of every ranking under every resample."""
+    generator = np.random.default_rng(6)
+    truth, ours, theirs = generator.normal(size=9), generator.normal(size=(3, 9)), generator.normal(size=(2, 9))
+    draws = intervals._resamples(9, 40, np.random.default_rng(7)).astype(int)
+
+    def means(rankings, weight):
+        taus = [kendalltau(np.repeat(each, weight), np.repeat(truth, weight)).statistic for each in rankings]
+        return np.mean(taus)
+
+    once = np.ones(9, dtype=int)
+    for found, of in [
+        (correlation_interval(ours, truth, generator=np.random.default_rng(7), num_resamples=40), [ours]),
+        (
+            correlation_gain_interval(ours, theirs, truth, generator=np.random.default_rng(7), num_resamples=40),
+            [ours, theirs],
+        ),
+    ]:
+        sign = [1, -1]
+        value, *resampled = (
+            sum(s * means(r, weight) for s, r in zip(sign, of, strict=False)) for weight in [once, *draws]
+        )
+        assert found.value == pytest.approx(value)
+        assert (found.low, found.high) == pytest.approx(tuple(np.quantile(resampled, [0.025, 0.975])))
+
+
+def test_a_constant_ranking_has_no_interval():
+    found = correlation_interval(np.ones(5), np.arange(5.0), generator=np.random.default_rng(0), num_resamples=10)
+    assert np.isnan([found.value, found.low, found.high]).all()
+
+
 def test_interval_covers_the_true_correlation_about_as_often_as_it_says():
     generator = np.random.default_rng(1)
     # For normal variables with correlation r, Kendall's tau is 2 / pi * arcsin(r).

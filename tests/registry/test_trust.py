@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from ramet.continual import JointNetwork, make_method, make_stream
-from ramet.continual.networks.making import make_skeleton
+from ramet.continual.networks.skeletons import make_skeleton
 from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.growth import load_network, make_network, save_network

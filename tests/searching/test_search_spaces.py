@@ -14,7 +14,7 @@ from ramet.searching.costs import ArchCosts
 from ramet.seeding import torch_generator
 from ramet.spaces import Darts, DartsNetwork, EnasMicro, Recurrent, cutout, make_space, size_options, takes_text
 from ramet.spaces.darts.genotypes import DARTS_V2
-from ramet.spaces.darts.strided import FactorisedReduction
+from ramet.spaces.operations import FactorisedReduction
 from ramet.testing.spaces import SPACE_CHECKS
 
 SPACES = {

@@ -16,8 +16,7 @@ from ramet.data import DataSet, load
 from ramet.errors import ConfigError, RunError
 from ramet.execution.ranks import Ranks
 from ramet.growth import grow
-from ramet.ranking.fine_tuning import fine_tune
-from ramet.ranking.instance import train_instance
+from ramet.ranking.instance import fine_tune, train_instance
 from ramet.ranking.setup import SupernetSetup
 from ramet.searching import RelaxedSearch, Search, SearchPlan
 from ramet.searching.distributed import RankedTraining

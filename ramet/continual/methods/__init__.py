@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
-    from ramet.continual.methods.apd.method import AdditiveDecomposition
+    from ramet.continual.method import Method
+    from ramet.continual.methods.apd import AdditiveDecomposition
     from ramet.continual.methods.bind_and_grow.method import BindAndGrow
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
-    from ramet.continual.methods.cpg.method import CompactPickGrow
+    from ramet.continual.methods.cpg import CompactPickGrow
     from ramet.continual.methods.den import ExpandableNetwork
     from ramet.continual.methods.distillation import Distillation
     from ramet.continual.methods.elastic import Elastic
@@ -22,29 +24,36 @@ if TYPE_CHECKING:
     from ramet.continual.methods.naive import Naive
     from ramet.continual.methods.packnet import PackNet
     from ramet.continual.methods.progressive import Progressive
-    from ramet.continual.methods.rcl.method import Reinforced
-    from ramet.continual.methods.registry import METHODS
+    from ramet.continual.methods.rcl import Reinforced
     from ramet.continual.methods.replay import Replay
 
-__all__ = [
-    "METHODS",
-    "AdditiveDecomposition",
-    "BindAndGrow",
-    "CompactPickGrow",
-    "ContinualFirefly",
-    "Distillation",
-    "Elastic",
-    "ExpandableNetwork",
-    "Individual",
-    "Joint",
-    "LearnToGrow",
-    "Naive",
-    "PackNet",
-    "Progressive",
-    "RandomGrowth",
-    "Reinforced",
-    "Replay",
-    "make_method",
-]
+__all__ = ["METHODS", "AdditiveDecomposition", "BindAndGrow", "CompactPickGrow", "ContinualFirefly", "Distillation"]
+__all__ += ["Elastic", "ExpandableNetwork", "Individual", "Joint", "LearnToGrow", "Naive", "PackNet", "Progressive"]
+__all__ += ["RandomGrowth", "Reinforced", "Replay", "make_method"]
 
 __getattr__ = lazy_front(__name__)
+
+METHODS: Registry[Method] = Registry(
+    "method",
+    base="ramet.continual.method:Method",
+    group="ramet.continual_methods",
+    built_in={
+        "individual": "ramet.continual.methods.individual:Individual",
+        "naive": "ramet.continual.methods.naive:Naive",
+        "joint": "ramet.continual.methods.joint_training:Joint",
+        "elastic": "ramet.continual.methods.elastic:Elastic",
+        "distillation": "ramet.continual.methods.distillation:Distillation",
+        "replay": "ramet.continual.methods.replay:Replay",
+        "packnet": "ramet.continual.methods.packnet:PackNet",
+        "progressive": "ramet.continual.methods.progressive:Progressive",
+        "firefly": "ramet.continual.methods.firefly.method:ContinualFirefly",
+        "bind-and-grow": "ramet.continual.methods.bind_and_grow.method:BindAndGrow",
+        "random-growth": "ramet.continual.methods.bind_and_grow.random_growth:RandomGrowth",
+        "learn-to-grow": "ramet.continual.methods.learn_to_grow.method:LearnToGrow",
+        "cpg": "ramet.continual.methods.cpg:CompactPickGrow",
+        "den": "ramet.continual.methods.den:ExpandableNetwork",
+        "rcl": "ramet.continual.methods.rcl:Reinforced",
+        "apd": "ramet.continual.methods.apd:AdditiveDecomposition",
+    },
+)
+"""How task after task is learned in one network."""

@@ -11,29 +11,31 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ramet.continual.methods.master_method import MasterMethod
-from ramet.continual.methods.proximal import ProximalSgd, Sparse
+from ramet.continual.methods.optimizers import ProximalSgd, Sparse
 from ramet.continual.networks.draft_widths import with_new, with_only
-from ramet.continual.networks.master import Draft
+from ramet.continual.networks.master import Draft, like
 from ramet.continual.networks.skeletons import weights_of
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Held, Saves, train
+from ramet.continual.training import Held, Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally
 
 
 @dataclass(kw_only=True, eq=False)
 class ExpandableNetwork(MasterMethod):
-    r"""Selective retraining, dynamic expansion, and splitting of drifted neurons (Algorithms 1 to 4).
+    """Selective retraining, dynamic expansion, and splitting of drifted neurons (Algorithms 1 to 4).
 
     The first task is trained with a penalty on magnitudes, so that its network is sparse (Eq. 2). A later one
 
     1. trains its head alone, sparsely (Eq. 3); from the neurons that the head reads it walks down along weights that
        are not zero, and retrains what it finds (Algorithm 2);
     2. if the training loss is still above ``loss_threshold``, adds ``new_units`` neurons to each layer and trains them
-       alone under :math:`\mu \|W\|_1 + \gamma \sum_g \|W_g\|_2`, g being a new neuron's incoming weights; neurons whose
-       incoming weights all became zero are removed (Eq. 4, Algorithm 3);
-    3. trains everything with :math:`L + \lambda \|W^t - W^{t-1}\|_2^2` (Eq. 5); a neuron whose incoming weights moved
-       by more than ``split_threshold`` is duplicated, the old one put back, and training goes on (Algorithm 4).
+       alone under mu |W|_1 + gamma times the norms of new neurons' incoming weights; neurons whose incoming weights all
+       became zero are removed (Eq. 4, Algorithm 3);
+    3. trains everything with lambda |W - W'|^2 added to the loss, W' being the weights before the task (Eq. 5); a
+    neuron
+       whose incoming weights moved by more than ``split_threshold`` is duplicated, the old one put back, and training
+       goes on (Algorithm 4).
 
     A neuron carries its time: each task sees the neurons that were there when it was learned, and no later ones.
     Weights of neurons that were not split stay shared and move a little, so that earlier tasks may forget a little.
@@ -54,9 +56,6 @@ class ExpandableNetwork(MasterMethod):
         new_units: Neurons that an expansion adds to each layer before it removes the useless ones.
         loss_threshold: The training loss above which a task expands.
         split_threshold: How far a neuron's incoming weights may move.
-
-    Raises:
-        ConfigError: A number is out of its range.
 
     Reference: Yoon et al., Lifelong learning with dynamically expandable networks, 2018.
     """
@@ -82,10 +81,8 @@ class ExpandableNetwork(MasterMethod):
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         draft, notes = self._first(task, saves) if not self.tasks else self._later(task, saves)
         for place, origin in enumerate(draft.origins):
-            bias = weights_of(draft.network[place]).bias
-            assert bias is not None
             old = origin >= 0
-            self.master.biases[place][origin[old]] = bias.detach()[old]
+            self.master.biases[place][origin[old]] = weights_of(draft.network[place]).bias.detach()[old]
         self.master.add(draft)
         notes["widths"] = self.master.widths
         self._said.append(self._sentence(task.info.name, notes))
@@ -93,7 +90,7 @@ class ExpandableNetwork(MasterMethod):
 
     def _first(self, task: TaskData, saves: Saves) -> tuple[Draft, dict[str, Any]]:
         network = self.skeleton.make_network(task.info.num_classes, self.seed, "first").to(self.device)
-        draft = Draft(self.skeleton, network, [torch.full((layer.width,), -1) for layer in self.skeleton.layers])
+        draft = Draft.of_own(self.skeleton, network)
         penalties = [Sparse(weights_of(layer).weight, l1=self.l1) for layer in network]
         self._fit(draft, task, saves, "first", penalties=penalties)
         return draft, {"selected": 0, "added": 0, "removed": 0, "split": 0}
@@ -127,7 +124,6 @@ class ExpandableNetwork(MasterMethod):
         for place, (rows, inputs) in enumerate(zip(selected[1:], selected, strict=False)):
             weights = weights_of(network[place])
             pairs = _pairs(rows, inputs, weights.weight)
-            assert weights.bias is not None
             held += [Held(weights.weight, ~pairs), Held(weights.bias, ~rows.to(weights.bias.device))]
             chosen.append((weights.weight, pairs))
         self._fit(
@@ -203,18 +199,11 @@ class ExpandableNetwork(MasterMethod):
         rate: Callable[[str], float] = lambda name: 1.0,
         held: Sequence[Held] = (),
         penalties: Sequence[Sparse] = (),
-        penalty: Callable[[], Any] | None = None,
+        penalty: Callable[[], Tensor | float] | None = None,
     ) -> None:
-        data, network = task.train, draft.network
-
-        def loss(indices: Tensor) -> Tensor:
-            value = cross_entropy(network(data.x[indices]), data.y[indices])
-            return value if penalty is None else value + penalty()
-
         train(
-            network,
-            loss,
-            len(data),
+            draft.network,
+            *classification(draft.network, task.train, penalty),
             self.settings,
             seed=derive_seed(self.seed, "task", len(self.tasks), phase),
             rate=rate,
@@ -237,11 +226,7 @@ class ExpandableNetwork(MasterMethod):
 
 @torch.no_grad()
 def reachable(draft: Draft) -> list[Tensor]:
-    """What the head depends on along weights that are not zero: booleans over the image's inputs and each layer.
-
-    Returns:
-        A tensor for the inputs of the first layer, then one for the neurons of each layer.
-    """
+    """What the head depends on along weights that are not zero: booleans over the inputs, then over each layer."""
     above = torch.ones(len(weights_of(draft.network[-1]).weight), dtype=torch.bool)
     found: list[Tensor] = []
     for place in reversed(range(len(draft.network))):
@@ -262,7 +247,7 @@ def _pairs(rows: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
     """Which weights go from some inputs or neurons to some rows, booleans in the shape of the weights."""
     inputs = inputs.repeat_interleave(weight.shape[1] // len(inputs))
     pairs = rows[:, None] & inputs[None, :]
-    return pairs.reshape(*pairs.shape, *[1] * (weight.ndim - 2)).expand_as(weight).to(weight.device)
+    return like(pairs, weight).expand_as(weight)
 
 
 def _distance(draft: Draft, before: Sequence[Tensor]) -> Tensor:

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from ramet.continual.methods.shared_body import SharedBody
+from ramet.continual.methods.shared_body import Part, SharedBody, SharedNetwork
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves, classification, train
+from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed
 
 
 def distillation_loss(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    r"""The cross-entropy between softened predictions, :math:`-\sum_c \hat y_c \log y_c`, Eq. 2 and 3 of the paper.
+    """The cross-entropy between softened predictions, minus the sum of y'_c log y_c over classes (Eqs. 2 and 3).
 
-    Raising probabilities to the power 1 / T and normalising them is dividing the logits by T.
-
-    Args:
-        logits: What the head says now, [batch, classes].
-        targets: What it said before, logits as well.
-        temperature: T; above 1 it gives small probabilities more weight.
+    Raising probabilities to the power 1 / T and normalising them is dividing the logits by T, the temperature; above 1
+    it gives small probabilities more weight. ``targets`` are what the head said before, logits as well.
     """
     expected = (targets / temperature).softmax(1)
     return -(expected * log_softmax(logits / temperature, 1)).sum(1).mean()
+
+
+class FormerAnswers(Part):
+    """Earlier heads are held to what they said of the new task's images before it was learned."""
+
+    def __init__(self, strength: float, temperature: float) -> None:
+        self._strength, self._temperature = strength, temperature
+
+    @torch.no_grad()
+    def prepare(self, shared: SharedNetwork, place: int, data: Split) -> None:
+        """Ask all earlier heads."""
+        features = shared.eval().body(data.x)
+        # A head that all tasks have gives one answer, however many tasks there were.
+        self._answers = [shared.heads[old](features) for old in range(min(place, len(shared.heads)))]
+
+    def with_terms(self, total: Tensor, shared: SharedNetwork, features: Tensor, indices: Tensor) -> Tensor:
+        """The loss, and how far the earlier heads are from their answers."""
+        for old, answer in enumerate(self._answers):
+            held = distillation_loss(shared.heads[old](features), answer[indices], self._temperature)
+            total = total + self._strength * held
+        return total
 
 
 @dataclass(kw_only=True, eq=False)
@@ -44,14 +62,10 @@ class Distillation(SharedBody):
         warm_up: The share of the epochs in which the new head is trained alone, once there is an earlier task. Departs
             from the paper, which warms up until convergence: the budget of training is the same for all methods.
 
-    Raises:
-        ConfigError: A number is out of its range.
-
     Reference: Li and Hoiem, Learning without forgetting, 2017.
     """
 
     name: ClassVar[str] = "distillation"
-    takes_shared_head: ClassVar[bool] = True
     strength: float = 1.0
     temperature: float = 2.0
     warm_up: float = 0.2
@@ -64,42 +78,25 @@ class Distillation(SharedBody):
                 f"{self.strength}, {self.temperature} and {self.warm_up}."
             )
 
-    def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
-        place, data = len(self.tasks), task.train
-        with torch.no_grad():
-            features = self.shared.eval().body(data.x)
-            # A head that all tasks have gives one answer, however many tasks there were.
-            old_heads = range(min(place, len(self.shared.heads)))
-            answers = [self.shared.heads[old](features) for old in old_heads]
+    def make_parts(self) -> list[Part]:
+        """The earlier heads' answers."""
+        return [FormerAnswers(self.strength, self.temperature)]
 
-        def loss(indices: Tensor) -> Tensor:
-            return self.classification_loss(data, place, indices)
-
-        def loss_with_answers(indices: Tensor) -> Tensor:
-            features = self.shared.body(data.x[indices])
-            total = torch.nn.functional.cross_entropy(self.shared.head(place)(features), data.y[indices])
-            for old, answer in enumerate(answers):
-                held = distillation_loss(self.shared.heads[old](features), answer[indices], self.temperature)
-                total = total + self.strength * held
-            return total
-
-        settings, seed = self.settings, self.training_seed()
-        alone = min(round(self.warm_up * settings.epochs), settings.epochs - 1) if place else 0
+    def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
+        place, epochs = len(self.tasks), self.settings.epochs
+        alone = min(round(self.warm_up * epochs), epochs - 1) if place else 0
         if self.shared.one_head:
             alone = 0  # there is no new head to warm up
         if alone:
             new_head = f"heads.{place}."
             train(
                 self.shared,
-                loss,
-                len(data),
-                replace(settings, epochs=alone),
-                seed=derive_seed(seed, "warm-up"),
+                *classification(partial(self.shared, task=place), task.train),
+                replace(self.settings, epochs=alone),
+                seed=derive_seed(self.training_seed(), "warm-up"),
                 rate=lambda name: float(name.startswith(new_head)),
                 frozen=[self.shared.body],
                 saves=saves,
                 phase="warm-up",
             )
-        rest = replace(settings, epochs=settings.epochs - alone)
-        train(self.shared, loss_with_answers, len(data), rest, seed=seed, saves=saves)
-        return {}
+        return super()._train(task, saves, epochs - alone)

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.methods.shared_body import SharedBody, rows
-from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.methods.shared_body import Part, SharedBody, SharedNetwork, rows
+from ramet.continual.networks.keeping import copied
+from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.guards import ElasticConsolidation, diagonal_fisher
-from ramet.guards.plasticity import Form
+from ramet.guards.quadratic import Form
 from ramet.params import named_params
 from ramet.seeding import derive_seed
+
+
+class FisherGuard(Part):
+    """A guard that is told the empirical Fisher information of single samples when a task is finished."""
+
+    name: ClassVar[str] = "guard"
+
+    def __init__(self, guard: ElasticConsolidation, samples: int, seed: int) -> None:
+        self.guard: ElasticConsolidation = guard
+        self._samples, self._seed = samples, seed
+
+    def finish(self, shared: SharedNetwork, place: int, data: Split) -> dict[str, Any]:
+        """Measure the Fisher information, and remember it with the weights."""
+        chosen = rows(derive_seed(self._seed, "fisher", place), len(data), self._samples)
+        x, y = data.x[chosen], data.y[chosen]
+        # Few samples at a time: each has a gradient of the size of the network.
+        fisher = diagonal_fisher(shared.eval(), cross_entropy, x, y, arguments=(place,), chunk_size=16)
+        self.guard.remember(named_params(shared), fisher)
+        return {"guard": self.guard.report()}
+
+    def state(self) -> Any:
+        """The Fisher information and the anchors."""
+        return copied(self.guard.state_dict())
+
+    def load_state(self, state: Any, device: str) -> None:
+        """The inverse of ``state``."""
+        self.guard.load_state_dict(state)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,14 +57,10 @@ class Elastic(SharedBody):
         form: ``implicit`` or ``explicit``.
         samples: How many training samples the Fisher information is measured on.
 
-    Raises:
-        ConfigError: A number is out of its range.
-
     Reference: Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, 2017.
     """
 
     name: ClassVar[str] = "elastic"
-    takes_shared_head: ClassVar[bool] = True
     strength: float = 1e5
     form: Form = "implicit"
     samples: int = 500
@@ -47,46 +69,11 @@ class Elastic(SharedBody):
         super().__post_init__()
         if self.samples < 1:
             raise ConfigError(f"samples must be at least 1, but got {self.samples}.")
-        self._guard = self._make_guard()
+        ElasticConsolidation(self.strength, form=self.form)  # refuses what is no strength or form
 
-    def _make_guard(self) -> ElasticConsolidation:
+    def make_parts(self) -> list[Part]:
+        """The guard."""
         # A head that all tasks have is worth protecting as well; one of a finished task does not move anyway.
-        return ElasticConsolidation(self.strength, form=self.form, protect=("body.*", *self._shared_head))
-
-    @property
-    def _shared_head(self) -> tuple[str, ...]:
-        is_started = hasattr(self, "skeleton")
-        return ("heads.*",) if is_started and self.skeleton.shared_head else ()
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._guard = self._make_guard()
-
-    def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
-        place, data = len(self.tasks), task.train
-        train(
-            self.shared,
-            lambda indices: self.classification_loss(data, place, indices),
-            len(data),
-            self.settings,
-            seed=self.training_seed(),
-            guard=self._guard,
-            saves=saves,
-        )
-        chosen = rows(derive_seed(self.seed, "fisher", place), len(data), self.samples)
-        x, y = data.x[chosen], data.y[chosen]
-        # Few samples at a time: each has a gradient of the size of the network.
-        fisher = diagonal_fisher(self.shared.eval(), cross_entropy, x, y, arguments=(place,), chunk_size=16)
-        self._guard.remember(named_params(self.shared), fisher)
-        return {"guard": self._guard.report()}
-
-    def state(self) -> dict[str, Any]:
-        """The weights, the Fisher information and the anchors."""
-        return {**super().state(), "guard": {name: value.clone() for name, value in self._guard.state_dict().items()}}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """The inverse of ``state``."""
-        super().load_state(state)
-        self._guard = self._make_guard()
-        if state["guard"]:
-            self._guard.load_state_dict(state["guard"])
+        protect = ("body.*", "heads.*") if self.skeleton.shared_head else ("body.*",)
+        guard = ElasticConsolidation(self.strength, form=self.form, protect=protect)
+        return [FisherGuard(guard, self.samples, self.seed)]

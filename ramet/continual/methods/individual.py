@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import nn
-from torch.nn.functional import cross_entropy
 
-from ramet.continual.method import Method, detached
+from ramet.continual.method import Method
+from ramet.continual.networks.keeping import copied
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves, classification, train
 from ramet.costs import count_parameters
 from ramet.seeding import derive_seed
 
@@ -29,16 +29,10 @@ class Individual(Method):
         self.networks: list[nn.Sequential] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
-        place, data = len(self.tasks), task.train
+        place = len(self.tasks)
         network = self.skeleton.make_network(task.info.num_classes, self.seed, "individual", place).to(self.device)
-        train(
-            network,
-            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
-            len(data),
-            self.settings,
-            seed=derive_seed(self.seed, "task", place),
-            saves=saves,
-        )
+        seed = derive_seed(self.seed, "task", place)
+        train(network, *classification(network, task.train), self.settings, seed=seed, saves=saves)
         self.networks.append(network)
         return {}
 
@@ -52,7 +46,7 @@ class Individual(Method):
 
     def state(self) -> dict[str, Any]:
         """The weights of each network."""
-        return {"networks": [detached(network) for network in self.networks]}
+        return {"networks": copied(self.networks)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""

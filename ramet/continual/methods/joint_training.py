@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from ramet.continual.methods.shared_body import SharedBody
-from ramet.continual.streams.stream import TaskData, merged
+from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, train
 
 
@@ -22,20 +22,19 @@ class Joint(SharedBody):
     """
 
     name: ClassVar[str] = "joint"
-    takes_shared_head: ClassVar[bool] = True
     needs_earlier: ClassVar[bool] = True
 
-    def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+    def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         self._begin()
         everything = [*earlier, task]
         for place, part in enumerate(everything):
             self._add_head(part.info.num_classes, place)
-        data = merged([part.train for part in everything])
+        x, y = (torch.cat([getattr(part.train, name) for part in everything]) for name in "xy")
         places = torch.cat([torch.full_like(part.train.y, place) for place, part in enumerate(everything)])
         train(
             self.shared,
-            lambda indices: self.mixture_loss(data.x[indices], data.y[indices], places[indices]),
-            len(data),
+            lambda indices: self.mixture_loss(self.shared.body(x[indices]), y[indices], places[indices]),
+            len(y),
             self.settings,
             seed=self.training_seed(),
             saves=saves,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ramet.continual.method import Method
-from ramet.continual.methods.registry import METHODS
+from ramet.continual.methods import METHODS
 from ramet.errors import ConfigError
-from ramet.registry import Spec, parse_spec, split_list
+from ramet.registry import Spec, parse_spec
 
 MethodSource = str | Spec | Mapping[str, Any] | Method | Callable[..., Method]
 """What names a method: a text, a method, or a class or function that makes one."""
@@ -52,12 +52,3 @@ def make_method(
         return (methods or {})[spec.name](*spec.values, **spec.options)
     except TypeError as error:
         raise ConfigError(f"the method {spec.name} must have the options it is given, but: {error}.") from None
-
-
-def split_specs(text: str) -> list[str]:
-    """The methods of a list such as ``naive,elastic:strength=10,form=implicit,packnet``: a name begins a new one.
-
-    >>> split_specs("naive,elastic:strength=10,form=implicit,packnet")
-    ['naive', 'elastic:strength=10,form=implicit', 'packnet']
-    """
-    return split_list(text)

@@ -8,8 +8,11 @@ from typing import Any
 from torch import nn
 
 from ramet.continual.method import Method
-from ramet.continual.networks.master import Master
-from ramet.seeding import seeded_globally
+from ramet.continual.networks.master import Draft, Master
+from ramet.continual.streams.stream import TaskData
+from ramet.continual.training import Saves, classification, train
+from ramet.seeding import derive_seed, seeded_globally
+from ramet.training import accuracy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -19,6 +22,13 @@ class MasterMethod(Method):
     def _begin(self) -> None:
         self.master = Master(self.skeleton, self.device)
         self._said: list[str] = []
+
+    def _trained(self, draft: Draft, task: TaskData, saves: Saves, phase: str, *role: str) -> float:
+        """Train what is new in a draft, by batches of its role; gives the accuracy on validation data."""
+        network, seed = draft.network, derive_seed(self.seed, "task", len(self.tasks), *role)
+        loss = classification(network, task.train)
+        train(network, *loss, self.settings, seed=seed, held=draft.held(), saves=saves, phase=phase)
+        return accuracy(network, task.validation.x, task.validation.y)
 
     def network(self, name: str) -> nn.Module:
         """The task's neurons, taken out of the master."""

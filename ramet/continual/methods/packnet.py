@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ramet.continual.methods.shared_body import SharedBody
+from ramet.continual.networks.keeping import copied
 from ramet.continual.networks.skeletons import weights_of
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Held, Saves, train
+from ramet.continual.training import Held, Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed
 
@@ -38,6 +38,7 @@ class PackNet(SharedBody):
     """
 
     name: ClassVar[str] = "packnet"
+    takes_shared_head: ClassVar[bool] = False
     forgets_nothing: ClassVar[bool] = True
     prune: float = 0.75
     retrain: float = 1 / 3
@@ -57,7 +58,7 @@ class PackNet(SharedBody):
     def _weights(self, layer: nn.Module) -> Tensor:
         return weights_of(layer).weight
 
-    def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
+    def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
         place = len(self.tasks)
         if place >= MAX_TASKS:
             raise ConfigError(f"packnet takes at most {MAX_TASKS} tasks, but got one more.")
@@ -76,11 +77,10 @@ class PackNet(SharedBody):
         return {"free_share": free / total}
 
     def _fit(self, task: TaskData, epochs: int, held: list[Held], saves: Saves, phase: str) -> None:
-        place, data = len(self.tasks), task.train
+        place = len(self.tasks)
         train(
             self.shared,
-            lambda indices: self.classification_loss(data, place, indices),
-            len(data),
+            *classification(partial(self.shared, task=place), task.train),
             replace(self.settings, epochs=epochs),
             seed=derive_seed(self.training_seed(), phase),
             rate=lambda name: float(place == 0 or name.endswith("weights.weight") or name.startswith("heads.")),
@@ -100,30 +100,25 @@ class PackNet(SharedBody):
 
     def network(self, name: str) -> nn.Module:
         """The task's weights and those of earlier tasks; all others are zero."""
-        place = self.place(name)
-        network = copy.deepcopy(self.skeleton.assemble(list(self.shared.body), self.shared.heads[place])).eval()
+        place, network = self.place(name), super().network(name)
         with torch.no_grad():
-            for layer, owner in zip(network, self._owners, strict=False):
+            for layer, owner in zip(network.children(), self._owners, strict=False):
                 self._weights(layer)[(owner == 0) | (owner > place + 1)] = 0.0
         return network
 
     def state(self) -> dict[str, Any]:
         """The weights, and who owns each."""
-        return {**super().state(), "owners": [owner.clone() for owner in self._owners]}
+        return {**super().state(), "owners": copied(self._owners)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
         super().load_state(state)
-        self._owners = [owner.to(self.device) for owner in state["owners"]]
+        self._owners = copied(state["owners"], self.device)
 
     def units(self) -> dict[str, Any]:
         """Which weights each task uses, by the task that owns them: its own and all before it."""
         owned = [torch.bincount(owner.flatten(), minlength=len(self.tasks) + 1).tolist() for owner in self._owners]
-        return {
-            "unit": "weights",
-            "layers": [layer.name for layer in self.skeleton.layers],
-            "uses": {task.name: [own[1 : place + 2] for own in owned] for place, task in enumerate(self.tasks)},
-        }
+        return self._units(lambda place: [own[1 : place + 2] for own in owned], "weights")
 
     def explain(self) -> list[str]:
         """How much of the network each task owns."""
@@ -138,10 +133,7 @@ class PackNet(SharedBody):
 def largest(weights: Tensor, among: Tensor, share: float) -> Tensor:
     """Where the largest weights by magnitude are, among some of a tensor: a boolean tensor.
 
-    Args:
-        weights: Any tensor.
-        among: Which of its values compete, a boolean tensor of its shape.
-        share: How much of them is marked, rounded; at least one, if there is any.
+    As much as ``share`` of them is marked, rounded; at least one, if there is any.
 
     >>> largest(torch.tensor([3.0, -4.0, 1.0, 9.0]), torch.tensor([True, True, True, False]), 0.34)
     tensor([False,  True, False, False])

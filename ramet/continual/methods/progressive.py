@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.method import Method, detached
+from ramet.continual.method import Method
+from ramet.continual.networks.keeping import copied
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, train
@@ -20,15 +21,9 @@ from ramet.seeding import derive_seed, seeded_globally
 
 
 class Lateral(nn.Module):
-    r"""The adapter from earlier columns into one layer, :math:`U \sigma(V \alpha h)`.
+    """The adapter from some earlier columns into one layer of some width, U sigma(V alpha h).
 
-    Args:
-        skeleton: The layers of a column.
-        place: Which layer it feeds; the head's place is ``len(skeleton.layers)``.
-        num_columns: How many earlier columns there are.
-        width: The outputs of the layer it feeds.
-
-    Shapes: each of the ``num_columns`` inputs is what that column's layer ``place`` takes.
+    Each input is what that column's layer ``place`` takes; the head's place is ``len(skeleton.layers)``.
     """
 
     def __init__(self, skeleton: Skeleton, place: int, num_columns: int, width: int) -> None:
@@ -57,13 +52,7 @@ class Lateral(nn.Module):
 
 
 class ProgressiveColumn(nn.Module):
-    """The layers, the head and the adapters of one task.
-
-    Args:
-        skeleton: The layers.
-        num_classes: The outputs of the head.
-        num_columns: How many columns came before.
-    """
+    """The layers, the head and the adapters of one task, before which there were some columns."""
 
     def __init__(self, skeleton: Skeleton, num_classes: int, num_columns: int) -> None:
         super().__init__()
@@ -78,12 +67,7 @@ class ProgressiveColumn(nn.Module):
         )
 
     def forward(self, x: Tensor, earlier: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-        """What each layer takes, and at last the logits.
-
-        Args:
-            x: Images, [batch, channels, height, width].
-            earlier: For each column before, what each of its layers took.
-        """
+        """What each layer takes, and at last the logits; from images, and what layers of each column before took."""
         inputs = [x]
         for place, layer in enumerate(self.layers):
             value = inputs[-1]
@@ -96,11 +80,7 @@ class ProgressiveColumn(nn.Module):
 
 
 class Columns(nn.Module):
-    """Columns up to that of one task; gives its logits.
-
-    Args:
-        columns: In the order of the tasks.
-    """
+    """Columns in the order of the tasks, up to that of one; gives its logits."""
 
     def __init__(self, columns: Sequence[ProgressiveColumn]) -> None:
         super().__init__()
@@ -116,9 +96,9 @@ class Columns(nn.Module):
 
 @dataclass(kw_only=True, eq=False)
 class Progressive(Method):
-    r"""A column for each task, frozen when it is learned; later columns read it through adapters.
+    """A column for each task, frozen when it is learned; later columns read it through adapters.
 
-    Layer i of column k is :math:`h_i^k = \sigma(W_i^k h_{i-1}^k + U_i^k \sigma(V_i^k \alpha_{i-1} h_{i-1}^{<k}))`, the
+    Layer i of column k is h_i = sigma(W_i h_(i-1) + U_i sigma(V_i alpha_(i-1) h_(i-1) of all columns before k)), the
     non-linear adapter of the paper. The number of parameters grows with the square of the number of tasks.
 
     Departs from the paper: the scales alpha begin at 1, where the paper draws small random values, because a few
@@ -162,13 +142,7 @@ class Progressive(Method):
     def units(self) -> dict[str, Any]:
         """Which neurons each task reads: those of its own column and of all before it."""
         layers = self.skeleton.layers
-        return {
-            "unit": "neurons",
-            "layers": [layer.name for layer in layers],
-            "uses": {
-                task.name: [[layer.width] * (place + 1) for layer in layers] for place, task in enumerate(self.tasks)
-            },
-        }
+        return self._units(lambda place: [[layer.width] * (place + 1) for layer in layers])
 
     def num_parameters(self) -> int:
         """All columns and adapters."""
@@ -176,7 +150,7 @@ class Progressive(Method):
 
     def state(self) -> dict[str, Any]:
         """The weights of each column; which one reads which earlier follows from the skeleton and the tasks."""
-        return {"columns": [detached(column) for column in self.columns]}
+        return {"columns": copied(self.columns)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""

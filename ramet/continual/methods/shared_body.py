@@ -1,33 +1,29 @@
-"""One body that all tasks share, with a head for each or for all: naive, joint, elastic, distillation, replay."""
+"""One body that all tasks share, with a head for each or for all, and parts that keep it from forgetting."""
 
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.method import Method, detached
+from ramet.continual.method import Method
+from ramet.continual.networks.keeping import copied
 from ramet.continual.networks.skeletons import seeded
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves
+from ramet.continual.training import Loss, Saves, train
 from ramet.costs import count_parameters
 from ramet.data import Split
+from ramet.guards import Guard, chain
 from ramet.seeding import derive_seed
 
 
 class SharedNetwork(nn.Module):
-    """The shared layers, and the head of each task, or the one that all have.
-
-    Args:
-        layers: The body.
-        one_head: Whether there is one head for all tasks.
-    """
+    """The shared layers, and the head of each task, or the one that all have."""
 
     def __init__(self, layers: Sequence[nn.Module], one_head: bool = False) -> None:
         super().__init__()
@@ -45,21 +41,107 @@ class SharedNetwork(nn.Module):
         return self.heads[0 if self.one_head else task]
 
 
+Samples = tuple[Tensor, Tensor, Tensor]
+"""Images, their labels, and the places of the tasks that they are of."""
+
+
+class Part:
+    """What a shared body does against forgetting; each of its moments does nothing unless a part says otherwise.
+
+    Attributes:
+        name: Under which its state is kept, unlike that of any other part; empty if it has none.
+        guard: What keeps the steps of a training from disturbing earlier tasks.
+        rehearses: Whether it joins samples of earlier tasks to mini-batches.
+    """
+
+    name: ClassVar[str] = ""
+    guard: Guard | None = None
+    rehearses: ClassVar[bool] = False
+
+    def prepare(self, shared: SharedNetwork, place: int, data: Split) -> None:
+        """A task, whose head is there already, is about to be learned."""
+
+    def rehearse(self, samples: Samples) -> Samples:
+        """A mini-batch, joined by samples of earlier tasks."""
+        return samples
+
+    def with_terms(self, total: Tensor, shared: SharedNetwork, features: Tensor, indices: Tensor) -> Tensor:
+        """The loss of a mini-batch with terms of the part's own, from the features of the present task's samples."""
+        return total
+
+    def finish(self, shared: SharedNetwork, place: int, data: Split) -> dict[str, Any]:
+        """A task was learned: remember what the next needs, and say what is worth a note."""
+        return {}
+
+    def state(self) -> Any:
+        """What is remembered; None if nothing is."""
+        return None
+
+    def load_state(self, state: Any, device: str) -> None:
+        """The inverse of ``state``."""
+
+
 @dataclass(kw_only=True, eq=False)
 class SharedBody(Method):
-    """A method whose tasks share all layers, and perhaps the head; sub-classes say how the body is trained."""
+    """A method whose tasks share all layers, and perhaps the head; sub-classes say which parts protect them."""
+
+    takes_shared_head: ClassVar[bool] = True
+
+    def make_parts(self) -> list[Part]:
+        """The parts of a method that has learned nothing."""
+        return []
 
     def _begin(self) -> None:
         self.shared = SharedNetwork(self.skeleton.make_body(self.seed, "shared"), self.skeleton.shared_head)
         self.shared.to(self.device)
+        self.parts = self.make_parts()
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         self._add_head(task.info.num_classes, len(self.tasks))
-        return self._train(task, earlier, saves)
+        return self._train(task, saves)
 
-    @abstractmethod
-    def _train(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
-        """Train the body and the new head, which is the last one."""
+    def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
+        """Train the body and the new head, which is the last one, for the settings' epochs or for others."""
+        place, data = len(self.tasks), task.train
+        settings = self.settings if epochs is None else replace(self.settings, epochs=epochs)
+        for part in self.parts:
+            part.prepare(self.shared, place, data)
+        guards = [part.guard for part in self.parts if part.guard is not None]
+        guard = chain(*guards) if guards else None
+        loss, seed = self._loss(data, place), self.training_seed()
+        train(self.shared, loss, len(data), settings, seed=seed, guard=guard, saves=saves)
+        notes: dict[str, Any] = {}
+        for part in self.parts:
+            notes |= part.finish(self.shared, place, data)
+        return notes
+
+    def _loss(self, data: Split, place: int) -> Loss:
+        """The loss of a task's mini-batches, with what the parts have to add."""
+        rehearses = any(part.rehearses for part in self.parts)
+
+        def loss(indices: Tensor) -> Tensor:
+            x, y = data.x[indices], data.y[indices]
+            places = torch.full_like(y, place)
+            for part in self.parts:
+                x, y, places = part.rehearse((x, y, places))
+            features: Tensor = self.shared.body(x)
+            if rehearses:
+                total, features = self.mixture_loss(features, y, places), features[: len(indices)]
+            else:
+                total = cross_entropy(self.shared.head(place)(features), y)
+            for part in self.parts:
+                total = part.with_terms(total, self.shared, features, indices)
+            return total
+
+        return loss
+
+    def mixture_loss(self, features: Tensor, y: Tensor, places: Tensor) -> Tensor:
+        """The cross-entropy of samples of several tasks, each under the head of its own; the mean over samples."""
+        total: Tensor = features.new_zeros(())
+        for place in sorted(set(places.tolist())):
+            own = places == place
+            total = total + cross_entropy(self.shared.head(place)(features[own]), y[own], reduction="sum")
+        return total / len(y)
 
     def network(self, name: str) -> nn.Module:
         """A copy of the body with the task's head."""
@@ -71,8 +153,9 @@ class SharedBody(Method):
         return count_parameters(self.shared)
 
     def state(self) -> dict[str, Any]:
-        """The weights."""
-        return {"network": detached(self.shared)}
+        """The weights, and what the parts remember."""
+        remembered = {part.name: part.state() for part in self.parts}
+        return {"network": copied(self.shared)} | {name: state for name, state in remembered.items() if name}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
@@ -80,23 +163,14 @@ class SharedBody(Method):
             self.shared.heads.append(self.skeleton.make_head(task.num_classes).to(self.device))
         self.shared.load_state_dict(state["network"])
         self.shared.eval()
+        self.parts = self.make_parts()
+        for part in self.parts:
+            if state.get(part.name):
+                part.load_state(state[part.name], self.device)
 
     def training_seed(self) -> int:
         """The seed of the present task's training."""
         return derive_seed(self.seed, "task", len(self.tasks))
-
-    def classification_loss(self, split: Split, place: int, indices: Tensor) -> Tensor:
-        """The cross-entropy of one task's head on a mini-batch."""
-        return cross_entropy(self.shared(split.x[indices], place), split.y[indices])
-
-    def mixture_loss(self, x: Tensor, y: Tensor, places: Tensor) -> Tensor:
-        """The cross-entropy of samples of several tasks, each under the head of its own; the mean over samples."""
-        features: Tensor = self.shared.body(x)
-        total: Tensor = features.new_zeros(())
-        for place in sorted(set(places.tolist())):
-            own = places == place
-            total = total + cross_entropy(self.shared.head(place)(features[own]), y[own], reduction="sum")
-        return total / len(y)
 
     def _add_head(self, num_classes: int, place: int) -> None:
         if self.shared.one_head and place:

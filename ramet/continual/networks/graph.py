@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ramet.continual.networks.keeping import copied
 from ramet.continual.networks.patches import Patch, make_patch
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.costs import count_parameters
 from ramet.errors import ConfigError
+from ramet.fields import from_json
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,6 @@ class TaskPath:
         skeleton: the layers that its network consists of.
         steps: from the image on, without the head.
         head: the node that gives the logits.
-        notes: JSON values about how the path came about.
     """
 
     task: str
@@ -63,7 +65,6 @@ class TaskPath:
     skeleton: Skeleton
     steps: tuple[PathStep, ...]
     head: str
-    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -72,7 +73,7 @@ class TaskPath:
 
 
 class LayerGraph(nn.Module):
-    """One graph for many tasks; ``forward(x, task)`` follows the path of a task.
+    """One graph for many tasks; ``PathView`` follows the path of one.
 
     A node that several paths share is one module, so that its parameters count once. Weights are known as
     ``nodes.KEY...``, and a key never changes its meaning: guards and optimizers may go by names.
@@ -85,31 +86,15 @@ class LayerGraph(nn.Module):
         self.paths: dict[str, TaskPath] = {}
 
     def path(self, task: str) -> TaskPath:
-        """The path of a task.
-
-        Raises:
-            ConfigError: there is none.
-        """
+        """The path of a task; a ``ConfigError`` if there is none."""
         if task not in self.paths:
             raise ConfigError(f"a task must be one of {', '.join(self.paths) or 'none yet'}, but got {task!r}.")
         return self.paths[task]
 
-    def users(self, key: str) -> list[str]:
-        """The tasks whose paths go through a node."""
-        return [task for task, path in self.paths.items() if key in path.keys]
-
     def num_parameters(self, task: str | None = None) -> int:
         """The weights of the whole graph, each counted once, or of the nodes that were made for one task."""
         keys = [key for key, node in self.about.items() if task is None or node.task == task]
-        return sum(param.numel() for key in keys for param in self.nodes[key].parameters())
-
-    def forward(self, x: Tensor, task: str) -> Tensor:
-        """The logits of a task, [batch, classes]."""
-        path = self.path(task)
-        for step in path.steps:
-            x = take(self.nodes, step, x)
-        logits: Tensor = self.nodes[path.head](x)
-        return logits
+        return sum(count_parameters(self.nodes[key]) for key in keys)
 
     def features(self, x: Tensor, tasks: Iterable[str]) -> Iterator[tuple[tuple[PathStep, ...], Tensor]]:
         """What the layers of several tasks give for the same inputs, by the way from the image to the layer.
@@ -136,11 +121,7 @@ class LayerGraph(nn.Module):
         return key
 
     def add_path(self, path: TaskPath) -> None:
-        """Add a task whose nodes are in the graph.
-
-        Raises:
-            ConfigError: there is a task of that name, or a node is missing.
-        """
+        """Add a task of a new name whose nodes are in the graph."""
         if path.task in self.paths:
             raise ConfigError(f"the tasks of a graph must have different names, but {path.task!r} is there already.")
         missing = [key for key in path.keys if key not in self.about]
@@ -167,12 +148,10 @@ class LayerGraph(nn.Module):
         for key, node in self.about.items():
             skeleton = self.paths[node.task].skeleton
             names = [*(layer.name for layer in skeleton.layers), "head"]
-            entry = {"id": key, "layer": names[node.place], "task": node.task, "parameters": self._size(key)}
+            size = count_parameters(self.nodes[key])
+            entry = {"id": key, "layer": names[node.place], "task": node.task, "parameters": size}
             nodes.append(entry | ({"patches": node.source} if node.patch is not None else {}))
         return {"nodes": nodes, "paths": {task: list(path.keys) for task, path in self.paths.items()}}
-
-    def _size(self, key: str) -> int:
-        return sum(param.numel() for param in self.nodes[key].parameters())
 
     # How it is stored.
 
@@ -195,18 +174,18 @@ class LayerGraph(nn.Module):
                     "skeleton": skeletons.index(path.skeleton),
                     "steps": [[step.node, step.patch] for step in path.steps],
                     "head": path.head,
-                    "notes": dict(path.notes),
+                    "notes": {},  # which earlier versions read
                 }
                 for path in self.paths.values()
             ],
-            "weights": {name: tensor.detach().clone() for name, tensor in self.state_dict().items()},
+            "weights": copied(self),
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> LayerGraph:
         """The inverse of ``to_state``."""
         graph = cls()
-        skeletons = [Skeleton.from_json(values) for values in state["skeletons"]]
+        skeletons = [from_json(Skeleton, values) for values in state["skeletons"]]
         paths = {
             values["task"]: TaskPath(
                 values["task"],
@@ -214,7 +193,6 @@ class LayerGraph(nn.Module):
                 skeletons[values["skeleton"]],
                 tuple(PathStep(node, patch) for node, patch in values["steps"]),
                 values["head"],
-                values["notes"],
             )
             for values in state["paths"]
         }
@@ -236,11 +214,8 @@ class LayerGraph(nn.Module):
 class PathView(nn.Module):
     """A path as a module of its own: it holds just the nodes on the way, under the names that they have in the graph.
 
-    An optimizer, a checkpoint or a guard that takes it costs what the path costs, however large the graph is.
-
-    Args:
-        graph: the graph.
-        path: the way through it; it need not have been added.
+    An optimizer, a checkpoint or a guard that takes it costs what the path costs, however large the graph is. The path
+    need not have been added.
     """
 
     def __init__(self, graph: LayerGraph, path: TaskPath) -> None:

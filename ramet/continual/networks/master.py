@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ramet.continual.networks.keeping import copied, num_trained, packed, unpacked
 from ramet.continual.networks.skeletons import Skeleton, weights_of
 from ramet.continual.training import Held
 
@@ -25,6 +25,11 @@ class Draft:
 
     def __init__(self, skeleton: Skeleton, network: nn.Sequential, origins: Sequence[Tensor]) -> None:
         self.skeleton, self.network, self.origins = skeleton, network, list(origins)
+
+    @classmethod
+    def of_own(cls, skeleton: Skeleton, network: nn.Sequential) -> Draft:
+        """A network of which all neurons are its own."""
+        return cls(skeleton, network, [torch.full((len(weights_of(layer).weight),), -1) for layer in network][:-1])
 
     @property
     def widths(self) -> list[int]:
@@ -45,8 +50,7 @@ class Draft:
             weights = weights_of(self.network[place])
             locked = origin >= 0
             pairs = locked[:, None] & self.locked_in(place)[None, :]
-            held.append(Held(weights.weight, _like(pairs, weights.weight)))
-            assert weights.bias is not None
+            held.append(Held(weights.weight, like(pairs, weights.weight)))
             held.append(Held(weights.bias, locked.to(weights.bias.device)))
         return held
 
@@ -57,10 +61,6 @@ class Master:
     A neuron has weights from every neuron before it; those between neurons that no task uses together are zero and
     belong to nobody: they are neither counted nor stored. Neurons are only ever added, so that what a mask takes out
     stays the same, bit for bit. While a task is learned the weights lie in dense matrices, zeros included.
-
-    Args:
-        skeleton: The layers; widths are the tasks' own.
-        device: Where the weights are.
     """
 
     def __init__(self, skeleton: Skeleton, device: str) -> None:
@@ -83,29 +83,24 @@ class Master:
         return [len(bias) for bias in self.biases]
 
     def draft(self, chosen: Sequence[Tensor], num_classes: int) -> Draft:
-        """Some neurons as a network, with a fresh head and fresh batch norms from the global generator.
+        """Some neurons, ascending numbers for each layer, as a network with a fresh head and fresh batch norms.
 
-        Args:
-            chosen: For each layer the neurons' numbers, ascending.
-            num_classes: The outputs of the head.
+        What is fresh is drawn from the global generator.
         """
-        skeleton = self.skeleton
-        layers: list[nn.Module] = []
-        in_width: int | None = None
+        network = self.skeleton.make_of_widths([len(neurons) for neurons in chosen], num_classes).to(self.device)
         for place, neurons in enumerate(chosen):
-            layer = skeleton.make_layer(place, in_width=in_width, width=len(neurons)).to(self.device)
-            weights = weights_of(layer)
+            weights = weights_of(network[place])
+            inputs = self._inputs(place, chosen)
             with torch.no_grad():
-                inputs = torch.arange(self.weights[place].shape[1])
-                if place:
-                    inputs = columns(chosen[place - 1], skeleton.spread(place))
                 weights.weight.copy_(self.weights[place][neurons[:, None], inputs[None, :]])
-                assert weights.bias is not None
                 weights.bias.copy_(self.biases[place][neurons])
-            layers.append(layer)
-            in_width = len(neurons)
-        head = skeleton.make_head(num_classes, in_width=in_width).to(self.device)
-        return Draft(skeleton, skeleton.assemble(layers, head), [neurons.clone() for neurons in chosen])
+        return Draft(self.skeleton, network, [neurons.clone() for neurons in chosen])
+
+    def _inputs(self, place: int, numbers: Sequence[Tensor]) -> Tensor:
+        """Which inputs of a layer's weights come from some neurons of each layer: of an image, all."""
+        if place == 0:
+            return torch.arange(self.weights[0].shape[1])
+        return columns(numbers[place - 1], self.skeleton.spread(place))
 
     def add(self, draft: Draft) -> None:
         """Take in the neurons of a finished task that are its own, and remember which ones it uses."""
@@ -113,22 +108,18 @@ class Master:
         numbers: list[Tensor] = []
         for place, origin in enumerate(draft.origins):
             weights = weights_of(draft.network[place])
-            spread = self.skeleton.spread(place)
             own = origin < 0
             number = origin.clone()
             number[own] = torch.arange(before[place], before[place] + int(own.sum()))
             shape = list(self.weights[place].shape)
             shape[0] = before[place] + int(own.sum())
             if place:
-                shape[1] = (before[place - 1] + int((draft.origins[place - 1] < 0).sum())) * spread
-                inputs = columns(numbers[place - 1], spread)
-            else:
-                inputs = torch.arange(shape[1])
+                shape[1] = self.widths[place - 1] * self.skeleton.spread(place)
+            inputs = self._inputs(place, numbers)
             grown = torch.zeros(shape, device=self.device)
             grown[: before[place], : self.weights[place].shape[1]] = self.weights[place]
             # Locked pairs are written back as they were: the training held them, bit for bit.
             grown[number[:, None], inputs[None, :]] = weights.weight.detach()
-            assert weights.bias is not None
             self.weights[place] = grown
             self.biases[place] = torch.cat([self.biases[place], weights.bias.detach()[own]])
             numbers.append(number)
@@ -188,32 +179,26 @@ class Master:
 
     def num_parameters(self) -> int:
         """The weights that are in some task's network, and those of all heads and batch norms."""
-        running = ("running_mean", "running_var", "num_batches_tracked")
-        own = sum(t.numel() for top in self.tops for name, t in top.items() if not name.endswith(running))
         kernels = [weights[:1, :1].numel() if weights.numel() else 0 for weights in self.weights]
         spreads = [self.skeleton.spread(place) for place in range(len(self.weights))]
         pairs = [int(used.sum()) for used in self._used]
         inside = sum(math.prod(sizes) for sizes in zip(pairs, spreads, kernels, strict=True))
-        return inside + sum(self.widths) + own
+        return inside + sum(self.widths) + num_trained(self.tops)
 
     def state(self) -> dict[str, Any]:
         """Tensors, with a bit for each neuron of a mask."""
         return {
             "weights": [weights[self._pairs(place)] for place, weights in enumerate(self.weights)],
-            "biases": [bias.clone() for bias in self.biases],
-            "masks": [[_packed(mask) for mask in masks] for masks in self.masks],
+            "biases": copied(self.biases),
+            "masks": packed(self.masks),
             "lengths": [[len(mask) for mask in masks] for masks in self.masks],
-            "tops": [{name: tensor.clone() for name, tensor in top.items()} for top in self.tops],
+            "tops": copied(self.tops),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
-        self.biases = [bias.to(self.device) for bias in state["biases"]]
-        self.masks = [
-            [_unpacked(bits, length) for bits, length in zip(masks, lengths, strict=True)]
-            for masks, lengths in zip(state["masks"], state["lengths"], strict=True)
-        ]
-        self.tops = [{name: tensor.to(self.device) for name, tensor in top.items()} for top in state["tops"]]
+        self.biases, self.tops = copied(state["biases"], self.device), copied(state["tops"], self.device)
+        self.masks = unpacked(state["masks"], state["lengths"])
         self._used = self._unused()
         for masks in self.masks:
             self._use([mask.nonzero()[:, 0] for mask in masks])
@@ -235,8 +220,8 @@ def columns(neurons: Tensor, spread: int) -> Tensor:
     return (neurons[:, None] * spread + torch.arange(spread)).flatten()
 
 
-def _like(pairs: Tensor, weight: Tensor) -> Tensor:
-    """A mask over [out, in] in the shape of a linear map's or a convolution's weight."""
+def like(pairs: Tensor, weight: Tensor) -> Tensor:
+    """A mask over [out, in] in the shape of a linear map's or a convolution's weight, kernels of size 1."""
     return pairs.reshape(*pairs.shape, *[1] * (weight.ndim - 2)).to(weight.device)
 
 
@@ -244,11 +229,3 @@ def _mask(numbers: Tensor, width: int) -> Tensor:
     mask = torch.zeros(width, dtype=torch.bool)
     mask[numbers] = True
     return mask
-
-
-def _packed(mask: Tensor) -> Tensor:
-    return torch.from_numpy(np.packbits(mask.numpy()))
-
-
-def _unpacked(bits: Tensor, length: int) -> Tensor:
-    return torch.from_numpy(np.unpackbits(bits.numpy())[:length].astype(bool))

@@ -16,14 +16,11 @@ from ramet.errors import ConfigError
 
 
 class Patch(nn.Module):
-    """A change of a shared layer that one task trains and no other sees.
+    """A change of a shared layer that one task trains and no other sees; the layer is read, and never changed.
 
     It is a function from the layer's weights to other weights of the same shapes: what a task trains beside a layer can
     therefore be merged into a plain layer when the task is exported. Where the layer has a batch norm, the patch has
     one of its own, because the statistics are another task's.
-
-    Args:
-        block: the layer that is patched; it is read, and never changed.
     """
 
     def __init__(self, block: nn.Module) -> None:
@@ -39,7 +36,6 @@ class Patch(nn.Module):
         for name, part in block.named_children():
             if name == "weights":
                 weights = weights_of(block)
-                assert weights.bias is not None
                 weight, bias = self.effective(weights.weight, weights.bias)
                 x = functional_call(part, {"weight": weight, "bias": bias}, (x,))
             elif name == "norm":
@@ -54,7 +50,6 @@ class Patch(nn.Module):
         """A plain layer that gives what the patched one gives."""
         plain = copy.deepcopy(block)
         weights = weights_of(plain)
-        assert weights.bias is not None
         weight, bias = self.effective(weights.weight, weights.bias)
         weights.weight.copy_(weight)
         weights.bias.copy_(bias)
@@ -64,12 +59,7 @@ class Patch(nn.Module):
 
 
 class ChannelPatch(Patch):
-    """Some channels of a layer are the task's own, the others stay shared.
-
-    Args:
-        block: the layer.
-        channels: which of its outputs; they start as copies.
-    """
+    """Some channels of a layer are the task's own, and start as copies; the others stay shared."""
 
     channels: Tensor
 
@@ -84,7 +74,6 @@ class ChannelPatch(Patch):
             raise ConfigError(
                 f"channels must be different ones of {len(weights.weight)}, in order, but got {channels}."
             )
-        assert weights.bias is not None
         self.register_buffer("channels", torch.tensor(channels, device=weights.weight.device))
         self.weight = nn.Parameter(weights.weight.detach()[channels].clone())
         self.bias = nn.Parameter(weights.bias.detach()[channels].clone())
@@ -97,19 +86,15 @@ class ChannelPatch(Patch):
 class AdapterPatch(Patch):
     """A small linear map beside a layer, added to what the layer gives before its activation.
 
-    Beside a convolution it is a 1 x 1 convolution, or one of low rank over the whole kernel; beside a linear layer a
-    map of low rank. It starts at zero, so that the task begins with just what the shared layer gives.
-
-    Args:
-        block: the layer.
-        rank: the rank of the map; 0 for a full 1 x 1 convolution.
-        generator: where the first factor is drawn from; zeros if none, as when weights are loaded.
+    Beside a convolution it is a full 1 x 1 convolution (``rank`` 0), or one of low rank over the whole kernel; beside a
+    linear layer a map of low rank. It starts at zero, so that the task begins with just what the shared layer gives:
+    the first factor is drawn from the generator, and zeros if there is none, as when weights are loaded.
     """
 
     def __init__(self, block: nn.Module, rank: int, generator: torch.Generator | None = None) -> None:
         super().__init__(block)
         weights = weights_of(block)
-        if rank < 0 or (rank == 0 and isinstance(weights, nn.Linear)):
+        if rank < 0 or (rank == 0 and weights.weight.ndim == 2):
             raise ConfigError(f"the rank of an adapter must be at least 1, or 0 beside a convolution, but got {rank}.")
         outputs, device = len(weights.weight), weights.weight.device
         self.bias = nn.Parameter(torch.zeros(outputs, device=device))

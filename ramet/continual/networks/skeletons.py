@@ -7,15 +7,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, cast
 
-from torch import nn
+from torch import Tensor, nn
 
+from ramet.continual.networks import SKELETONS
 from ramet.continual.streams.stream import TaskInfo
 from ramet.errors import ConfigError, DataError
 from ramet.seeding import seeded_globally
 
-Weights = nn.Linear | nn.Conv2d
+
+class Weights(Protocol):
+    """What a linear map and a convolution have in common; those of a layer always have a bias."""
+
+    weight: Tensor
+    bias: Tensor
 
 
 @dataclass(frozen=True)
@@ -109,10 +115,7 @@ class Skeleton:
     def make_layer(self, place: int, *, in_width: int | None = None, width: int | None = None) -> nn.Sequential:
         """A fresh layer; weights are torch's own, drawn from the global generator (see ``seeded_globally``).
 
-        Args:
-            place: Which layer.
-            in_width: Neurons before it, where they are not the skeleton's.
-            width: Its neurons, where they are not the skeleton's.
+        Neurons before it, and its own, are the skeleton's unless other widths are given.
         """
         layer = self.layers[place]
         neurons, height, size = self.shape_before(place)
@@ -151,51 +154,42 @@ class Skeleton:
         head = seeded(lambda: self.make_head(num_classes), seed, *role, "head")
         return self.assemble(self.make_body(seed, *role), head)
 
+    def make_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Sequential:
+        """A fresh network whose layers have other widths, drawn from the global generator."""
+        return self.assemble(self.make_layers(widths), self.make_head(num_classes, in_width=widths[-1]))
+
+    def make_layers(self, widths: Sequence[int]) -> list[nn.Sequential]:
+        """Fresh layers of other widths, drawn from the global generator."""
+        before = [None, *widths]
+        return [self.make_layer(place, in_width=before[place], width=width) for place, width in enumerate(widths)]
+
     def assemble(self, layers: Sequence[nn.Module], head: nn.Module) -> nn.Sequential:
         """Layers and a head as one network, which shares their weights."""
         names = [layer.name for layer in self.layers]
         return nn.Sequential(OrderedDict([*zip(names, layers, strict=True), ("head", head)]))
 
     def check(self, task: TaskInfo) -> None:
-        """Refuse a task whose images do not fit.
-
-        Raises:
-            DataError: They have another shape.
-        """
+        """Refuse a task whose images are of another shape."""
         own = (self.in_channels, *self.image_size)
         if task.input_shape != own:
             raise DataError(f"a task must have images of shape {own}, but {task.name!r} has {task.input_shape}.")
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values, for a saved network."""
+        """JSON values, for a saved network; ``ramet.fields.from_json`` reads them."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Skeleton:
-        """The inverse of ``to_json``."""
-        layers = tuple(Layer(**layer) for layer in values["layers"])
-        shared_head = values.get("shared_head", False)  # networks of earlier versions have none
-        return cls(layers, values["in_channels"], tuple(values["image_size"]), values["batch_norm"], shared_head)
 
     def _meets_an_image(self, place: int) -> bool:
         return place == 0 or self.layers[place - 1].kind == "conv"
 
 
-def mlp(
-    *widths: int,
-    in_channels: int,
-    image_size: tuple[int, int],
-    batch_norm: bool = False,
-    shared_head: bool = False,
-) -> Skeleton:
-    """Linear layers: two of 100, or as many as widths are given, as in mlp:300,300,300.
+SkeletonSource = str | Skeleton | Callable[..., Skeleton]
+"""What names a skeleton: a text, a skeleton, or a function that makes one."""
 
-    Args:
-        widths: Of the layers.
-        in_channels: The channels of an image.
-        image_size: Its height and width.
-        batch_norm: Whether each layer has batch norm.
-        shared_head: Whether all tasks have one head.
+
+def mlp(
+    *widths: int, in_channels: int, image_size: tuple[int, int], batch_norm: bool = False, shared_head: bool = False
+) -> Skeleton:
+    """Linear layers: two of 100, or as many as widths are given, as in mlp:300,300,300; the rest is ``Skeleton``'s.
 
     Raises:
         ConfigError: A width is no positive whole number.
@@ -206,20 +200,11 @@ def mlp(
 
 
 def conv(
-    *widths: int,
-    in_channels: int,
-    image_size: tuple[int, int],
-    batch_norm: bool = False,
-    shared_head: bool = False,
+    *widths: int, in_channels: int, image_size: tuple[int, int], batch_norm: bool = False, shared_head: bool = False
 ) -> Skeleton:
     """The paper's network for CIFAR: three max-pooled convolutions and two linear layers; or five widths after a colon.
 
-    Args:
-        widths: Of the five layers; 64 (4 x 4), 128 (3 x 3), 256 (2 x 2), 2048 and 2048 in the paper.
-        in_channels: The channels of an image.
-        image_size: Its height and width.
-        batch_norm: Whether each layer has batch norm.
-        shared_head: Whether all tasks have one head.
+    The paper's widths are 64 (4 x 4), 128 (3 x 3), 256 (2 x 2), 2048 and 2048; the rest is ``Skeleton``'s.
 
     Raises:
         ConfigError: A width is no positive whole number, or there are not five.
@@ -239,6 +224,38 @@ def _checked(name: str, widths: tuple[Any, ...]) -> tuple[int, ...]:
     return widths
 
 
+def make_skeleton(
+    network: SkeletonSource = "mlp",
+    *,
+    in_channels: int,
+    image_size: tuple[int, int],
+    batch_norm: bool = False,
+    head: str = "own",
+    trusted: bool = True,
+) -> Skeleton:
+    """A skeleton by name, for images of some channels and size.
+
+    ``mlp`` has two hidden layers of 100, ``mlp:300,300,300`` those widths. ``conv`` is the network of the paper for
+    CIFAR: convolutions of 64 (4 x 4), 128 (3 x 3) and 256 (2 x 2) channels, each max-pooled, and two linear layers of
+    2048; ``conv:8,16,32,64,64`` the same with other widths. ``FILE.py:function``, or a function itself, is one's own:
+    it takes any of ``in_channels``, ``image_size``, ``batch_norm`` and ``shared_head``. ``head`` is ``own``, one for
+    each task, or ``shared``. Code that a text names runs if it is trusted.
+
+    Raises:
+        ConfigError: The name has another form.
+    """
+    if head not in ("own", "shared"):
+        raise ConfigError(f"head must be own or shared, but got {head!r}.")
+    return SKELETONS.make(
+        network,
+        trusted=trusted,
+        in_channels=in_channels,
+        image_size=image_size,
+        batch_norm=batch_norm,
+        shared_head=head == "shared",
+    )
+
+
 def seeded(make: Callable[[], nn.Sequential], seed: int, *role: str | int) -> nn.Sequential:
     """A module made under a generator of its own."""
     with seeded_globally(seed, "weights", *role):
@@ -248,8 +265,8 @@ def seeded(make: Callable[[], nn.Sequential], seed: int, *role: str | int) -> nn
 def weights_of(layer: nn.Module) -> Weights:
     """The linear map or the convolution of a layer or a head."""
     weights = layer.get_submodule("weights")
-    assert isinstance(weights, Weights)
-    return weights
+    assert isinstance(weights, nn.Linear | nn.Conv2d) and weights.bias is not None
+    return cast(Weights, weights)
 
 
 def norm_of(layer: nn.Module) -> nn.BatchNorm1d | nn.BatchNorm2d | None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ramet.continual.streams.stream import Stream, Task, fit_together
+from ramet.continual.streams.stream import Stream, Task, changed, fit_together
 from ramet.data import DataSet, Split, load
 from ramet.errors import ConfigError, DataError
 from ramet.seeding import torch_generator
@@ -149,15 +149,7 @@ def _of_classes(data: DataSet, classes: Sequence[int]) -> DataSet:
         return Split(split.x[rows], new_label[split.y[rows]])
 
     names = tuple(data.class_names[index] for index in classes) if data.class_names else ()
-    return replace(
-        data,
-        train=part(data.train),
-        validation=part(data.validation),
-        test=part(data.test),
-        num_classes=len(classes),
-        class_names=names,
-        class_groups=(),
-    )
+    return replace(changed(data, part), num_classes=len(classes), class_names=names, class_groups=())
 
 
 def _permuted(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
@@ -169,7 +161,7 @@ def _permuted(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
         def shuffled(x: Tensor, order: Tensor = order) -> Tensor:
             return x.flatten(2)[:, :, order].reshape(x.shape)
 
-        tasks.append(Task(f"{data.name} permutation {task}", _changed(data, shuffled)))
+        tasks.append(Task(f"{data.name} permutation {task}", _with_images(data, shuffled)))
     return tasks
 
 
@@ -193,7 +185,7 @@ def _rotated(data: DataSet, num_tasks: int, seed: int) -> list[Task]:
     tasks = []
     for task in range(num_tasks):
         degrees = 180.0 * task / num_tasks
-        tasks.append(Task(f"{data.name} at {degrees:g} degrees", _changed(data, partial(rotate, degrees=degrees))))
+        tasks.append(Task(f"{data.name} at {degrees:g} degrees", _with_images(data, partial(rotate, degrees=degrees))))
     return tasks
 
 
@@ -213,11 +205,8 @@ def rotate(x: Tensor, degrees: float) -> Tensor:
     return functional.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 
-def _changed(data: DataSet, change: Callable[[Tensor], Tensor]) -> DataSet:
-    def part(split: Split) -> Split:
-        return Split(change(split.x), split.y)
-
-    return replace(data, train=part(data.train), validation=part(data.validation), test=part(data.test))
+def _with_images(data: DataSet, change: Callable[[Tensor], Tensor]) -> DataSet:
+    return changed(data, lambda split: Split(change(split.x), split.y))
 
 
 def _from_file(path: Path, options: dict[str, Any]) -> Stream:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-
-import torch
 
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, DataError, RunError
@@ -38,27 +36,12 @@ class TaskInfo:
         """The shape of one image, [channels, height, width]."""
         return (self.in_channels, *self.image_size)
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON values, for a saved network."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> TaskInfo:
-        """The inverse of ``to_json``."""
-        return cls(**{**values, "image_size": tuple(values["image_size"])})
-
 
 class TaskData:
     """What a method is given of a task: its training and validation data, until the task is closed.
 
     The tensors are copies. Closing fills them with NaN and with labels that no loss accepts, so that a tensor that
     was put aside is of no use either; a method may keep copies of its own (replay does), and these count as stored.
-
-    Args:
-        info: What stays known.
-        train: What weights are fitted to.
-        validation: What choices are made on.
-        device: Where the copies are.
 
     Raises:
         GoneDataError: From ``train`` and ``validation``, when the task is closed.
@@ -105,10 +88,6 @@ class TaskData:
 class Task:
     """One task of a stream, with all its data; the evaluator holds it, a method only ever sees ``data()``.
 
-    Args:
-        name: Unique within a stream.
-        dataset: Training, validation and test images.
-
     Raises:
         ConfigError: The name is empty.
         DataError: The task has fewer than two classes, or an empty split.
@@ -145,11 +124,7 @@ class Task:
 
 
 class Stream(Sequence[Task]):
-    """Tasks in the order in which they arrive; all of one image shape, with classes of their own.
-
-    Args:
-        name: What it is called in records and reports.
-        tasks: At least one, with different names.
+    """Tasks in the order in which they arrive; all of one image shape, with classes and names of their own.
 
     Raises:
         ConfigError: There is no task, or two have one name.
@@ -225,27 +200,14 @@ def fit_together(datasets: Sequence[tuple[str, DataSet]]) -> list[tuple[str, Dat
 
 
 def _repeated(data: DataSet, channels: int) -> DataSet:
-    def wide(split: Split) -> Split:
-        return Split(split.x.repeat(1, channels, 1, 1), split.y)
+    wide = changed(data, lambda split: Split(split.x.repeat(1, channels, 1, 1), split.y))
+    return replace(wide, mean=data.mean * channels, deviation=data.deviation * channels)
 
-    return DataSet(
-        data.name,
-        wide(data.train),
-        wide(data.validation),
-        wide(data.test),
-        data.num_classes,
-        class_names=data.class_names,
-        class_groups=data.class_groups,
-        mean=data.mean * channels,
-        deviation=data.deviation * channels,
-        notes=data.notes,
-    )
+
+def changed(data: DataSet, change: Callable[[Split], Split]) -> DataSet:
+    """A data set with a change of each of its splits."""
+    return replace(data, train=change(data.train), validation=change(data.validation), test=change(data.test))
 
 
 def _copied(split: Split, device: str) -> Split:
     return Split(split.x.to(device, copy=True), split.y.to(device, copy=True))
-
-
-def merged(splits: Sequence[Split]) -> Split:
-    """Several splits as one, in order."""
-    return Split(torch.cat([split.x for split in splits]), torch.cat([split.y for split in splits]))

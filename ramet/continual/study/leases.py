@@ -65,10 +65,8 @@ class Turns:
     def ask(self, end: int, given: Callable[[Sequence[Any]], Mapping[str, Any]] | None = None) -> Any:
         """The next trial of the queue, or a new one, for this run.
 
-        Args:
-            end: the number after the batch's last.
-            given: from all trials so far to the parameters of a new one, or to those of them that are not left to the
-                sampler.
+        ``end`` is the number after the batch's last. ``given`` makes, from all trials so far, those parameters of a new
+        one that are not left to the sampler.
         """
         waiting = import_optuna().trial.TrialState.WAITING
         with self.storage.exclusively():

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from ramet.continual.study.space import SequenceSpace
 from ramet.errors import ConfigError
-from ramet.fields import option
+from ramet.fields import option, require_choices
 
 if TYPE_CHECKING:
     from ramet.continual.methods import BindAndGrow
 
 Sampler = Literal["nsga2", "gp", "thompson", "random"]
-Networks = Literal["front", "own", "none"]
 
 
 def population_for(num_trials: int) -> int:
@@ -56,7 +55,7 @@ class SequencePlan:
     batch: int | None = None
     storage: str | None = None
     study: str = option("grow-sequences", name="name")
-    networks: Networks = "front"
+    networks: Literal["front", "own", "none"] = "front"
     silence: float = 120.0
 
     def __post_init__(self) -> None:
@@ -64,12 +63,7 @@ class SequencePlan:
             raise ConfigError(f"num_trials must be at least 1, but got {self.num_trials}.")
         if self.batch is not None and self.batch < 1:
             raise ConfigError(f"batch must be at least 1, but got {self.batch}.")
-        for name, value, known in (
-            ("sampler", self.sampler, get_args(Sampler)),
-            ("networks", self.networks, get_args(Networks)),
-        ):
-            if value not in known:
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
+        require_choices(self)
         if self.sampler == "thompson" and self.space.delta == "shared":
             raise ConfigError("thompson draws a coefficient for each task, but delta is shared; another sampler can.")
         if not self.silence > 0:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ramet.continual.joint import JointNetwork
 from ramet.continual.study.space import GrowSequence
 from ramet.errors import ConfigError
+from ramet.fields import from_json
 
 if TYPE_CHECKING:
     import optuna
@@ -65,15 +66,11 @@ class SearchResult:
         """The grow sequence of a trial."""
         for row in self.rows:
             if row["trial"] == trial:
-                return GrowSequence.from_json(row["sequence"])
+                return from_json(GrowSequence, row["sequence"])
         raise ConfigError(f"a trial must be one that finished, but got {trial}.")
 
     def network(self, trial: int) -> JointNetwork:
-        """The joint network of a trial on the front, which takes further tasks.
-
-        Raises:
-            ConfigError: the trial is not on the front, so that its network was not kept.
-        """
+        """The joint network of a trial on the front, which takes further tasks; those of others were not kept."""
         self.sequence(trial)
         return JointNetwork.load(network_file(self.folder, trial))
 

@@ -43,12 +43,7 @@ class SequenceSearch(SequencePlan):
     """
 
     def check(self, setup: SequenceBench) -> None:
-        """Refuse, before a run is made, a storage that does not work or a study of another setting.
-
-        Raises:
-            ConfigError: one of these.
-            MissingExtraError: Optuna or the driver of the storage is not installed.
-        """
+        """Refuse, before a run is made, a storage that does not work, or a study of another setting."""
         import_optuna()
         if self.storage:
             StudyStorage(self.storage).check(self.study, self._setting(setup), self._former_setting(setup))
@@ -69,7 +64,6 @@ class SequenceSearch(SequencePlan):
         """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there.
 
         Raises:
-            MissingExtraError: Optuna is not installed.
             ConfigError: the study has another setting, or is not the one that the run began with.
             RunError: the storage cannot be used, or most trials fail.
         """
@@ -145,18 +139,11 @@ class SequenceSearch(SequencePlan):
     def _alone(self, setup: SequenceBench, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
         """The accuracies of the tasks alone, from the records where they are known."""
         names = setup.stream.names
-        missing = [
-            WorkItem(f"alone/{name}", train_alone, {"task": name})
-            for name in names
-            if f"alone/{name}" not in run.records
-        ]
-        label, on_failure = "training each task alone", run.record_failure
-        for task, result in executor.run(missing, setup, label=label, on_failure=on_failure):
-            run.records.append(task.key, **result)
-        records = [run.records[f"alone/{name}"] for name in names]
+        items = [WorkItem(f"alone/{name}", train_alone, {"task": name}) for name in names]
+        _record(items, setup, run, executor, "training each task alone", on_failure=run.record_failure)
+        records = {name: run.records[f"alone/{name}"] for name in names}
         return {
-            role: {name: float(record[role]) for name, record in zip(names, records, strict=True)}
-            for role in ("validation", "test")
+            role: {name: float(record[role]) for name, record in records.items()} for role in ("validation", "test")
         }
 
     def _is_over(self, optuna: Any, study: optuna.Study, bar: Bar) -> bool:
@@ -283,13 +270,9 @@ class SequenceSearch(SequencePlan):
             for task, _ in executor.run(missing, setup, label="training networks that other runs found"):
                 shutil.rmtree(str(task.arguments["checkpoints"]), ignore_errors=True)
         here = [number for number in front if network_file(run.path, number).exists()]
-        tasks = [
-            WorkItem(f"test/{number}", measure_on_test, {"file": str(network_file(run.path, number))})
-            for number in here
-        ]
-        tasks = [task for task in tasks if task.key not in run.records]
-        for task, figures in executor.run(tasks, setup, label="testing the front"):
-            run.records.append(task.key, **figures)
+        files = {number: {"file": str(network_file(run.path, number))} for number in here}
+        items = [WorkItem(f"test/{number}", measure_on_test, file) for number, file in files.items()]
+        _record(items, setup, run, executor, "testing the front")
         _keep_networks(run, set(front))
         names = ("test_gain", "test_accuracy")
         return result.tested({n: {name: run.records[f"test/{n}"][name] for name in names} for n in here})
@@ -301,6 +284,15 @@ def attempt(setup: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: s
         return run_sequence(setup, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
     except RunError as error:
         return {"error": str(error)}
+
+
+def _record(
+    items: Sequence[WorkItem], setup: SequenceBench, run: Run, executor: Executor, label: str, **options: Any
+) -> None:
+    """Do what the records do not have yet, and record it."""
+    missing = [item for item in items if item.key not in run.records]
+    for item, result in executor.run(missing, setup, label=label, **options):
+        run.records.append(item.key, **result)
 
 
 def _keep_networks(run: Run, front: set[int]) -> None:

@@ -19,6 +19,7 @@ from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import Stream, Task
 from ramet.continual.study.space import GrowSequence
 from ramet.continual.training import Saves
+from ramet.fields import from_json
 from ramet.runs.atomic import write_atomically
 from ramet.training import Settings, accuracy
 
@@ -97,10 +98,10 @@ def run_sequence(
         blind: leave test data out, as a search must, which chooses among sequences.
 
     Returns:
-        ``gain`` (on validation data, more is better), ``gains`` of each task, ``parameters``, and, unless blind, the
-        same on test data for reports.
+        The ``gain`` on validation data, more is better, the ``gains`` of each task and ``parameters``; the same on test
+        data for reports, unless blind.
     """
-    asked = GrowSequence.from_json(sequence)
+    asked = from_json(GrowSequence, sequence)
     tasks = {task.name: _without_test(task) if blind else task for task in setup.stream}
     stream = Stream(setup.stream.name, [tasks[name] for name in asked.order])
     method = setup.method(asked.deltas, asked.bindings)

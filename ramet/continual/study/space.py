@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ramet.errors import ConfigError
+from ramet.fields import require_choices, to_json
 
 STARTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The coefficients of all tasks that a search of a coefficient for each task begins with."""
@@ -26,7 +27,7 @@ class Suggests(Protocol):
 
 @dataclass(frozen=True)
 class GrowSequence:
-    r"""A grow sequence :math:`\pi = [(t, b_t, \delta_t)]`.
+    """A grow sequence, for each task t its place, the task b_t that it is bound to and delta_t.
 
     Attributes:
         order: the tasks in the order in which they are learned.
@@ -39,13 +40,9 @@ class GrowSequence:
     bindings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values, for records."""
-        return {"order": list(self.order), "deltas": dict(self.deltas), "bindings": dict(self.bindings)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> GrowSequence:
-        """The inverse of ``to_json``."""
-        return cls(tuple(values["order"]), values["deltas"], values["bindings"])
+        """JSON values, for records; ``ramet.fields.from_json`` reads them."""
+        found: dict[str, Any] = to_json(self)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +66,7 @@ class SequenceSpace:
     order: Literal["fixed", "free"] = "fixed"
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("delta", self.delta, ("shared", "per-task")),
-            ("binding", self.binding, ("computed", "free")),
-            ("order", self.order, ("fixed", "free")),
-        ):
-            if value not in known:
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")
+        require_choices(self)
         if not 0 < self.step <= 1:
             raise ConfigError(f"the step of delta must be above 0 and at most 1, but got {self.step}.")
 
@@ -108,10 +99,7 @@ class SequenceSpace:
 
         With a coefficient for each task, random sequences all lie near the middle, because their coefficients average
         out. Those of one coefficient spread over the sizes, from the shared network to the fully expanded one, and a
-        search that knows them is never behind them.
-
-        Returns:
-            The parameters of the trials; none where one coefficient is all that is searched.
+        search that knows them is never behind them. There are none where one coefficient is all that is searched.
         """
         if self.delta == "shared":
             return []

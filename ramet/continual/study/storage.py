@@ -27,11 +27,7 @@ _BUSY_SECONDS = 60
 
 
 def import_optuna() -> Any:
-    """Optuna, which is imported late because it is optional.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Optuna, which is imported late because it is optional."""
     try:
         import optuna
     except ImportError:
@@ -94,12 +90,9 @@ class StudyStorage:
 
         Args:
             name: of the study.
-            setting: a digest of each thing that all trials of the study have in common.
+            setting: a digest of each thing that all trials of the study have in common; another one is refused.
             former: what earlier versions took for some of these digests; it counts as the same.
             may_adopt: whether a study without a setting is taken for ours, as in a run of an earlier version.
-
-        Raises:
-            ConfigError: the study is of another setting.
         """
         optuna, storage = import_optuna(), self.open()
         try:

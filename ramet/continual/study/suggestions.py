@@ -16,9 +16,7 @@ class Replayed:
 
     Optuna gives a suggestion that was stored before without asking the sampler, whose generator then stands elsewhere
     for the next. Here it is asked all the same, so that the rest comes out as it would have without the interruption.
-
-    Args:
-        trial: the trial; its study's sampler is the one that it began with, made anew.
+    The sampler of the trial's study must be the one that it began with, made anew.
     """
 
     def __init__(self, trial: Any) -> None:

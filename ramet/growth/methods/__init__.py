@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
+    from ramet.growth.base import Growth
     from ramet.growth.methods.autogrow import AutoGrow
     from ramet.growth.methods.firefly import Firefly
     from ramet.growth.methods.gradmax import GradMax
@@ -14,21 +16,27 @@ if TYPE_CHECKING:
     from ramet.growth.methods.nash import Nash
     from ramet.growth.methods.net2net import Net2Net
     from ramet.growth.methods.random_choice import RandomChoice
-    from ramet.growth.methods.registry import GROWTHS
     from ramet.growth.methods.scratch import Scratch
     from ramet.growth.methods.splitting import Splitting
 
-__all__ = [
-    "GROWTHS",
-    "AutoGrow",
-    "Firefly",
-    "GradMax",
-    "Nash",
-    "Net2Net",
-    "RandomChoice",
-    "Scratch",
-    "Splitting",
-    "make_method",
-]
+__all__ = ["GROWTHS", "AutoGrow", "Firefly", "GradMax", "Nash", "Net2Net", "RandomChoice", "Scratch", "Splitting"]
+__all__ += ["make_method"]
 
 __getattr__ = lazy_front(__name__)
+
+GROWTHS: Registry[Growth] = Registry(
+    "growth method",
+    base="ramet.growth.base:Growth",
+    group="ramet.growths",
+    built_in={
+        "firefly": "ramet.growth.methods.firefly:Firefly",
+        "splitting": "ramet.growth.methods.splitting:Splitting",
+        "net2net": "ramet.growth.methods.net2net:Net2Net",
+        "nash": "ramet.growth.methods.nash:Nash",
+        "autogrow": "ramet.growth.methods.autogrow:AutoGrow",
+        "random": "ramet.growth.methods.random_choice:RandomChoice",
+        "gradmax": "ramet.growth.methods.gradmax:GradMax",
+        "scratch": "ramet.growth.methods.scratch:Scratch",
+    },
+)
+"""How it is chosen what grows."""

@@ -26,9 +26,6 @@ class AutoGrow(Growth):
         width: neurons of a new layer; as many as the place has channels by default.
         silent: whether a new layer starts without effect. The paper finds that random weights do as well when growth
             is rapid; with ``False`` they are drawn as torch draws them, and the function changes.
-
-    Raises:
-        ConfigError: for a number out of its range.
     """
 
     def __init__(self, *, threshold: float = 0.0005, width: int | None = None, silent: bool = True) -> None:

@@ -1,13 +1,11 @@
-r"""Firefly: split, add and deepen at once, and keep what lowers the loss most.
+"""Firefly: split, add and deepen at once, and keep what lowers the loss most.
 
 Section 2 of Wu, Liu, Stone and Liu, *Firefly neural architecture descent* (NeurIPS 2020), in its two steps:
 
-1. every candidate is put into the network, and :math:`\varepsilon, \delta` are trained together without the sparsity
-   constraint, with :math:`|\varepsilon_i| \le \epsilon` and :math:`\|\delta_i\| \le 1` (Eq. 4);
-2. the score of a candidate is the integrated gradient of the loss in its step size (Eq. 5),
-   :math:`s_i = \frac1n \sum_z \partial L / \partial \varepsilon_i` at :math:`c_z \tilde\varepsilon`,
-   :math:`c_z = (2 z - 1) / 2 n`; the largest :math:`|s_i|` are kept, with
-   :math:`\hat\varepsilon_i = -\epsilon\, \mathrm{sign}(s_i)`.
+1. every candidate is put into the network, and the step sizes e_i and directions d_i are trained together without the
+   sparsity constraint, with |e_i| <= epsilon and ||d_i|| <= 1 (Eq. 4);
+2. the score s_i of a candidate is the integrated gradient of the loss in its step size (Eq. 5), the mean of dL / de_i
+   at c_z e, c_z = (2 z - 1) / 2 n; the largest |s_i| are kept, with e_i = -epsilon sign(s_i).
 """
 
 from __future__ import annotations
@@ -19,13 +17,13 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
+from ramet.growth.base import Edit, Growth, GrowthContext, MiniBatches, Proposal
 from ramet.growth.methods.overgrown_network import OvergrownNetwork
 from ramet.training import Step
 
 
 class Firefly(Growth):
-    r"""Splits neurons, adds new ones and layers at once, and keeps what lowers the loss most.
+    """Splits neurons, adds new ones and layers at once, and keeps what lowers the loss most.
 
     Args:
         split: whether existing units may be split.
@@ -47,12 +45,9 @@ class Firefly(Growth):
 
     Departs from the paper: the bounds are kept by projection after each step rather than by a penalty, so that they
     hold exactly. By default all step sizes are moved along the path of the integral together, which gives all scores
-    in ``num_points`` passes; the difference from Eq. 5 is of order :math:`\epsilon^2`. The batch norms of the
+    in ``num_points`` passes; the difference from Eq. 5 is of order epsilon^2. The batch norms of the
     over-grown network use the batch's statistics, because those of new channels are not known; splits of the
-    released code change the network's function by more than its outputs' size, here by :math:`O(\epsilon)`.
-
-    Raises:
-        ConfigError: for a number out of its range.
+    released code change the network's function by more than its outputs' size, here by O(epsilon).
     """
 
     def __init__(
@@ -138,11 +133,7 @@ def train_candidates(
 
 
 def integrated_gradients(
-    context: GrowthContext,
-    over: OvergrownNetwork,
-    epsilon: Tensor,
-    batches: Sequence[tuple[Tensor, Tensor]],
-    num_points: int,
+    context: GrowthContext, over: OvergrownNetwork, epsilon: Tensor, batches: MiniBatches, num_points: int
 ) -> Tensor:
     """Scores of all candidates along one path from zero to the trained step sizes, shape [candidates]."""
     total = torch.zeros_like(epsilon)
@@ -155,11 +146,7 @@ def integrated_gradients(
 
 
 def integrated_separately(
-    context: GrowthContext,
-    over: OvergrownNetwork,
-    epsilon: Tensor,
-    batches: Sequence[tuple[Tensor, Tensor]],
-    num_points: int,
+    context: GrowthContext, over: OvergrownNetwork, epsilon: Tensor, batches: MiniBatches, num_points: int
 ) -> Tensor:
     """Eq. 5 as it is written: one candidate moves, the others stay at their trained step sizes."""
     total = torch.zeros_like(epsilon)

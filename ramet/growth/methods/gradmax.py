@@ -1,13 +1,12 @@
-r"""GradMax: new neurons that change nothing now and get the largest gradient next.
+"""GradMax: new neurons that change nothing now and get the largest gradient next.
 
 Evci, van Merriënboer, Unterthiner, Vladymyrov and Pedregosa, *GradMax: growing neural networks using gradient
-information* (ICLR 2022). With incoming weights of zero a new neuron is silent whatever its outgoing weights :math:`u`
-are, and the gradient of its incoming weights is :math:`M^\top u` with :math:`M = \mathbb E[\nabla_z L\, h^\top]`, where
-:math:`h` comes in and :math:`z` is what it adds to. The outgoing weights of a group's :math:`k` new neurons with the
-largest gradient norm are the :math:`k` leading left singular vectors of :math:`M`.
+information* (ICLR 2022). With incoming weights of zero a new neuron is silent whatever its outgoing weights u are, and
+the gradient of its incoming weights is M' u with M = E[dL/dz h'], where h comes in and z is what it adds to. The
+outgoing weights of a group's k new neurons with the largest gradient norm are the k leading left singular vectors of M.
 
-:math:`M` is never formed: it is the mixed second derivative of the loss in :math:`u` and the incoming weights, and a
-block power iteration needs its products only, for every kind of layer alike.
+M is never formed: it is the mixed second derivative of the loss in u and the incoming weights, and a block power
+iteration needs its products only, for every kind of layer alike.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
+from ramet.growth.base import Edit, Growth, GrowthContext, MiniBatches, Proposal
 from ramet.growth.methods.overgrown_network import CandidateBlock, Direction, OvergrownNetwork
 from ramet.growth.methods.slopes import open_relu
 
@@ -32,7 +31,7 @@ class GradMax(Growth):
         epsilon: the norm of its incoming weights, along minus their gradient. The paper has 0; but ReLU's slope at 0 is
             0 in torch, and such a neuron would never wake.
         num_iterations: of the power iteration; each costs two passes forward and backward.
-        num_batches: mini-batches that :math:`M` is averaged over.
+        num_batches: mini-batches that M is averaged over.
 
     Raises:
         ConfigError: for a number out of its range, or a network none of whose activations is zero at zero; groups whose
@@ -88,8 +87,8 @@ class GradMax(Growth):
             norms = rows.norm(dim=1)
             scores.append(norms if is_silent else torch.full_like(norms, -torch.inf))
             wanted = -self.epsilon * rows / norms.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]
-            _set(part, "incoming", wanted)
-            _set(part, "outgoing", self.scale * _rows(part.outgoing.values()))
+            part.write(part.incoming, wanted)
+            part.write(part.outgoing, self.scale * _rows(part.outgoing.values()))
         return torch.cat(scores)
 
     def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
@@ -112,18 +111,9 @@ def _rows(directions: Iterable[Direction]) -> Tensor:
     return torch.cat([direction.rows(direction.value.detach()) for direction in directions], 1)
 
 
-def _set(part: CandidateBlock, which: str, rows: Tensor) -> None:
-    first = 0
-    with torch.no_grad():
-        for direction in getattr(part, which).values():
-            width = direction.value.numel() // part.count
-            direction.value.copy_(direction.from_rows(rows[:, first : first + width]))
-            first += width
-
-
 def _set_outgoing(over: OvergrownNetwork, rows: Sequence[Tensor]) -> None:
     for part, values in zip(over.parts, rows, strict=True):
-        _set(part, "outgoing", values)
+        part.write(part.outgoing, values)
 
 
 def _orthonormal(rows: Tensor) -> Tensor:
@@ -135,7 +125,7 @@ def _orthonormal(rows: Tensor) -> Tensor:
 
 
 def _products(
-    context: GrowthContext, over: OvergrownNetwork, batches: Sequence[tuple[Tensor, Tensor]]
+    context: GrowthContext, over: OvergrownNetwork, batches: MiniBatches
 ) -> tuple[list[Tensor], list[Tensor]]:
     """For each part the rows of u M, the gradients of incoming weights, and of those times M transposed."""
     ones = over.step_sizes(1.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Growth
-from ramet.growth.methods.registry import GROWTHS
+from ramet.growth.methods import GROWTHS
 from ramet.registry import Spec
 
 GrowthSource = str | Spec | Mapping[str, Any] | Growth | Callable[..., Growth]

@@ -27,10 +27,7 @@ class Nash(Growth):
         num_neighbours: networks that are tried in a step, 8 in the paper.
         epochs: passes over the training data for each; 17 in the paper.
         num_steps: mini-batches for each instead of epochs.
-        noise: as in :class:`~ramet.growth.methods.net2net.Net2Net`.
-
-    Raises:
-        ConfigError: for a number out of its range.
+        noise: as in ``Net2Net``.
     """
 
     def __init__(

@@ -28,9 +28,6 @@ class Net2Net(Growth):
 
     Departs from the paper: Net2DeeperNet adds a layer whose matrix is the identity, which keeps the function for ReLU
     only; the silent residual layer keeps it for every activation, and can be told from the identity just as little.
-
-    Raises:
-        ConfigError: for a negative noise.
     """
 
     def __init__(self, *, noise: float = 0.01, depth: bool = True) -> None:

@@ -1,17 +1,14 @@
-r"""A network with every candidate in it at once, each behind a step size :math:`\varepsilon_i` of its own.
+"""A network with every candidate in it at once, each behind a step size e_i of its own.
 
-.. math:: f_{\varepsilon, \delta}(x) = \sum_i \tfrac12 \big(\sigma(x, \theta_i + \varepsilon_i \delta_i) +
-          \sigma(x, \theta_i - \varepsilon_i \delta_i)\big) + \sum_j \varepsilon_j \sigma(x, \delta_j)
-
-(section 2.2 of the Firefly paper), with the new layers :math:`I + h` of section 2.3. The weights :math:`\theta` stay
-fixed; :math:`\varepsilon` and :math:`\delta` are leaves that can be trained or differentiated through. In a network of
-more than two layers a neuron has outgoing weights of its own: those of a new one are :math:`\varepsilon_j u_j`, where
-:math:`u_j` is trained with :math:`\delta_j`.
+f(x) = sum_i (s(x, theta_i + e_i d_i) + s(x, theta_i - e_i d_i)) / 2 + sum_j e_j s(x, d_j) (section 2.2 of the Firefly
+paper), with the new layers I + h of section 2.3. The weights theta stay fixed; the step sizes e and directions d are
+leaves that can be trained or differentiated through. In a network of more than two layers a neuron has outgoing weights
+of its own: those of a new one are e_j u_j, where u_j is trained with d_j.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,11 +17,10 @@ from torch.func import functional_call
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Candidate, Edit, GrowthContext
-from ramet.growth.surgery.copying import copy_network
 from ramet.growth.surgery.expansions import Expansion, expand_layout
 from ramet.growth.surgery.layers import Deepening, deepen, unwrapped
 from ramet.growth.surgery.widening import Widening, WideningPlan, slot_shape, units_of_entries
-from ramet.growth.surgery.writing import read_tensor, widen
+from ramet.growth.surgery.writing import copy_network, read_tensor, widen
 from ramet.growth.tracing.axes import Axis, Layout, single
 from ramet.growth.tracing.checking import find_coupling
 from ramet.growth.tracing.coupling import Group
@@ -34,14 +30,9 @@ LAYER_TENSORS = ("inner.weight", "inner.bias", "outer.weight")
 
 
 class Direction:
-    """A part of the directions: one tensor whose units run along a dimension.
+    """A part of the directions: one tensor, which becomes a leaf, whose units run along the dimension ``dim``.
 
-    Args:
-        value: the tensor; it becomes a leaf.
-        dim: the dimension.
-        layout: what that dimension is made of in the weight that the tensor belongs to.
-        axis: the group's, whose entries are the units.
-        num_units: in this tensor.
+    ``layout`` is what that dimension is made of in the weight that the tensor belongs to, ``axis`` the group's.
     """
 
     def __init__(self, value: Tensor, dim: int, layout: Layout, axis: Axis, num_units: int) -> None:
@@ -69,7 +60,7 @@ class Direction:
         return tensor.movedim(self.dim, 0)[order].reshape(self.num_units, -1)
 
     def from_rows(self, rows: Tensor) -> Tensor:
-        """The inverse of :meth:`rows`."""
+        """The inverse of ``rows``."""
         moved = torch.empty_like(self.value.detach().movedim(self.dim, 0))
         moved[self.units.argsort(stable=True)] = rows.reshape(moved.shape)
         return moved.movedim(0, self.dim)
@@ -103,20 +94,28 @@ class CandidateBlock:
         """This part of all step sizes, shape [count]."""
         return epsilon[self.first : self.first + self.count]
 
+    def spread(self, directions: Mapping[str, Direction], rows: Tensor) -> list[Tensor]:
+        """Rows, one a unit, as tensors of these directions."""
+        widths = [direction.value.numel() // self.count for direction in directions.values()]
+        parts = zip(directions.values(), torch.split(rows, widths, 1), strict=True)
+        return [direction.from_rows(part) for direction, part in parts]
+
+    def write(self, directions: Mapping[str, Direction], rows: Tensor) -> None:
+        """Give directions of this part the values of rows, one a unit."""
+        with torch.no_grad():
+            for direction, tensor in zip(directions.values(), self.spread(directions, rows), strict=True):
+                direction.value.copy_(tensor)
+
 
 class OvergrownNetwork:
     """Every candidate of a step at once.
 
     Args:
-        context: of the step.
         split: whether every unit may be split.
         num_new: brand-new units for each group (``m'``).
         layer_width: neurons of a candidate layer at each site; 0 for none.
         only: the groups that may grow; all by default.
         new_scale: standard deviation of a new unit's incoming weights (0.1 in B.1 and B.2).
-
-    Raises:
-        ConfigError: for a group in ``only`` that there is not.
     """
 
     def __init__(

@@ -25,9 +25,6 @@ class RandomChoice(Growth):
         num_tries: networks that are tried; the paper has 3. With 1 nothing is trained or compared.
         num_steps: mini-batches that each try is trained for; 100 in B.1.
         new_scale: standard deviation of new incoming weights.
-
-    Raises:
-        ConfigError: for a number out of its range.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
-from ramet.growth.methods.registry import GROWTHS
+from ramet.growth.methods import GROWTHS
 
 
 class Scratch(Growth):

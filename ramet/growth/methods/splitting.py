@@ -1,15 +1,14 @@
-r"""Steepest-descent splitting: split the neurons whose splitting matrix has the most negative eigenvalue.
+"""Steepest-descent splitting: split the neurons whose splitting matrix has the most negative eigenvalue.
 
-Liu, Wu and Wang, *Splitting steepest descent for growing neural architectures* (NeurIPS 2019): splitting neuron
-:math:`\theta_i` into two equal halves at :math:`\theta_i \pm s_i` changes the loss by
-:math:`\tfrac12 s_i^\top S_i s_i + O(\|s_i\|^3)` with the splitting matrix
-:math:`S_i = \mathbb E[\nabla_\sigma L\, \nabla^2_{\theta\theta} \sigma(x, \theta_i)]`. The best direction is the
-eigenvector of its smallest eigenvalue :math:`\lambda_i`, and only neurons with :math:`\lambda_i < 0` are worth a split.
+Liu, Wu and Wang, *Splitting steepest descent for growing neural architectures* (NeurIPS 2019): splitting neuron theta_i
+into two equal halves at theta_i +- s_i changes the loss by s_i' S_i s_i / 2 + O(|s_i|^3), where the splitting matrix
+S_i is E[dL/dsigma d2sigma/dtheta2 (x, theta_i)]. The best direction is the eigenvector of its smallest eigenvalue, and
+only neurons whose smallest eigenvalue is negative are worth a split.
 
-The matrices are never formed. With every neuron split by a step :math:`s_i` of its own, the Hessian of the loss in all
-steps at zero is block-diagonal with the :math:`S_i` as blocks, because each neuron's effect is even in its step. One
-Hessian-vector product therefore multiplies all the matrices by a vector each, and a Lanczos iteration runs for all
-neurons at once, whatever the layers are.
+The matrices are never formed. With every neuron split by a step s_i of its own, the Hessian of the loss in all steps at
+zero is block-diagonal with the S_i as blocks, because each neuron's effect is even in its step. One Hessian-vector
+product therefore multiplies all the matrices by a vector each, and a Lanczos iteration runs for all neurons at once,
+whatever the layers are.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
+from ramet.growth.base import Edit, Growth, GrowthContext, MiniBatches, Proposal
 from ramet.growth.methods.overgrown_network import CandidateBlock, OvergrownNetwork
 from ramet.growth.methods.slopes import smooth_relu
 
@@ -36,9 +35,6 @@ class Splitting(Growth):
 
     Departs from the paper: the eigenvector comes from Lanczos instead of a dense eigen-decomposition; both give the
     same where the iteration may run to the matrix's size. The Hessian is that of the network in evaluation mode.
-
-    Raises:
-        ConfigError: for a number out of its range.
     """
 
     def __init__(
@@ -70,7 +66,8 @@ class Splitting(Growth):
                 random_blocks(over, context.generator("lanczos")),
                 self.num_iterations,
             )
-        _write(over, vectors)
+        for part, rows in zip(over.parts, vectors, strict=True):
+            part.write(part.incoming, rows)
         return torch.where(values < 0, -values, torch.full_like(values, -torch.inf))
 
     def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
@@ -87,38 +84,20 @@ def _shape(part: CandidateBlock) -> tuple[int, int]:
     return part.count, sum(d.value.numel() for d in part.incoming.values()) // part.count
 
 
-def _spread(part: CandidateBlock, rows: Tensor) -> list[Tensor]:
-    """Rows of a group's units as its direction tensors."""
-    tensors, first = [], 0
-    for direction in part.incoming.values():
-        width = direction.value.numel() // part.count
-        tensors.append(direction.from_rows(rows[:, first : first + width]))
-        first += width
-    return tensors
-
-
-def _write(over: OvergrownNetwork, vectors: Blocks) -> None:
-    with torch.no_grad():
-        for part, rows in zip(over.parts, vectors, strict=True):
-            for direction, tensor in zip(part.incoming.values(), _spread(part, rows), strict=True):
-                direction.value.copy_(tensor)
-
-
 def random_blocks(over: OvergrownNetwork, generator: torch.Generator) -> Blocks:
     """A random vector for each neuron."""
     return [torch.randn(_shape(part), generator=generator).to(over.device, over.dtype) for part in over.parts]
 
 
-def hessian_product(
-    context: GrowthContext, over: OvergrownNetwork, batches: Sequence[tuple[Tensor, Tensor]], vectors: Blocks
-) -> Blocks:
+def hessian_product(context: GrowthContext, over: OvergrownNetwork, batches: MiniBatches, vectors: Blocks) -> Blocks:
     """Each neuron's splitting matrix times its vector, by differentiating twice through the over-grown network."""
     leaves = over.directions()
     with torch.no_grad():
         for leaf in leaves:
             leaf.zero_()  # the matrices are those at a step of zero
     ones = over.step_sizes(1.0)
-    flat = [tensor for part, rows in zip(over.parts, vectors, strict=True) for tensor in _spread(part, rows)]
+    spread = [part.spread(part.incoming, rows) for part, rows in zip(over.parts, vectors, strict=True)]
+    flat = [tensor for tensors in spread for tensor in tensors]
     totals = [torch.zeros_like(leaf) for leaf in leaves]
     for x, y in batches:
         gradients = torch.autograd.grad(context.loss(over(x, ones), y), leaves, create_graph=True)
@@ -134,15 +113,10 @@ def hessian_product(
 def smallest_eigenpairs(
     product: Callable[[Blocks], Blocks], start: Blocks, num_iterations: int
 ) -> tuple[Tensor, Blocks]:
-    """Lanczos for many symmetric matrices at once, with full re-orthogonalisation.
+    """The smallest eigenvalue of many symmetric matrices at once, [matrices of all blocks], and eigenvectors of norm 1.
 
-    Args:
-        product: multiplies each matrix by its vector.
-        start: a vector for each matrix, in blocks of shape [matrices, size].
-        num_iterations: the size of the Krylov space; no more than a block's size is used.
-
-    Returns:
-        The smallest eigenvalue of each matrix, shape [matrices of all blocks], and its eigenvector of norm 1.
+    Lanczos with full re-orthogonalisation: ``product`` multiplies each matrix by its vector, ``start`` has a vector for
+    each, in blocks of shape [matrices, size]. No more iterations are done than the largest block's size.
     """
     basis = [[_normalised(block)] for block in start]
     diagonal: list[list[Tensor]] = [[] for _ in start]

@@ -1,7 +1,7 @@
-r"""How the entries of a dimension move when it gets wider: a linear map, as an index and a factor for each entry.
+"""How the entries of a dimension move when it gets wider: a linear map, as an index and a factor for each entry.
 
-Entry :math:`j` of the wider dimension reads entry ``index[j]`` of the old one, times ``factor[j]``; an index of -1
-reads nothing. A dimension is made of axes (:mod:`ramet.growth.tracing.axes`), and its map of theirs.
+Entry j of the wider dimension reads entry ``index[j]`` of the old one, times ``factor[j]``; an index of -1 reads
+nothing. A dimension is made of axes (``tracing/axes.py``), and its map of theirs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ from ramet.growth.tracing.axes import Axis, Layout, Term
 
 
 class Expansion:
-    """Which old entry each entry of a wider dimension reads, and times what.
-
-    Args:
-        index: the old entry, or -1 for none; shape [wide].
-        factor: shape [wide]; 1 everywhere if there is none.
+    """Which old entry each entry of a wider dimension reads, or -1 for none, and times what; shapes [wide].
 
     >>> grown = spread(torch.tensor([3.0, 4.0]), {0: Expansion(torch.tensor([0, 1, 1, -1]))})
     >>> grown.tolist()
@@ -58,16 +54,10 @@ class Expansion:
 def expand_layout(
     layout: Layout, expansions: Mapping[Axis, Expansion], only: tuple[Axis, int] | None = None
 ) -> Expansion:
-    """The expansion of a dimension from the expansions of its axes.
+    """The expansion of a dimension from those of its axes that change; the very one of an axis if it is that axis.
 
-    Args:
-        layout: what the dimension is made of.
-        expansions: of the axes that change; the others stay.
-        only: if given, the old dimension is taken to hold the entries of this axis alone, with so many units; the
-            axis's expansion refers to those. What does not hold the axis reads nothing.
-
-    Returns:
-        The expansion; the very one of an axis if the dimension is that axis.
+    With ``only``, the old dimension is taken to hold the entries of this axis alone, with so many units; the axis's
+    expansion refers to those. What does not hold the axis reads nothing.
     """
     parts: list[Expansion] = []
     offset = 0
@@ -115,11 +105,7 @@ def spread(tensor: Tensor, expansions: Mapping[int, Expansion]) -> Tensor:
 
 
 class Spread:
-    """The expansion of some dimensions, worked out once for the many tensors of one shape that go through it.
-
-    Args:
-        expansions: of each dimension that changes.
-    """
+    """The expansion of some dimensions, worked out once for the many tensors of one shape that go through it."""
 
     def __init__(self, expansions: Mapping[int, Expansion]) -> None:
         self.expansions = expansions

@@ -1,14 +1,15 @@
-r"""New layers: where a network can get deeper, and the residual layer :math:`I + h` that is put there.
+"""New layers: where a network can get deeper, and the residual layer I + h that is put there.
 
-A new layer stands behind a place where it runs once: ``x`` becomes ``x + outer(activation(inner(x)))``, with
-:math:`h(x) = \sum_i \varepsilon_i \sigma(x, \delta_i)` as in section 2.3 of the Firefly paper: ``inner`` holds the
-:math:`\delta_i` and ``outer`` the :math:`\varepsilon_i`, silent while it is zero. It is a plain
-``torch.fx.GraphModule`` of torch's own layers, so that the network is saved, loaded and copied without ramet.
+A new layer stands behind a place where it runs once: ``x`` becomes ``x + outer(activation(inner(x)))``, the sum over
+neurons of e_i s(x, d_i) as in section 2.3 of the Firefly paper: ``inner`` holds the d_i and ``outer`` the e_i, silent
+while it is zero. It is a plain ``torch.fx.GraphModule`` of torch's own layers, so that the network is saved, loaded and
+copied without ramet.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -74,12 +75,7 @@ class Site:
 def find_sites(network: nn.Module, coupling: Coupling) -> tuple[list[Site], list[Refusal]]:
     """Where layers can be added: behind each linear layer or convolution with its norm and activation.
 
-    Args:
-        network: the network that was traced.
-        coupling: of the trace.
-
-    Returns:
-        The sites in the order in which they run, and the places that are left out, with the reason.
+    Gives the sites in the order in which they run, and the places that are left out, with the reason.
     """
     modules = dict(network.named_modules())
     counts: dict[str, int] = {}
@@ -110,10 +106,8 @@ def find_sites(network: nn.Module, coupling: Coupling) -> tuple[list[Site], list
             activation = next((modules[part] for part in chain if isinstance(modules[part], _ACTIVATIONS)), nn.ReLU())
             normalised = any(isinstance(modules[part], nn.modules.batchnorm._NormBase) for part in chain)
             assert layout is not None
-            positions = 1
-            for size in shape:
-                positions *= size
-            sites.append(Site(_wrapper(name, modules), dimensions, layout, activation, normalised, positions))
+            place = _wrapper(name, modules)
+            sites.append(Site(place, dimensions, layout, activation, normalised, math.prod(shape)))
 
     for made in coupling.calls:
         module = modules[made.module]
@@ -180,13 +174,10 @@ class NewLayer(nn.Module):
 
 @dataclass
 class Deepening:
-    """A layer to be added.
+    """A layer to be added at a site, of so many neurons.
 
-    Attributes:
-        site: the name of the place.
-        width: its number of neurons.
-        tensors: values for ``inner.weight``, ``inner.bias``, ``outer.weight`` and the norm's, in the channels before
-            any widening of the same edit; without ``outer.weight`` the layer is silent.
+    ``tensors`` are values for ``inner.weight``, ``inner.bias``, ``outer.weight`` and the norm's, in the channels before
+    any widening of the same edit; without ``outer.weight`` the layer is silent.
     """
 
     site: str
@@ -203,18 +194,11 @@ def deepen(
     optimizer: torch.optim.Optimizer | None = None,
     averages: Iterable[nn.Module] = (),
 ) -> str:
-    """Put a layer into a network, in place.
+    """Put a layer into a network at a site that was found in it, in place; gives its path.
 
-    Args:
-        network: the network that the site was found in.
-        site: the place.
-        deepening: what is put there.
-        plan: of a widening that was carried out since; the layer's tensors are widened in the same way.
-        optimizer: one that trains the network; it gets the new parameters, in the group of the network's first one.
-        averages: copies of the network that follow it; they get the same layer.
-
-    Returns:
-        The path of the new layer.
+    Its tensors are widened by the ``plan`` of a widening that was carried out since. An optimizer that trains the
+    network gets the new parameters, in the group of the network's first one; averages of the network get the same
+    layer.
     """
     channels = wider(site.layout, plan.sizes() if plan is not None else {})
     layer = NewLayer(site, channels, deepening.width)

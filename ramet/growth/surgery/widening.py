@@ -1,19 +1,16 @@
-r"""The arithmetic of widening: what every tensor becomes when units are split or added.
+"""The arithmetic of widening: what every tensor becomes when units are split or added.
 
 All of it is one linear map for each dimension (``surgery/expansions.py``). A unit with c copies keeps its function when
-the weights that sum over it are divided by c; a new unit is silent when those that sum over it are zero. With
-
-.. math:: \theta_i \Rightarrow \theta_i + s_i,\; \theta_i - s_i, \qquad w_i \Rightarrow w_i / 2,\; w_i / 2
-
-for the incoming and outgoing weights of a split by the step :math:`s_i = \varepsilon_i \delta_i`, and
-:math:`(\delta, \varepsilon u)` for those of a new unit, the wider network equals the old one at
-:math:`\varepsilon = 0` and differs by :math:`O(\varepsilon)` otherwise (section 2.2 of the Firefly paper). The
-functions are differentiable, so that steps and new weights can be trained through them.
+the weights that sum over it are divided by c; a new unit is silent when those that sum over it are zero. A split by the
+step s = e d turns the incoming weights theta into theta + s and theta - s, the outgoing w into w / 2 twice; a new unit
+has (d, e u). The wider network equals the old one at e = 0 and differs by O(e) otherwise (section 2.2 of the Firefly
+paper). The functions are differentiable, so that steps and new weights can be trained through them.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -73,12 +70,7 @@ def copies(group: Group, widening: Widening) -> Tensor:
 
 
 class WideningPlan:
-    """Where the entries of every tensor go, for one set of widenings.
-
-    Args:
-        coupling: of the network as it is.
-        widenings: what grows, by group.
-    """
+    """Where the entries of every tensor go, for one set of widenings of the network as it is."""
 
     def __init__(self, coupling: Coupling, widenings: Widenings) -> None:
         unknown = sorted(set(widenings) - set(coupling.groups))
@@ -176,11 +168,7 @@ class WideningPlan:
 class _Own:
     """How a widening's own tensors expand along a dimension of one layout: this group's axis reads them.
 
-    Args:
-        group: that grows.
-        widening: how.
-        layout: of the dimension.
-        axes: the expansions of all axes that grow, without factors: others in the dimension grow as usual.
+    ``axes`` are the expansions of all axes that grow, without factors: others in the dimension grow as usual.
     """
 
     def __init__(self, group: Group, widening: Widening, layout: Layout, axes: Mapping[Axis, Expansion]) -> None:
@@ -232,12 +220,7 @@ class _Placement:
         self._spreads: dict[Expansion, Spread] = {}
 
     def __call__(self, steps: Tensor | None, new: Tensor | None) -> Tensor:
-        """What the widening adds to the expanded weight.
-
-        Args:
-            steps: by how much the units that are split change, and, with the other sign, their copies.
-            new: the entries of the new units.
-        """
+        """What the widening adds to the expanded weight, by the steps of its splits and the entries of new units."""
         if steps is None:
             assert new is not None
             return self._spread(self.own.new)(new)
@@ -280,10 +263,7 @@ def _rounds(sources: list[int]) -> list[dict[int, int]]:
 
 
 def _size(term: tuple[Axis, ...]) -> int:
-    size = 1
-    for axis in term:
-        size *= axis.size
-    return size
+    return math.prod(axis.size for axis in term)
 
 
 def neutral(tensor: Tensor, start: str, dim: int, num_entries: int) -> Tensor:

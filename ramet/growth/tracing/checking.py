@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.growth.surgery.copying import copy_network
 from ramet.growth.surgery.widening import Widening, slot_shape
-from ramet.growth.surgery.writing import widen
+from ramet.growth.surgery.writing import copy_network, widen
 from ramet.growth.tracing.axes import Axis, Layout, layout_size
 from ramet.growth.tracing.coupling import Coupling, Group, Inputs, call, evaluating, trace
 from ramet.growth.tracing.rules import tensors_in
@@ -93,15 +92,10 @@ def _double(value: Any) -> Any:
 
 
 def find_coupling(network: nn.Module, inputs: Inputs, *, check: bool = True) -> Coupling:
-    """What widens together in a network, each group tried on a copy.
+    """What widens together in a network, each group tried on a copy; those that did not pass are among the refusals.
 
-    Args:
-        network: any module; it is left as it was.
-        inputs: a small batch that it can be called with (two to eight examples are enough).
-        check: grow a copy and compare outputs.
-
-    Returns:
-        The coupling; groups that did not pass are among its refusals.
+    The inputs are a small batch that the network can be called with (two to eight examples are enough); it is left as
+    it was. Without ``check`` no copy is grown and compared.
 
     Raises:
         ConfigError: if the network does not run on the inputs, turns tensors into Python numbers on the way, or gives

@@ -1,9 +1,9 @@
 """Which tensors of a network widen together, read from one run of it.
 
 The network runs once on example inputs. Every ATen operation that it dispatches is seen with its real arguments, so
-that the user's Python, whatever it does, needs no support; :mod:`ramet.growth.tracing.rules` says which dimensions each
-operation ties. What comes out are *groups*: channels that are made in one or several places and used in others, and
-that can only change together. Whatever cannot change is named, with the reason.
+that the user's Python, whatever it does, needs no support; ``rules.py`` says which dimensions each operation ties. What
+comes out are *groups*: channels that are made in one or several places and used in others, and that can only change
+together. Whatever cannot change is named, with the reason.
 
 >>> net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
 >>> coupling = trace(net, torch.zeros(5, 4))
@@ -18,26 +18,35 @@ that can only change together. Whatever cannot change is named, with the reason.
 from __future__ import annotations
 
 import functools
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ramet.growth.tracing.moves  # noqa: F401  (registers the rules of moving operations)
 from ramet.errors import ConfigError
 from ramet.growth.tracing.axes import Axis, Layout, fixed, layout_size, normal
 from ramet.growth.tracing.labels import Dim, Hint, Ledger, Work
-from ramet.growth.tracing.reading import ValueReads
 from ramet.growth.tracing.rules import RULES, follow, tensors_in, unknown
 from ramet.training import training_modes
 
 Inputs = Tensor | tuple[Any, ...]
 """What the network is called with: one tensor, or a tuple of arguments."""
+
+READERS: frozenset[Any] = frozenset(
+    {Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__index__, Tensor.item, Tensor.tolist}
+)
+"""What gives a Python value. An array is not among them: what is computed from it is unknown to the trace anyway."""
+
+_TORCH = str(Path(torch.__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -52,12 +61,9 @@ class Slot:
 
 @dataclass(frozen=True)
 class Group:
-    """Channels that can only be added together.
+    """Channels that can only be added together, named by the module that makes them first.
 
-    Attributes:
-        name: the module that makes them first.
-        axis: the axis that grows; its entries are the *units* (neurons, channels, heads).
-        slots: every place in a weight that holds them.
+    The entries of the axis that grows are the *units* (neurons, channels, heads); slots are the places that hold them.
     """
 
     name: str
@@ -91,11 +97,9 @@ class Call:
 
 @dataclass
 class Coupling:
-    """What a trace found.
+    """What a trace found: what can grow, by name, and what cannot, with the reason.
 
     Attributes:
-        groups: what can grow, by name.
-        refusals: what cannot, with the reason.
         layouts: for each parameter and buffer, what its dimensions are made of.
         aliases: for each of them, every name under which the network holds it.
         works: the multiplications for one batch of ``batch_size`` examples.
@@ -138,6 +142,27 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             named = {**defaults, **dict(zip(names, args, strict=False)), **(kwargs or {})}
             _rule(func)(self.ledger, func, named, result)
         return result
+
+
+class ValueReads(TorchFunctionMode):
+    """Notes where a forward turns a tensor into a Python number, so that other inputs may take another way.
+
+    Reads in torch's own code do not count: its modules check their arguments in that way.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[str] = []
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in READERS:
+            # The last frame is this one, the one before it asked for the value.
+            asking = traceback.extract_stack(limit=2)[0]
+            if not asking.filename.startswith(_TORCH):
+                self.places.append(f"{Path(asking.filename).name}:{asking.lineno}")
+        return func(*args, **(kwargs or {}))
 
 
 @functools.cache
@@ -210,15 +235,9 @@ def call(network: nn.Module, inputs: Inputs) -> Any:
 
 
 def trace(network: nn.Module, inputs: Inputs) -> Coupling:
-    """Run the network once and find what widens together.
+    """Run the network once on a small batch and find what widens together; it is left as it was.
 
-    Args:
-        network: any module; it is left as it was.
-        inputs: a small batch that it can be called with.
-
-    Returns:
-        The groups as the operations imply them. ``checking.find_coupling`` also checks each by
-        growing a copy.
+    The groups are as the operations imply them; ``checking.find_coupling`` also checks each by growing a copy.
 
     Raises:
         ConfigError: if the network does not run on the inputs, or turns tensors into Python numbers on the way.

@@ -2,8 +2,8 @@
 
 A rule is a function ``(ledger, op, args, result)`` that reads the labels of the arguments, ties what must be tied,
 fixes what must not change, and writes the label of the result. An operation without a rule fixes everything that it
-touches and says so: growth is refused there, never guessed. The rules for operations that only move entries around
-are in :mod:`ramet.growth.tracing.moves`.
+touches and says so: growth is refused there, never guessed. The rules for operations that only move entries around are
+in ``moves.py``.
 """
 
 from __future__ import annotations
@@ -166,14 +166,9 @@ def _grouped(ledger: Ledger, args: dict[str, Any], x: Dim, weight: Label, made: 
 
 
 @rule(
-    aten.native_batch_norm,
-    aten._native_batch_norm_legit,
-    aten._native_batch_norm_legit_no_training,
-    aten.cudnn_batch_norm,
-    aten.miopen_batch_norm,
-    aten._batch_norm_with_update,
-    aten._batch_norm_no_update,
-)
+    aten.native_batch_norm, aten._native_batch_norm_legit, aten._native_batch_norm_legit_no_training,
+    aten.cudnn_batch_norm, aten.miopen_batch_norm, aten._batch_norm_with_update, aten._batch_norm_no_update,
+)  # fmt: skip
 def batch_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
     """Each channel is normalised by itself: everything of one entry a channel goes along."""
     x = ledger.read(args["input"])
@@ -183,10 +178,7 @@ def batch_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> No
             (dim,) = ledger.read(args[name])
             ledger.tie(x[1], dim)
             ledger.use(dim, "follow", starts.get(name, "zero"))
-    out, *statistics = tensors_in(result)
-    ledger.write(out, [Dim(dim.layout) for dim in x])
-    for tensor in statistics:
-        ledger.write(tensor, [Dim(fixed(size, "saved statistics")) for size in tensor.shape])
+    _write_with_statistics(ledger, result, x)
 
 
 @rule(aten.native_layer_norm, aten._fused_rms_norm)
@@ -200,10 +192,7 @@ def layer_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> No
                 ledger.tie(target, dim)
                 ledger.use(dim, "follow", "one" if name == "weight" else "zero")
     ledger.forbid(normalised, "a layer norm takes its statistics over these channels,")
-    out, *statistics = tensors_in(result)
-    ledger.write(out, [Dim(dim.layout) for dim in x])
-    for tensor in statistics:
-        ledger.write(tensor, [Dim(fixed(size, "saved statistics")) for size in tensor.shape])
+    _write_with_statistics(ledger, result, x)
 
 
 @rule(aten.native_group_norm)
@@ -222,8 +211,13 @@ def group_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> No
             ledger.use(dim, "follow", "one" if name == "weight" else "zero")
     ledger.counts.append((ledger.module, "num_groups", group))
     ledger.counts.append((ledger.module, "num_channels", x[1].layout))
+    _write_with_statistics(ledger, result, x)
+
+
+def _write_with_statistics(ledger: Ledger, result: Any, label: Label) -> None:
+    """Label a result whose dimensions are those of a label, and what the operation keeps beside it."""
     out, *statistics = tensors_in(result)
-    ledger.write(out, [Dim(dim.layout) for dim in x])
+    ledger.write(out, [Dim(dim.layout) for dim in label])
     for tensor in statistics:
         ledger.write(tensor, [Dim(fixed(size, "saved statistics")) for size in tensor.shape])
 
@@ -238,11 +232,9 @@ def embedding(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> 
 
 
 @rule(
-    aten._scaled_dot_product_flash_attention_for_cpu,
-    aten._scaled_dot_product_flash_attention,
-    aten._scaled_dot_product_efficient_attention,
-    aten._scaled_dot_product_cudnn_attention,
-)
+    aten._scaled_dot_product_flash_attention_for_cpu, aten._scaled_dot_product_flash_attention,
+    aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_cudnn_attention,
+)  # fmt: skip
 def attention(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
     """Heads are independent; the size of a query is summed over and scales the scores."""
     query, key, value = (ledger.read(args[name]) for name in ("query", "key", "value"))
@@ -252,12 +244,9 @@ def attention(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> Non
     ledger.tie(key[2], value[2])
     ledger.tie(query[3], key[3])
     ledger.forbid([query[3]], "queries and keys are multiplied over it, and it scales the scores,")
-    out, *rest = tensors_in(result)
     one = [query[0].layout, query[1].layout, query[2].layout, key[2].layout]
     ledger.works += [Work(ledger.module, 1, (*one, query[3].layout)), Work(ledger.module, 1, (*one, value[3].layout))]
-    ledger.write(out, [*(Dim(dim.layout) for dim in query[:3]), Dim(value[3].layout)])
-    for tensor in rest:
-        ledger.write(tensor, [Dim(fixed(size, "saved statistics")) for size in tensor.shape])
+    _write_with_statistics(ledger, result, [*query[:3], value[3]])
 
 
 @rule(aten._softmax, aten._log_softmax, aten._safe_softmax, aten.cumsum)

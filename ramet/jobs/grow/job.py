@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.plan import GrowPlan
 from ramet.jobs.data_options import DataOptions
-from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import anchored_source, build_data, code_of
+from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
+from ramet.jobs.supernet import build_data
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from ramet.data import DataSet
+    from ramet.execution import Executor
     from ramet.growth.tasks import GrowthSetup
     from ramet.jobs.grow.result import GrowResult
 
@@ -76,6 +78,8 @@ class GrowJob(Job["GrowthSetup"]):
     """
 
     kind = "grow"
+    gives = "ramet.jobs.grow.result:GrowResult"
+    sources = ("network", "data")
 
     network: str | Module = option("vgg", kind=str)
     sizes: NetworkOptions = field(default_factory=NetworkOptions)
@@ -83,22 +87,6 @@ class GrowJob(Job["GrowthSetup"]):
     data_options: DataOptions = field(default_factory=DataOptions)
     recipe: Recipe = option(factory=GrowRecipe, kind=GrowRecipe)
     plan: GrowPlan = field(default_factory=GrowPlan)
-
-    @classmethod
-    def result_class(cls) -> type[GrowResult]:
-        """What each method made of the network."""
-        from ramet.jobs.grow.result import GrowResult
-
-        return GrowResult
-
-    def anchored(self) -> GrowJob:
-        """Files named from the root."""
-        return replace(
-            self,
-            network=anchored_source(self.network, "network"),
-            data=anchored_source(self.data, "data"),
-            data_options=self.data_options.anchored(),
-        )
 
     def to_json(self) -> Json:
         """The job as JSON values; a module is described by its layers."""
@@ -109,8 +97,7 @@ class GrowJob(Job["GrowthSetup"]):
 
     def code(self) -> list[str]:
         """Of the network, the data and the methods."""
-        growths = [found for text in self.plan.methods for found in code_of("growth", text)]
-        return [*code_of("network", self.network), *code_of("data", self.data), *growths]
+        return [*super().code(), *(found for text in self.plan.methods for found in code_of("growth", text))]
 
     def build(self, *, trust: bool = False) -> GrowthSetup:
         """The network, the data, the methods and the budget; a growth's start is tried."""
@@ -169,3 +156,34 @@ class GrowJob(Job["GrowthSetup"]):
             return self.network, {}
         spec = parse_network(self.network)
         return spec.name, sizes | dict(spec.options)
+
+
+@a_verb
+def grow(
+    network: str | Module = "vgg",
+    data: str | DataSet = "digits",
+    *,
+    plan: GrowPlan | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    executor: Executor | int | None = None,
+    device: str = "cpu",
+    **options: Any,
+) -> GrowResult:
+    """Grow a network where it helps most, until it is large or good enough, and compare ways to do so.
+
+    ``network`` is a spec such as ``vgg:width=8``, ``FILE.py:function``, or a module: it is left as it is, its copies
+    start with its weights, and ``ramet.growth.load_network(folder, network)`` gives the grown one. ``data`` is a name,
+    a path or a ``DataSet``. ``plan`` says by which methods it grows, how far, and when they end, ``recipe`` how it is
+    trained between two growths. ``ramet.growth.grow`` is the loop alone: it gives the grown module and writes nothing.
+    """
+    job = GrowJob(
+        network=network,
+        data=data,
+        plan=plan or GrowPlan(),
+        recipe=recipe or GrowRecipe(),
+        seed=seed,
+        device=device,
+    )
+    return cast("GrowResult", run_verb(job, out, executor, options))

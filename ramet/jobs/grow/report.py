@@ -9,24 +9,18 @@ from ramet.jobs.grow.words import behind, words_of
 from ramet.reports.charts import Block, Line, heat_map, layer_chart, line_chart
 from ramet.reports.formats import count, decimals, duration, percent, times
 from ramet.reports.page import KeyNumber, Page
-from ramet.reports.tables import Cell, Column, Table
+from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json
 
 
-def grow_table(result: GrowResult) -> Table:
+def table(result: GrowResult) -> Table:
     """Every method in a row: what it started from, what it ended with, and why it ended."""
     rows: list[list[Cell]] = [
         [name, len(method.steps) - 1, method.params, method.validation, method.test, method.stopped]
         for name, method in result.methods.items()
     ]
-    columns: list[Column | str] = [
-        "method",
-        "steps",
-        Column("parameters", count),
-        Column("validation", percent, best="highest"),
-        Column("test", percent, best="highest"),
-        "ended because",
-    ]
+    accuracies = [Column(split, percent, best="highest") for split in ("validation", "test")]
+    columns: Columns = ["method", "steps", Column("parameters", count), *accuracies, "ended because"]
     first = next(iter(result.methods.values())).steps[0]
     caption = (
         f"All start from {count(first.sizes.params)} parameters and {percent(first.score)} of the validation "
@@ -35,15 +29,16 @@ def grow_table(result: GrowResult) -> Table:
     return Table(columns, rows, title="What each method made of the same network", caption=caption)
 
 
-def grow_page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSeconds]]) -> Page:
-    """The whole report as a page."""
+def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSeconds]] | None = None) -> Page:
+    """The whole report as a page; what steps took is read from the run, if it is not given."""
+    seconds = result.seconds() if seconds is None else seconds
     page = Page("Where did this network get larger?", f"{result.network} on {result.data_name}")
     best = result.best
     page.verdict(_verdict(result.methods[best]), _because(result, best), tone="neutral")
     page.numbers(*_key_numbers(result, best, seconds))
     page.section("Accuracy against size")
     _add_curves(page, result)
-    page.table(grow_table(result))
+    page.table(table(result))
     page.section("Before and after")
     for name in result.methods:
         _add_picture(page, result, name)
@@ -134,9 +129,7 @@ def _add_picture(page: Page, result: GrowResult, name: str) -> None:
     first = method.steps[0].sizes.params
     page.chart(
         layer_chart(
-            blocks,
-            before=f"before: {count(first)} parameters",
-            after=f"after: {count(method.params)} parameters",
+            blocks, before=f"before: {count(first)} parameters", after=f"after: {count(method.params)} parameters"
         ),
         f"The network from its input at the top to its output, as **{name}** left it. A block is as wide as the layer "
         "has channels; the figure is their number.",
@@ -180,44 +173,24 @@ def _add_history(page: Page, result: GrowResult, name: str, seconds: Sequence[St
         ]
         for number, step in enumerate(method.steps)
     ]
-    columns: list[Column | str] = [
-        "step",
-        Column("candidates", count),
-        Column("best score", _score),
-        Column("loss before", decimals(3)),
-        Column("just after", decimals(3)),
-        Column("trained", decimals(3)),
-        Column("growing took", duration),
-    ]
+    losses = [Column(name, decimals(3)) for name in ("loss before", "just after", "trained")]
+    chosen = [Column("candidates", count), Column("best score", lambda value: f"{value:.2g}")]
+    columns: Columns = ["step", *chosen, *losses, Column("growing took", duration)]
     page.details(f"The steps of {name} in figures", Table(columns, rows))
 
 
 def _add_words(page: Page, name: str, steps: Sequence[StepFigures]) -> None:
     rows: list[list[Cell]] = [
-        [
-            str(step.number),
-            words_of(step) if step.number else "the network as it was",
-            step.sizes.params,
-            step.score,
-        ]
+        [str(step.number), words_of(step) if step.number else "the network as it was", step.sizes.params, step.score]
         for step in steps
     ]
-    columns: list[Column | str] = [
-        "step",
-        "what grew",
-        Column("parameters", count),
-        Column("validation", percent, best="highest"),
-    ]
+    columns: Columns = ["step", "what grew", Column("parameters", count), Column("validation", percent, best="highest")]
     caption = (
         "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. Why these: they "
         "had the best scores of all candidates that fitted the step. The scores, in the method's own measure, and the "
         "training losses before the growth, just after it and once trained are below."
     )
     page.table(Table(columns, rows, title=f"The steps of {name}", caption=caption))
-
-
-def _score(value: float) -> str:
-    return f"{value:.2g}"
 
 
 def _added(step: StepFigures, place: str) -> int:
@@ -237,16 +210,11 @@ def _add_refusals(page: Page, result: GrowResult) -> None:
 
 def _usage(method: MethodFigures) -> str:
     folder = method.network
-    lines = []
+    alone = f'- Without ramet: `torch.export.load("{folder}/network.pt2").module()` gives the network, to run.'
     if method.not_exported:
-        lines.append(f"`torch.export` could not write this network ({method.not_exported}); its weights are there.")
-    else:
-        lines.append(
-            f'- Without ramet: `torch.export.load("{folder}/network.pt2").module()` gives the network, to run.'
-        )
-    lines.append(f'- As a module, to go on with: `ramet.growth.load_network("{folder}")`.')
-    lines.append(f"- The weights alone: `{folder}/weights.safetensors`, by the names of `state_dict()`.")
-    return "\n".join(lines)
+        alone = f"`torch.export` could not write this network ({method.not_exported}); its weights are there."
+    module = f'- As a module, to go on with: `ramet.growth.load_network("{folder}")`.'
+    return f"{alone}\n{module}\n- The weights alone: `{folder}/weights.safetensors`, by the names of `state_dict()`."
 
 
 def _plural(number: int, word: str) -> str:

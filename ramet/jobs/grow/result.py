@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ramet.fields import from_json
 from ramet.growth.budget import Budget
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
-
-if TYPE_CHECKING:
-    from ramet.reports.page import Page
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerFigures:
-    """A layer of a network.
-
-    Attributes:
-        name: that it had before other layers were put behind it.
-        kind: in words.
-        units: its outputs.
-        inputs: what it takes.
-        params: its weights.
-        new: whether a growth added it.
-    """
+    """A layer of a network, by the name that it had before others were put behind it; new if a growth added it."""
 
     name: str
     kind: str
@@ -117,17 +103,14 @@ class StepSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFigures:
-    """What a method made of the network.
+    """What a method made of the network; sizes and accuracies are those of the end.
 
     Attributes:
         stopped: why it ended.
         steps: its curve, from the network as it was.
-        params: weights in the end.
-        flops: multiplications for one example in the end.
-        neurons: units of groups that can grow in the end.
-        validation: the accuracy on validation data in the end.
-        test: that on test data, looked at once.
-        layers: of the network in the end.
+        flops: multiplications for one example.
+        neurons: units of groups that can grow.
+        test: the accuracy on test data, looked at once.
         network: its folder inside the run directory.
         not_exported: why there is no ``network.pt2`` in it, or nothing.
     """
@@ -149,10 +132,7 @@ class GrowResult(Result):
     """What each method made of the same network.
 
     Attributes:
-        network: what the network is called.
-        data_name: what the data are called.
-        data: their fingerprint.
-        seed: of everything random.
+        data: the fingerprint of the data.
         budget: how large it might get.
         layers: of the network before it grew.
         refusals: what of it cannot grow.
@@ -182,12 +162,6 @@ class GrowResult(Result):
         """What the steps of each method took, from the run's records; nothing without a run."""
         return {} if self.folder is None else read_seconds(read_records(self.folder))
 
-    def table(self) -> Table:
-        """Every method in a row."""
-        from ramet.jobs.grow.report import grow_table
-
-        return grow_table(self)
-
     def words(self) -> list[str]:
         """What could not grow, where the networks are, and the report."""
         lines = [f"- left alone: {refusal.name}: {refusal.reason}" for refusal in self.refusals]
@@ -195,12 +169,6 @@ class GrowResult(Result):
             problem = self.methods[name].not_exported
             lines.append(f"- network: {folder}" + (f" (weights only; torch.export: {problem})" if problem else ""))
         return lines if self.report is None else [*lines, "", f"Report: {self.report}"]
-
-    def page(self, config: Json) -> Page:
-        """The report."""
-        from ramet.jobs.grow.report import grow_page
-
-        return grow_page(self, config, self.seconds())
 
 
 def read_seconds(records: list[Json]) -> dict[str, list[StepSeconds]]:

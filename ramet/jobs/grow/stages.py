@@ -24,13 +24,7 @@ SECONDS_A_TURN = 20.0
 
 
 class GrowthStages:
-    """All of a growth that a run's records do not hold yet.
-
-    Args:
-        setup: what every method starts from.
-        session: where it is done.
-        data_name: what the data are called.
-    """
+    """All of a growth that a run's records do not hold yet."""
 
     def __init__(self, setup: GrowthSetup, session: Session, data_name: str) -> None:
         self.run, self.session, self.data_name = session.run, session, data_name

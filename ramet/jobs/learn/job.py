@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import code_of
-from ramet.registry import anchored
+from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.continual.streams.stream import Stream
+    from ramet.execution import Executor
     from ramet.jobs.learn.learning import StreamSetup
     from ramet.jobs.learn.result import LearnResult
 
@@ -43,28 +43,18 @@ class LearnJob(Job["StreamSetup"]):
     """
 
     kind = "learn"
+    gives = "ramet.jobs.learn.result:LearnResult"
+    sources = ("stream",)
 
     stream: str | Stream | tuple[Stream, ...] = option("split-digits:5", kind=str)
     plan: LearnPlan = field(default_factory=LearnPlan)
     data_options: StreamOptions = field(default_factory=StreamOptions)
     recipe: Recipe = option(factory=LearnRecipe, kind=LearnRecipe)
 
-    @classmethod
-    def result_class(cls) -> type[LearnResult]:
-        """Figures of every method."""
-        from ramet.jobs.learn.result import LearnResult
-
-        return LearnResult
-
     def anchored(self) -> LearnJob:
         """Files named from the root."""
-        onto = self.plan.onto
-        return replace(
-            self,
-            stream=anchored(self.stream) if isinstance(self.stream, str) else self.stream,
-            data_options=self.data_options.anchored(),
-            plan=replace(self.plan, onto=None if onto is None else str(Path(onto).absolute())),
-        )
+        onto = None if self.plan.onto is None else str(Path(self.plan.onto).absolute())
+        return replace(super().anchored(), plan=replace(self.plan, onto=onto))
 
     def code(self) -> list[str]:
         """Of the network and the methods."""
@@ -93,3 +83,37 @@ class LearnJob(Job["StreamSetup"]):
         from ramet.jobs.learn.learning import learn_all
 
         return learn_all(setup, session)
+
+
+@a_verb
+def learn(
+    stream: str | Stream | Sequence[Stream] = "split-digits:5",
+    *,
+    plan: LearnPlan | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    executor: Executor | int | None = None,
+    device: str = "cpu",
+    **options: Any,
+) -> LearnResult:
+    """Learn a stream of tasks by several methods, and say what was forgotten, what was gained and what it cost.
+
+    ``stream`` is a name such as ``split-digits:5``, a ``.json`` file, a ``Stream``, which every seed learns, or a
+    ``Stream`` for each seed. ``plan`` says which methods learn it, with which network and how many seeds, ``recipe``
+    how each task is trained.
+
+    >>> import tempfile
+    >>> plan = LearnPlan(methods="naive", network="mlp:8")
+    >>> result = learn("split-digits:2", plan=plan, recipe=LearnRecipe(epochs=1), out=tempfile.mkdtemp())
+    >>> list(result.methods)
+    ['individual', 'naive']
+    """
+    job = LearnJob(
+        stream=tuple(stream) if isinstance(stream, (list, tuple)) else cast("str | Stream", stream),
+        plan=plan or LearnPlan(),
+        recipe=recipe or LearnRecipe(),
+        seed=seed,
+        device=device,
+    )
+    return cast("LearnResult", run_verb(job, out, executor, options))

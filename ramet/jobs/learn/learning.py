@@ -13,8 +13,7 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import learn
 from ramet.continual.method import Method, check_classes
 from ramet.continual.methods.making import make_method
-from ramet.continual.networks.making import make_skeleton
-from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton
 from ramet.continual.streams.stream import Stream
 from ramet.data import on_device
 from ramet.errors import ConfigError
@@ -37,17 +36,13 @@ class StreamSetup:
     Args:
         name: of the stream, for reports.
         streams: one for each seed.
-        skeleton: the layers of each task's network.
         methods: by their names and options, individual networks first, because the gain is over theirs.
         onto: a saved joint network that learns the stream as well.
-        recipe: how each task is trained.
         scenario: ``streaming`` or ``all``.
         seed: the first seed.
-        device: where tensors are.
         trust: whether code that the saved network names may run.
         folder: the run directory.
         seconds_between_checkpoints: how much work of a training a kill may cost.
-        identity: of the run.
     """
 
     name: str
@@ -172,12 +167,7 @@ def _result(setup: StreamSetup, run: Run) -> Json:
         entry["unmeasured"] = first.get("earlier", [])
         entry["forgets_nothing"] = None if spec == ONTO else setup.method(spec).forgets_nothing
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
-    return {
-        "stream": setup.name,
-        "tasks": setup.streams[0].names,
-        "seeds": list(setup.seeds),
-        "methods": methods,
-    }
+    return {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds), "methods": methods}
 
 
 def _by_name(given: list[str | Method]) -> dict[str, str | Method]:

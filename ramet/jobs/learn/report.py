@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ramet.jobs.learn.conflicts import add_conflicts
-from ramet.jobs.learn.networks import add_networks
-from ramet.jobs.learn.result import ONTO, LearnResult, MethodOutcome, SeedSpread
+from ramet.jobs.learn.networks import add_conflicts, add_networks
+from ramet.jobs.learn.result import ONTO, LearnResult, MethodOutcome, SeedSpread, StreamFigures
 from ramet.reports.charts import Line, Points, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import count, decimals, duration, percent, size
+from ramet.reports.formats import Number, count, decimals, duration, in_points, percent, size
 from ramet.reports.page import KeyNumber, Page, Tone
-from ramet.reports.tables import Column, Table
+from ramet.reports.tables import Column, Columns, Table
 from ramet.runs.encoding import Json
 
 MAX_MAPS, MAX_LINES = 12, 8
 """How many methods are shown at most in heat maps and as lines."""
 
 
-def learn_table(result: LearnResult) -> Table:
+Figure = tuple[Column, Callable[[str, StreamFigures], Number]]
+"""A column of the tables of methods, and how it is read from a method's name and figures."""
+
+_TRANSFERS: list[Figure] = [
+    (
+        Column("backward", decimals(1), best="highest"),
+        lambda name, of: in_points(_looking_back(name, of.backward_transfer)),
+    ),
+    (Column("forgetting", decimals(1), best="lowest"), lambda name, of: in_points(_looking_back(name, of.forgetting))),
+    (Column("forward", decimals(1), best="highest"), lambda name, of: in_points(of.forward_transfer.mean)),
+    (Column("gain", decimals(1), best="highest"), lambda name, of: in_points(of.average_gain.mean)),
+]
+_COSTS: list[Figure] = [
+    (Column("parameters", count, best="lowest"), lambda name, of: of.parameters.mean),
+    (Column("stored", size, best="lowest"), lambda name, of: of.stored_bytes.mean),
+    (Column("multiply-adds", count, best="lowest"), lambda name, of: of.flops.mean),
+    (Column("time", duration), lambda name, of: of.seconds.mean),
+]
+_PAPERS_GAIN: Figure = (
+    Column("paper's gain", decimals(2), best="lowest"),
+    lambda name, of: of.paper_gain.mean,
+)
+
+
+def table(result: LearnResult) -> Table:
     """Every method in a row: how accurate, how forgetful, how large."""
-    rows = []
-    for name, entry in result.methods.items():
-        figures = entry.figures
-        rows.append(
-            [
-                name,
-                figures.average_accuracy.mean,
-                figures.average_accuracy.deviation,
-                _points(_looking_back(name, figures.backward_transfer)),
-                _points(_looking_back(name, figures.forgetting)),
-                _points(figures.forward_transfer.mean),
-                _points(figures.average_gain.mean),
-                figures.paper_gain.mean,
-                figures.parameters.mean,
-                figures.stored_bytes.mean,
-                figures.flops.mean,
-                figures.seconds.mean,
-            ]
-        )
-    signed = decimals(1)
-    columns: list[Column | str] = [
-        "method",
-        Column("accuracy", percent, best="highest"),
-        Column("+-", percent),
-        Column("backward", signed, best="highest"),
-        Column("forgetting", signed, best="lowest"),
-        Column("forward", signed, best="highest"),
-        Column("gain", signed, best="highest"),
-        Column("paper's gain", decimals(2), best="lowest"),
-        Column("parameters", count, best="lowest"),
-        Column("stored", size, best="lowest"),
-        Column("multiply-adds", count, best="lowest"),
-        Column("time", duration),
+    accuracy: list[Figure] = [
+        (Column("accuracy", percent, best="highest"), lambda name, of: of.average_accuracy.mean),
+        (Column("+-", percent), lambda name, of: of.average_accuracy.deviation),
     ]
     caption = (
         f"Test accuracy over the {len(result.tasks)} tasks of {result.stream} at the end, mean of "
@@ -59,10 +52,11 @@ def learn_table(result: LearnResult) -> Table:
         "transfer, forgetting and the gain over individual networks in points of accuracy. The paper's gain is a sum "
         "of relative errors, so that less is better. Stored: weights, masks and memories."
     )
-    return Table(columns, rows, title="Task after task", caption=caption + _unmeasured(result))
+    figures = [*accuracy, *_TRANSFERS, _PAPERS_GAIN, *_COSTS]
+    return _table(result, figures, "Task after task", caption + _unmeasured(result))
 
 
-def learn_page(result: LearnResult, config: Json) -> Page:
+def page(result: LearnResult, config: Json) -> Page:
     """The whole report as a page."""
     page = Page("Task after task in one network", f"{result.stream}, {len(result.tasks)} tasks")
     words, because, tone = _verdict(result)
@@ -83,63 +77,35 @@ def learn_page(result: LearnResult, config: Json) -> Page:
     return page
 
 
+def _table(result: LearnResult, figures: Sequence[Figure], title: str, caption: str) -> Table:
+    rows = [[name, *[read(name, entry.figures) for _, read in figures]] for name, entry in result.methods.items()]
+    return Table(["method", *[column for column, _ in figures]], rows, title=title, caption=caption)
+
+
 def _accuracy_table(result: LearnResult) -> Table:
     """How accurate and how forgetful each method is."""
-    signed = decimals(1)
     has_seeds = len(result.seeds) > 1
-    columns: list[Column | str] = [
-        "method",
-        Column("accuracy, %", signed, best="highest"),
-        *([Column("±", signed)] if has_seeds else []),
-        Column("backward", signed, best="highest"),
-        Column("forgetting", signed, best="lowest"),
-        Column("forward", signed, best="highest"),
-        Column("gain", signed, best="highest"),
+    accuracy: list[Figure] = [
+        (Column("accuracy, %", decimals(1), best="highest"), lambda name, of: in_points(of.average_accuracy.mean)),
+        (Column("±", decimals(1)), lambda name, of: in_points(of.average_accuracy.deviation)),
     ]
-    rows = []
-    for name, entry in result.methods.items():
-        figures = entry.figures
-        accuracy = figures.average_accuracy
-        rows.append(
-            [
-                name,
-                _points(accuracy.mean),
-                *([_points(accuracy.deviation)] if has_seeds else []),
-                _points(_looking_back(name, figures.backward_transfer)),
-                _points(_looking_back(name, figures.forgetting)),
-                _points(figures.forward_transfer.mean),
-                _points(figures.average_gain.mean),
-            ]
-        )
     seeds = f"the mean of {len(result.seeds)} seeds and its deviation" if has_seeds else "of one seed"
     caption = (
         f"Test accuracy over all {len(result.tasks)} tasks at the end, {seeds}; the others are in points of "
         "accuracy. Backward: how much tasks changed since they were learned. Forward: how much better a new task was "
         "learned than alone. Gain: the final accuracy over that of individual networks."
     )
-    return Table(columns, rows, title="What it knows", caption=caption + _unmeasured(result))
+    figures = [*accuracy[: 1 + has_seeds], *_TRANSFERS]
+    return _table(result, figures, "What it knows", caption + _unmeasured(result))
 
 
 def _cost_table(result: LearnResult) -> Table:
     """What each method costs."""
-    columns: list[Column | str] = [
-        "method",
-        Column("parameters", count, best="lowest"),
-        Column("stored", size, best="lowest"),
-        Column("multiply-adds", count, best="lowest"),
-        Column("time", duration),
-        Column("paper's gain", decimals(2), best="lowest"),
-    ]
-    rows = []
-    for name, entry in result.methods.items():
-        figures = entry.figures
-        costs = (figures.parameters, figures.stored_bytes, figures.flops, figures.seconds, figures.paper_gain)
-        rows.append([name, *[cost.mean for cost in costs]])
     caption = (
         "Stored: weights, masks and memories. Multiply-adds of one image through one task's network. The paper's gain "
         "is a sum of relative errors, so that less is better."
     )
-    return Table(columns, rows, title="What it costs", caption=caption)
+    return _table(result, [*_COSTS, _PAPERS_GAIN], "What it costs", caption)
 
 
 def _add_tasks(page: Page, result: LearnResult) -> None:
@@ -147,9 +113,9 @@ def _add_tasks(page: Page, result: LearnResult) -> None:
     page.section("Every task")
     methods = result.methods
     shown = dict.fromkeys([next(iter(methods)), _best(result)])
-    columns: list[Column | str] = ["task", *[Column(name, decimals(1)) for name in shown]]
+    columns: Columns = ["task", *[Column(name, decimals(1)) for name in shown]]
     rows = [
-        [f"{place + 1} {task}", *[_points(methods[name].matrix[-1][place]) for name in shown]]
+        [f"{place + 1} {task}", *[in_points(methods[name].matrix[-1][place]) for name in shown]]
         for place, task in enumerate(result.tasks)
     ]
     caption = "Test accuracy at the end, in per cent. The numbers stand for the tasks from here on."
@@ -159,7 +125,7 @@ def _add_tasks(page: Page, result: LearnResult) -> None:
             heat_map(
                 list(methods)[:MAX_MAPS],
                 [str(place) for place in range(1, len(rows) + 1)],
-                [[_points(value) for value in entry.matrix[-1]] for entry in list(methods.values())[:MAX_MAPS]],
+                [[in_points(value) for value in entry.matrix[-1]] for entry in list(methods.values())[:MAX_MAPS]],
                 row_label="method",
                 column_label="task",
                 value_label="accuracy, %",
@@ -210,7 +176,7 @@ def _verdict(result: LearnResult) -> tuple[str, str, Tone]:
     best = _best(result)
     entry, alone = others[best], result.methods["individual"]
     gain = 100 * entry.figures.average_gain.known
-    forgotten = _points(_looking_back(best, entry.figures.forgetting))
+    forgotten = in_points(_looking_back(best, entry.figures.forgetting))
     share = entry.figures.parameters.known / alone.figures.parameters.known
     level = f"{abs(gain):.1f} points {'above' if gain > 0 else 'below'}" if abs(gain) >= 0.05 else "level with"
     because = f"It ends {level} individual networks on average, with {share:.0%} of their parameters"
@@ -227,7 +193,7 @@ def _key_numbers(result: LearnResult) -> list[KeyNumber]:
     figures = result.methods[best].figures
     return [
         KeyNumber("average accuracy", figures.average_accuracy.mean, best, percent),
-        KeyNumber("forgetting, points", _points(_looking_back(best, figures.forgetting)), best, decimals(1)),
+        KeyNumber("forgetting, points", in_points(_looking_back(best, figures.forgetting)), best, decimals(1)),
         KeyNumber("parameters", figures.parameters.mean, best, count),
     ]
 
@@ -237,51 +203,35 @@ def _add_front(page: Page, result: LearnResult) -> None:
     names = list(result.methods)
     entries = [result.methods[name] for name in names]
     page.section("Accuracy against size")
+    sizes = [entry.figures.parameters.known for entry in entries]
+    accuracies = [100 * entry.figures.average_accuracy.known for entry in entries]
+    methods = Points("methods", sizes, accuracies, names=names, labelled=list(range(len(names))))
     page.chart(
-        scatter_chart(
-            [
-                Points(
-                    "methods",
-                    [entry.figures.parameters.known for entry in entries],
-                    [100 * entry.figures.average_accuracy.known for entry in entries],
-                    names=names,
-                    labelled=list(range(len(names))),
-                )
-            ],
-            x_label="parameters",
-            y_label="average accuracy, %",
-        ),
-        "Up and to the left is better.",
+        scatter_chart([methods], x_label="parameters", y_label="average accuracy, %"), "Up and to the left is better."
     )
 
 
 def _add_growth(page: Page, result: LearnResult) -> None:
-    places = list(range(1, len(result.tasks) + 1))
-    if len(places) < 2:
+    if len(result.tasks) < 2:
         return
     page.section("Growth")
     shown = list(result.methods.items())[:MAX_LINES]
-    page.chart(
-        line_chart(
-            [Line(name, places, entry.growth) for name, entry in shown],
-            x_label="tasks learned",
-            y_label="parameters",
-            include=[0.0],
-        ),
+    _add_lines(
+        page,
+        {name: entry.growth for name, entry in shown},
+        "parameters",
+        "Parameters",
         "The parameters of the whole network after each task.",
-        title="Parameters",
     )
     if all(entry.stored for _, entry in shown):  # runs of earlier versions have none
-        page.chart(
-            line_chart(
-                [Line(name, places, [stored / 1000 for stored in entry.stored]) for name, entry in shown],
-                x_label="tasks learned",
-                y_label="stored, kB",
-                include=[0.0],
-            ),
-            "What must be kept to use all tasks and to go on: weights, masks and memories, in thousands of bytes.",
-            title="Stored bytes",
-        )
+        stored = {name: [value / 1000 for value in entry.stored] for name, entry in shown}
+        words = "What must be kept to use all tasks and to go on: weights, masks and memories, in thousands of bytes."
+        _add_lines(page, stored, "stored, kB", "Stored bytes", words)
+
+
+def _add_lines(page: Page, values: dict[str, list[float]], y_label: str, title: str, caption: str) -> None:
+    lines = [Line(name, list(range(1, len(own) + 1)), own) for name, own in values.items()]
+    page.chart(line_chart(lines, x_label="tasks learned", y_label=y_label, include=[0.0]), caption, title=title)
 
 
 def _add_matrices(page: Page, result: LearnResult) -> None:
@@ -294,7 +244,7 @@ def _add_matrices(page: Page, result: LearnResult) -> None:
             heat_map(
                 names,
                 [str(place) for place in range(1, len(names) + 1)],
-                [[None if value is None else 100 * value for value in row] for row in entry.matrix],
+                [[in_points(value) for value in row] for row in entry.matrix],
                 row_label="after learning",
                 column_label="accuracy on",
                 value_label="accuracy, %",
@@ -332,7 +282,3 @@ def by_task(lines: Sequence[str], tasks: Sequence[str]) -> list[str]:
         else:
             pieces.append(line)
     return pieces
-
-
-def _points(value: float | None) -> float | None:
-    return None if value is None else 100 * value

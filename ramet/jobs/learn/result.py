@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
 from ramet.runs.encoding import Json
-
-if TYPE_CHECKING:
-    from ramet.reports.page import Page
 
 ONTO = "onto"
 """The name under which results hold a network that knew other tasks before."""
@@ -19,13 +14,7 @@ ONTO = "onto"
 
 @dataclass(frozen=True, kw_only=True)
 class SeedSpread:
-    """A figure over seeds; none where it is not defined.
-
-    Attributes:
-        mean: over the seeds that have it.
-        deviation: the standard deviation; none for one seed.
-        values: of each seed.
-    """
+    """A figure over seeds: its mean over those that have it, its deviation, none for one seed, and that of each."""
 
     mean: float | None
     deviation: float | None
@@ -57,15 +46,7 @@ class StreamFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNode:
-    """A copy of a layer in a joint network.
-
-    Attributes:
-        id: what paths call it.
-        layer: the name of the layer.
-        task: the task that it was made for.
-        parameters: how many it has.
-        patches: the copy that it changes for one task, if it is a patch beside it.
-    """
+    """A copy of a layer in a joint network, made for a task; a patch changes another copy for this task alone."""
 
     id: str
     layer: str
@@ -174,25 +155,15 @@ class MethodOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnResult(Result):
-    """What was learned, forgotten and gained, by method.
+    """What was learned, forgotten and gained.
 
-    Attributes:
-        stream: its name.
-        tasks: their names, in order.
-        seeds: with which each method ran.
-        methods: by their names and options, individual networks first; ``onto`` is the network that went on.
+    The methods are by their names and options, individual networks first; ``onto`` is the network that went on.
     """
 
     stream: str
     tasks: list[str]
     seeds: list[int]
     methods: dict[str, MethodOutcome]
-
-    def table(self) -> Table:
-        """Every method in a row."""
-        from ramet.jobs.learn.report import learn_table
-
-        return learn_table(self)
 
     def words(self) -> list[str]:
         """What the methods say of themselves, and where the report is."""
@@ -201,9 +172,3 @@ class LearnResult(Result):
             if outcome.explanation:
                 lines += [f"{name}:", *(f"- {line}" for line in outcome.explanation), ""]
         return lines if self.report is None else [*lines, f"Report: {self.report}"]
-
-    def page(self, config: Json) -> Page:
-        """The report."""
-        from ramet.jobs.learn.report import learn_page
-
-        return learn_page(self, config)

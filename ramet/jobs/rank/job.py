@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import DataOptions
-from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import SpaceSizes, anchored_source, build_data, build_space, code_of
+from ramet.jobs.job import Job, Session, a_verb, run_verb
+from ramet.jobs.supernet import SpaceSizes, build_data, build_space
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
@@ -19,6 +19,7 @@ from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
+    from ramet.execution import Executor
     from ramet.jobs.rank.result import RankResult
     from ramet.ranking.setup import SupernetSetup
     from ramet.spaces import Space
@@ -63,6 +64,8 @@ class RankJob(Job["SupernetSetup"]):
     """
 
     kind = "rank"
+    gives = "ramet.jobs.rank.result:RankResult"
+    sources = ("space", "data")
     apart = ("truth_cache",)
 
     space: str | Space = option("cells64", kind=str)
@@ -73,30 +76,17 @@ class RankJob(Job["SupernetSetup"]):
     plan: Plan = field(default_factory=Plan)
     truth_cache: str | None = None
 
-    @classmethod
-    def result_class(cls) -> type[RankResult]:
-        """Figures of rankings, and the recommendation."""
-        from ramet.jobs.rank.result import RankResult
-
-        return RankResult
-
     def anchored(self) -> RankJob:
         """Files named from the root."""
         truth = self.plan.truth
         if truth.startswith("table:"):
             truth = f"table:{anchored(truth.removeprefix('table:'))}"
-        return replace(
-            self,
-            space=anchored_source(self.space, "space"),
-            data=anchored_source(self.data, "data"),
-            data_options=self.data_options.anchored(),
-            plan=replace(self.plan, truth=truth),
-            truth_cache=None if self.truth_cache is None else str(Path(self.truth_cache).absolute()),
-        )
+        cache = None if self.truth_cache is None else str(Path(self.truth_cache).absolute())
+        return replace(super().anchored(), plan=replace(self.plan, truth=truth), truth_cache=cache)
 
     def code(self) -> list[str]:
         """Of the space, the data and the plan."""
-        return [*code_of("space", self.space), *code_of("data", self.data), *self.plan.code()]
+        return [*super().code(), *self.plan.code()]
 
     def build(self, *, trust: bool = False) -> SupernetSetup:
         """The space, the data and the recipe; a few children are tried on two images."""
@@ -131,6 +121,39 @@ class RankJob(Job["SupernetSetup"]):
     @property
     def _plan(self) -> Plan:
         return replace(self.plan, seed=self.seed)
+
+
+@a_verb
+def rank(
+    space: str | Space = "cells64",
+    data: str | DataSet = "digits",
+    *,
+    plan: Plan | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    executor: Executor | int | None = None,
+    device: str = "cpu",
+    truth_cache: str | Path | None = None,
+    **options: Any,
+) -> RankResult:
+    """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
+
+    ``space`` is a spec such as ``cells64:channels=8``, ``FILE.py:function``, or a space of one's own; ``data`` a name,
+    a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets). ``plan`` says what is done,
+    ``recipe`` how supernets and children alone are trained, and ``truth_cache`` the folder in which the truth is kept
+    across runs, by default the user's cache.
+    """
+    job = RankJob(
+        space=space,
+        data=data,
+        plan=plan or Plan(),
+        recipe=recipe or RankRecipe(),
+        seed=seed,
+        device=device,
+        truth_cache=None if truth_cache is None else str(Path(truth_cache).absolute()),
+    )
+    return cast("RankResult", run_verb(job, out, executor, options))
 
 
 def default_cache() -> Path:

@@ -6,9 +6,9 @@ from typing import Any
 
 from ramet.jobs.rank.result import OverTime, RankResult, TruthFigures
 from ramet.reports.charts import Line, Points, Reference, box_chart, dot_chart, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import decimals, percent
+from ramet.reports.formats import decimals, in_points, percent
 from ramet.reports.page import KeyNumber, Page, Tone
-from ramet.reports.tables import Cell, Column, Table
+from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json
 
 NAMES = {
@@ -24,7 +24,7 @@ NAMES = {
 TRIVIAL = ("parameters", "flops")
 
 
-def rank_table(result: RankResult) -> Table:
+def table(result: RankResult) -> Table:
     """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
     if not result.correlation:
         return _stability_table(result)
@@ -44,7 +44,7 @@ def rank_table(result: RankResult) -> Table:
     return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
 
 
-def rank_page(result: RankResult, config: Json) -> Page:
+def page(result: RankResult, config: Json) -> Page:
     """The whole report as a page."""
     job = config.get("config", {})
     page = Page("How far can this ranking be trusted?", f"{job.get('space', 'a space')} on {job.get('data', 'data')}")
@@ -54,7 +54,7 @@ def rank_page(result: RankResult, config: Json) -> Page:
     page.section("What to do")
     page.prose("\n".join(f"- {line}" for line in result.recommendation[1:]))
     page.section("Every ranking, and the trivial ones")
-    page.table(rank_table(result))
+    page.table(table(result))
     if result.truth is not None:
         _add_correlation(page, result, result.truth)
     page.section("How stable the ranking is")
@@ -131,36 +131,26 @@ def _add_time(page: Page, truth: TruthFigures, over_time: OverTime) -> None:
     references = [] if ceiling is None else [Reference(ceiling, "two seeds of the truth")]
     steps = over_time.steps
     page.section("How it changes from one mini-batch to the next")
-    page.chart(
-        line_chart(
-            [Line(f"instance {i + 1}", list(range(1, len(taus) + 1)), taus) for i, taus in enumerate(steps[:6])],
-            x_label="mini-batch, of the last ones",
-            y_label="correlation with the truth",
-            references=references,
-        ),
+
+    def add(lines: list[Line], x_label: str, caption: str, *, x_log: bool = False) -> None:
+        y_label = "correlation with the truth"
+        page.chart(line_chart(lines, x_label=x_label, y_label=y_label, references=references, x_log=x_log), caption)
+
+    add(
+        [Line(f"instance {i + 1}", list(range(1, len(taus) + 1)), taus) for i, taus in enumerate(steps[:6])],
+        "mini-batch, of the last ones",
         "When the ranking is taken decides how good it is: "
         f"the deviation over the last {len(steps[0])} mini-batches is {over_time.deviation_over_steps:z.2f}.",
     )
     averaging = over_time.averaging_last
     if len(averaging.evaluations) > 1:
-        page.chart(
-            line_chart(
-                [Line("mean of the instances", averaging.evaluations, averaging.tau)],
-                x_label="number of last evaluations that are averaged",
-                y_label="correlation with the truth",
-                references=references,
-                x_log=True,
-            ),
-            "Averaging evaluations costs no training.",
-        )
+        line = Line("mean of the instances", averaging.evaluations, averaging.tau)
+        words = "number of last evaluations that are averaged"
+        add([line], words, "Averaging evaluations costs no training.", x_log=True)
     if over_time.fine_tuned is not None:
-        page.chart(
-            line_chart(
-                [Line("first instance", over_time.fine_tuned_after, over_time.fine_tuned)],
-                x_label="mini-batches of fine-tuning for each child",
-                y_label="correlation with the truth",
-                references=references,
-            ),
+        add(
+            [Line("first instance", over_time.fine_tuned_after, over_time.fine_tuned)],
+            "mini-batches of fine-tuning for each child",
             "Each child is fine-tuned alone from one snapshot of the supernet, and scored on its own weights.",
         )
 
@@ -206,7 +196,7 @@ def _add_disturbance(page: Page, result: RankResult) -> None:
         heat_map(
             result.children,
             result.children,
-            [[None if value is None else 100 * value for value in row] for row in entry.matrix],
+            [[in_points(value) for value in row] for row in entry.matrix],
             row_label="trained child",
             column_label="child that is scored",
             value_label="change of accuracy, points",
@@ -222,16 +212,10 @@ def _add_variations(page: Page, result: RankResult) -> None:
     rows: list[list[Any]] = []
     if result.over_time is not None:
         base = result.over_time
-        accuracy = result.accuracy.mean
-        rows.append(["as above", accuracy, base.mean_over_steps, base.deviation_over_steps])
+        rows.append(["as above", result.accuracy.mean, base.mean_over_steps, base.deviation_over_steps])
     for row in result.variations:
         rows.append([row.variation, row.accuracy, row.mean_over_steps, row.deviation_over_steps])
-    columns: list[Column | str] = [
-        "setting",
-        Column("accuracy", percent),
-        "mean correlation",
-        "its deviation over mini-batches",
-    ]
+    columns: Columns = ["setting", Column("accuracy", percent), "mean correlation", "its deviation over mini-batches"]
     page.table(Table(columns, rows, caption="Over the last mini-batches, the mean of the instances."))
 
 
@@ -252,12 +236,7 @@ def _stability_table(result: RankResult) -> Table:
     ):
         if value is not None:
             rows.append([name, value, None, None])
-    columns: list[Column | str] = [
-        "over",
-        Column("rank correlation of two"),
-        Column("lowest pair"),
-        Column("highest pair"),
-    ]
+    columns: Columns = ["over", "rank correlation of two", "lowest pair", "highest pair"]
     return Table(columns, rows, title="How alike two rankings are", caption="Kendall's tau-b, the mean over all pairs.")
 
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ramet.jobs.result import Result
 from ramet.reports.formats import Estimate
-from ramet.reports.tables import Table
 from ramet.runs.encoding import Json
-
-if TYPE_CHECKING:
-    from ramet.reports.page import Page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,19 +200,7 @@ class RankResult(Result):
     pruning: dict[str, float] = field(default_factory=dict)
     groups: list[list[str]] | None = None
 
-    def table(self) -> Table:
-        """Every ranking in a row."""
-        from ramet.jobs.rank.report import rank_table
-
-        return rank_table(self)
-
     def words(self) -> list[str]:
         """The recommendation, and where the report is."""
         lines = [f"- {line}" for line in self.recommendation]
         return lines if self.report is None else [*lines, "", f"Report: {self.report}"]
-
-    def page(self, config: Json) -> Page:
-        """The report."""
-        from ramet.jobs.rank.report import rank_page
-
-        return rank_page(self, config)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
-from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import SpaceSizes, anchored_source, are_words, build_data, build_space, build_text, code_of
+from ramet.jobs.job import Job, Session, a_verb, run_verb
+from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
+    from ramet.execution import Executor
     from ramet.jobs.search.result import SearchResult
     from ramet.ranking.setup import SupernetSetup
     from ramet.spaces import Space
@@ -71,6 +73,8 @@ class SearchJob(Job["SupernetSetup"]):
     """
 
     kind = "search"
+    gives = "ramet.jobs.search.result:SearchResult"
+    sources = ("space", "data")
     can_share_ranks = True
 
     space: str | Space = option("cells64", kind=str)
@@ -80,25 +84,9 @@ class SearchJob(Job["SupernetSetup"]):
     recipe: Recipe = option(factory=SearchRecipe, kind=SearchRecipe)
     plan: SearchPlan = field(default_factory=SearchPlan)
 
-    @classmethod
-    def result_class(cls) -> type[SearchResult]:
-        """What was found."""
-        from ramet.jobs.search.result import SearchResult
-
-        return SearchResult
-
-    def anchored(self) -> SearchJob:
-        """Files named from the root."""
-        return replace(
-            self,
-            space=anchored_source(self.space, "space"),
-            data=anchored_source(self.data, "data"),
-            data_options=self.data_options.anchored(),
-        )
-
     def code(self) -> list[str]:
         """Of the space, the data and the plan."""
-        return [*code_of("space", self.space), *code_of("data", self.data), *self.plan.code()]
+        return [*super().code(), *self.plan.code()]
 
     def build(self, *, trust: bool = False) -> SupernetSetup:
         """The space, the data and the recipe; sharing, guard and budget are tried on them."""
@@ -137,3 +125,32 @@ class SearchJob(Job["SupernetSetup"]):
     def seeded_plan(self) -> SearchPlan:
         """The plan with the run's seed."""
         return replace(self.plan, seed=self.seed)
+
+
+@a_verb
+def search(
+    space: str | Space = "cells64",
+    data: str | DataSet = "digits",
+    *,
+    plan: SearchPlan | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    executor: Executor | int | None = None,
+    device: str = "cpu",
+    **options: Any,
+) -> SearchResult:
+    """Find the best architecture of a space on one set of shared weights, and train it alone.
+
+    ``space`` and ``data`` are as in ``ramet.rank``, or a space of language models and a text. ``plan`` says what is
+    done, ``recipe`` how the shared weights and the architectures found are trained; its epochs are the plan's.
+    """
+    job = SearchJob(
+        space=space,
+        data=data,
+        plan=plan or SearchPlan(),
+        recipe=recipe or SearchRecipe(),
+        seed=seed,
+        device=device,
+    )
+    return cast("SearchResult", run_verb(job, out, executor, options))

@@ -8,27 +8,25 @@ from ramet.jobs.search.result import SearchEpoch, SearchResult
 from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph_chart, line_chart, scatter_chart
 from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
-from ramet.reports.tables import Cell, Column, Table
+from ramet.reports.tables import Column, Table
 from ramet.runs.encoding import Json
 
 
-def search_table(result: SearchResult) -> Table:
+def table(result: SearchResult) -> Table:
     """What was found: the architectures trained alone, or the candidates if none was."""
     name, form = result.metric, _form(result)
     if result.trained:
-        columns: list[Column | str] = [
-            "architecture",
-            Column(f"validation {name}", form, best="lowest"),
-            Column(f"test {name}", form),
-            "seeds",
-        ]
-        rows: list[list[Cell]] = [
-            [entry.name, entry.validation, entry.test, len(entry.tests)] for entry in result.trained
-        ]
-        return Table(columns, rows, title="Trained alone from scratch", caption="The test split was used once a seed.")
-    columns = ["architecture", Column(f"{name} on shared weights", form, best="lowest"), "parameters"]
-    rows = [[entry.name, entry.error, entry.parameters] for entry in result.candidates[:10]]
-    return Table(columns, rows, title="Best on the shared weights")
+        return Table(
+            ["architecture", Column(f"validation {name}", form, best="lowest"), Column(f"test {name}", form), "seeds"],
+            [[entry.name, entry.validation, entry.test, len(entry.tests)] for entry in result.trained],
+            title="Trained alone from scratch",
+            caption="The test split was used once a seed.",
+        )
+    return Table(
+        ["architecture", Column(f"{name} on shared weights", form, best="lowest"), "parameters"],
+        [[entry.name, entry.error, entry.parameters] for entry in result.candidates[:10]],
+        title="Best on the shared weights",
+    )
 
 
 def _form(result: SearchResult) -> Format:
@@ -36,17 +34,8 @@ def _form(result: SearchResult) -> Format:
     return percent if result.metric == "error" else number
 
 
-def search_page(
-    result: SearchResult, course: Sequence[SearchEpoch], config: Json, other: Sequence[SearchEpoch] = ()
-) -> Page:
-    """The whole report as a page.
-
-    Args:
-        result: what was found.
-        course: the epochs.
-        config: what the run's ``config.json`` holds.
-        other: the epochs of a search whose curves are drawn beside.
-    """
+def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) -> Page:
+    """The whole report as a page; ``other`` are the epochs of a search whose curves are drawn beside."""
     job = config.get("config", {})
     page = Page("Which architecture is best?", f"{job.get('space')} on {job.get('data')}, {result.strategy}")
     because = f"Guard: {result.guard}; sharing: {result.sharing}; {result.epochs} epochs."
@@ -59,7 +48,7 @@ def search_page(
             KeyNumber("children that diverged", result.diverged, "and were skipped"),
         )
     page.section("What was found")
-    page.table(search_table(result))
+    page.table(table(result))
     for cell in result.cells:
         nodes = [GraphNode(key, label) for key, label in cell.nodes]
         edges = [Edge(source, target, label) for source, target, label in cell.edges]
@@ -69,7 +58,7 @@ def search_page(
             title=cell.title,
         )
     _add_free_scores(page, result)
-    _add_curves(page, result, course, other)
+    _add_curves(page, result, result.course(), other)
     _add_fronts(page, result)
     page.details("Configuration", config)
     return page
@@ -80,16 +69,12 @@ def _add_free_scores(page: Page, result: SearchResult) -> None:
     entries = result.candidates[:10]
     if not any(entry.synflow is not None for entry in entries):
         return
-    columns: list[Column | str] = [
-        "architecture",
-        Column(f"{result.metric} on shared weights", _form(result), best="lowest"),
-        "parameters",
-        Column("synflow", best="highest"),
-        Column("Jacobian covariance", best="highest"),
-    ]
+    error = Column(f"{result.metric} on shared weights", _form(result), best="lowest")
+    free = [Column(name, best="highest") for name in ("synflow", "Jacobian covariance")]
     rows = [[entry.name, entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries]
     caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
-    page.table(Table(columns, rows, title="The candidates, and scores that need no training", caption=caption))
+    title = "The candidates, and scores that need no training"
+    page.table(Table(["architecture", error, "parameters", *free], rows, title=title, caption=caption))
 
 
 def _add_curves(page: Page, result: SearchResult, course: Sequence[SearchEpoch], other: Sequence[SearchEpoch]) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.fields import from_json
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
 
@@ -18,16 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundArchitecture:
-    """One that the search ended with.
+    """One that the search ended with, by its choices and its name in the space's own notation.
 
     Attributes:
-        arch: its choices.
-        name: in its space's own notation.
         error: on the whole validation split, with shared weights; a perplexity for words.
-        parameters: of its network.
         flops: multiply-adds for one input.
-        synflow: a score of the untrained network, none where there is none.
-        jacobian: another.
+        synflow: a score of the untrained network, none where there is none; ``jacobian`` is another.
     """
 
     arch: list[int]
@@ -44,8 +39,6 @@ class TrainedArchitecture:
     """One that was trained alone from scratch.
 
     Attributes:
-        name: in its space's own notation.
-        arch: its choices.
         validation: the error on which the best is chosen, the mean over seeds.
         test: the same of the test split.
         tests: the test error of each seed.
@@ -163,12 +156,6 @@ class SearchResult(Result):
         """The epochs, from the run's records; nothing without a run."""
         return [] if self.folder is None else read_course(read_records(self.folder))
 
-    def table(self) -> Table:
-        """The architectures trained alone, or the candidates if none was."""
-        from ramet.jobs.search.report import search_table
-
-        return search_table(self)
-
     def words(self) -> list[str]:
         """The architecture, and where its network and the report are."""
         lines = [f"Found: {self.best}"]
@@ -176,15 +163,9 @@ class SearchResult(Result):
         return lines if self.report is None else [*lines, f"Report: {self.report}"]
 
     def page(self, config: Json, beside: SearchResult | None = None) -> Page:
-        """The report.
-
-        Args:
-            config: what the run's ``config.json`` holds.
-            beside: another search, without the guard for example, whose curves are drawn beside this one's.
-        """
-        from ramet.jobs.search.report import search_page
-
-        return search_page(self, self.course(), config, [] if beside is None else beside.course())
+        """The report; the curves of another search, without the guard for example, may be drawn beside this one's."""
+        made: Page = self._views().page(self, config, [] if beside is None else beside.course())
+        return made
 
 
 def read_course(records: list[Json]) -> list[SearchEpoch]:

@@ -33,13 +33,7 @@ def make_loop(setup: SupernetSetup, plan: SearchPlan, **options: Any) -> Search 
 
 
 class Stages:
-    """All of a search that a run's records do not hold yet.
-
-    Args:
-        setup: the space, the data and the recipe.
-        plan: what is done, with its seed.
-        session: where; on a rank that is not the leader it has no run, and only the first stage is done.
-    """
+    """All of a search that a run's records do not hold yet; a rank that is not the leader has no run and one stage."""
 
     def __init__(self, setup: SupernetSetup, plan: SearchPlan, session: Session) -> None:
         self.setup, self.plan, self.session = setup, plan, session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.continual.recipe import LearnRecipe
 from ramet.continual.study.address import anchored_address, is_masked, masked
@@ -13,9 +13,7 @@ from ramet.continual.study.plan import SequencePlan, StudyPlan, population_for
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session
-from ramet.jobs.supernet import code_of
-from ramet.registry import anchored
+from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from ramet.continual.study.result import SearchResult
     from ramet.continual.study.search import SequenceSearch
     from ramet.continual.study.sequences import SequenceBench
+    from ramet.execution import Executor
     from ramet.jobs.study.result import StudyResult
     from ramet.runs import Run
 
@@ -33,13 +32,7 @@ VARIABLE = "RAMET_STORAGE"
 
 @dataclass(frozen=True)
 class StudySetup:
-    """What a job names, built.
-
-    Args:
-        name: of the stream.
-        bench: what all sequences have in common.
-        search: how they are searched.
-    """
+    """What a job names, built: what all sequences have in common, and how they are searched."""
 
     name: str
     bench: SequenceBench
@@ -67,6 +60,8 @@ class StudyJob(Job["StudySetup"]):
     """
 
     kind = "study"
+    gives = "ramet.jobs.study.result:StudyResult"
+    sources = ("stream",)
     apart = ("plan.storage", "plan.silence")
     is_checked_when_finished = False  # the storage may be gone, and is not needed
 
@@ -74,13 +69,6 @@ class StudyJob(Job["StudySetup"]):
     plan: StudyPlan = field(default_factory=StudyPlan)
     data_options: StreamOptions = field(default_factory=StreamOptions)
     recipe: Recipe = option(factory=LearnRecipe, kind=LearnRecipe)
-
-    @classmethod
-    def result_class(cls) -> type[StudyResult]:
-        """The Pareto front, and all trials."""
-        from ramet.jobs.study.result import StudyResult
-
-        return StudyResult
 
     def to_json(self) -> Json:
         """The job as JSON values, without the password of its storage."""
@@ -103,12 +91,7 @@ class StudyJob(Job["StudySetup"]):
         """Files named from the root, and the storage of the environment where none is given."""
         storage = self.plan.storage
         address = anchored_address(os.environ.get(VARIABLE, "") if storage is None else storage)
-        return replace(
-            self,
-            stream=anchored(self.stream) if isinstance(self.stream, str) else self.stream,
-            data_options=self.data_options.anchored(),
-            plan=replace(self.plan, storage=address),
-        )
+        return replace(super().anchored(), plan=replace(self.plan, storage=address))
 
     def code(self) -> list[str]:
         """Of the network and the method."""
@@ -116,7 +99,7 @@ class StudyJob(Job["StudySetup"]):
 
     def build(self, *, trust: bool = False) -> StudySetup:
         """The stream, the network and the storage."""
-        from ramet.continual.networks.making import make_skeleton
+        from ramet.continual.networks.skeletons import make_skeleton
         from ramet.continual.study.search import SequenceSearch
         from ramet.continual.study.sequences import SequenceBench
         from ramet.data import on_device
@@ -172,6 +155,28 @@ class StudyJob(Job["StudySetup"]):
                 raise ConfigError(f"{name} is what a study searches, so it cannot be given; got {given!r}.")
             del options[name]
         return options
+
+
+@a_verb
+def study(
+    stream: str | Stream = "split-digits:5",
+    *,
+    plan: StudyPlan | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    executor: Executor | int | None = None,
+    device: str = "cpu",
+    **options: Any,
+) -> StudyResult:
+    """Search how a stream of tasks is learned best: how much each task grows, where it is bound, in which order.
+
+    ``stream`` is a name such as ``split-digits:5``, a ``.json`` file, or a ``Stream``. ``plan`` says what is searched
+    and how; the sequences there are lie in its ``space``. ``recipe`` says how each task is trained. Where Optuna, or
+    the driver of the storage, is not installed, a ``MissingExtraError`` is raised.
+    """
+    job = StudyJob(stream=stream, plan=plan or StudyPlan(), recipe=recipe or LearnRecipe(), seed=seed, device=device)
+    return cast("StudyResult", run_verb(job, out, executor, options))
 
 
 def _result(setup: StudySetup, run: Run, found: SearchResult) -> Json:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
-from ramet.jobs.study.result import CLOSE, FrontPoint, StudyResult
+from ramet.jobs.study.result import CLOSE, FinishedTrial, FrontPoint, StudyResult
 from ramet.reports.charts import Line, Points, line_chart, scatter_chart
-from ramet.reports.formats import count, decimals, number, percent
+from ramet.reports.formats import count, decimals, in_points, number, percent
 from ramet.reports.page import KeyNumber, Page, Tone
-from ramet.reports.tables import Cell, Column, Table
+from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json
 
 _SAMPLERS = {"nsga2": "NSGA-II", "gp": "a Gaussian process", "thompson": "Thompson sampling", "random": "random search"}
 
 
-def study_table(result: StudyResult) -> Table:
+def table(result: StudyResult) -> Table:
     """The Pareto front, the smallest network first."""
     alone = result.alone.parameters
     rows = [
@@ -23,22 +24,15 @@ def study_table(result: StudyResult) -> Table:
             row.parameters,
             row.parameters / alone,
             100 * row.gain,
-            None if row.test_gain is None else 100 * row.test_gain,
+            in_points(row.test_gain),
             row.test_accuracy,
             row.file or "with another run of the study",
         ]
         for row in result.front
     ]
-    signed = _signed
-    columns: list[Column | str] = [
-        "network",
-        Column("parameters", count, best="lowest"),
-        Column("of individual", lambda share: percent(share, 0)),
-        Column("gain, validation", signed, best="highest"),
-        Column("gain, test", signed, best="highest"),
-        Column("accuracy, test", percent, best="highest"),
-        "file",
-    ]
+    sizes = [Column("parameters", count, best="lowest"), Column("of individual", lambda share: percent(share, 0))]
+    gains = [Column(f"gain, {split}", _signed, best="highest") for split in ("validation", "test")]
+    columns: Columns = ["network", *sizes, *gains, Column("accuracy, test", percent, best="highest"), "file"]
     caption = (
         f"The {len(rows)} of {result.num_trials} trials that no other beats in both gain and size. The gain over "
         f"individual networks, which have {count(alone)} parameters and a test accuracy of "
@@ -48,7 +42,7 @@ def study_table(result: StudyResult) -> Table:
     return Table(columns, rows, title="The Pareto front", caption=caption)
 
 
-def study_page(result: StudyResult, config: Json) -> Page:
+def page(result: StudyResult, config: Json) -> Page:
     """The whole report as a page."""
     tasks = result.tasks
     page = Page("How should this stream be learned?", f"{result.stream}, {len(tasks)} tasks, {_how(result)}")
@@ -56,12 +50,12 @@ def study_page(result: StudyResult, config: Json) -> Page:
     _add_verdict(page, result, chosen)
     page.numbers(
         KeyNumber("gain on validation data, points", 100 * chosen.gain, f"trial {chosen.trial}", _signed),
-        KeyNumber("gain on test data, points", _points(chosen.test_gain), "measured once, at the end", _signed),
+        KeyNumber("gain on test data, points", in_points(chosen.test_gain), "measured once, at the end", _signed),
         KeyNumber("parameters", chosen.parameters, f"of {count(result.alone.parameters)} alone", count),
     )
     page.section("The Pareto front")
     _add_front(page, result)
-    page.table(study_table(result))
+    page.table(table(result))
     _add_search(page, result)
     page.section(f"How trial {chosen.trial} is learned")
     page.table(_sequence_table(chosen))
@@ -100,40 +94,26 @@ def _add_verdict(page: Page, result: StudyResult, chosen: FrontPoint) -> None:
 def _add_front(page: Page, result: StudyResult) -> None:
     front, alone = result.front, result.alone.parameters
     others = [row for row in result.trials if not row.on_front]
-    names = [f"trial {row.trial}" for row in front]
+    shown, hidden = _sizes_and_gains(front), _sizes_and_gains(others)
     kinds = [
-        Points(
-            "front, validation",
-            [row.parameters for row in front],
-            [100 * row.gain for row in front],
-            names=names,
-            joined=True,
-        ),
-        Points(
-            "dominated trials",
-            [row.parameters for row in others],
-            [100 * row.gain for row in others],
-            names=[f"trial {row.trial}" for row in others],
-            labelled=(),
-        ),
+        Points("front, validation", *shown, names=[f"trial {row.trial}" for row in front], joined=True),
+        Points("dominated trials", *hidden, names=[f"trial {row.trial}" for row in others], labelled=()),
         Points("individual networks", [alone], [0.0], names=["individual networks"]),
     ]
-    tested = [(row, 100 * row.test_gain) for row in front if row.test_gain is not None]
+    tested = [row for row in front if row.test_gain is not None]
     if tested:
-        kinds.append(
-            Points(
-                "front, test",
-                [row.parameters for row, _ in tested],
-                [gain for _, gain in tested],
-                names=[f"trial {row.trial}, test" for row, _ in tested],
-                labelled=(),
-            )
-        )
+        gains = [in_points(row.test_gain) for row in tested]
+        names = [f"trial {row.trial}, test" for row in tested]
+        kinds.append(Points("front, test", [row.parameters for row in tested], gains, names=names, labelled=()))
     page.chart(
         scatter_chart(kinds, x_label="parameters", y_label="average gain, points"),
         "Up and to the left is better. The line joins the trials that no other beats. Where a point of the front lies "
         "far above its own test figure, the search was lucky on validation data.",
     )
+
+
+def _sizes_and_gains(trials: Sequence[FinishedTrial]) -> tuple[list[int], list[float]]:
+    return [row.parameters for row in trials], [100 * row.gain for row in trials]
 
 
 def _add_search(page: Page, result: StudyResult) -> None:
@@ -145,10 +125,7 @@ def _add_search(page: Page, result: StudyResult) -> None:
     page.section("How the search went")
     page.chart(
         line_chart(
-            [
-                Line("best so far", places, gains),
-                Line("each trial", places, [100 * row.gain for row in trials]),
-            ],
+            [Line("best so far", places, gains), Line("each trial", places, [100 * row.gain for row in trials])],
             x_label="trials",
             y_label="average gain, points",
         ),
@@ -165,12 +142,7 @@ def _sequence_table(row: FrontPoint) -> Table:
         to = "founds the network" if is_first else f"{bound.get(task, '')}{', given' * (task in sequence.bindings)}"
         delta = None if is_first else sequence.deltas.get(task)
         rows.append([task, to, delta, (row.accuracies or {}).get(task)])
-    columns: list[Column | str] = [
-        "task, in order",
-        "bound to",
-        Column("delta", decimals(2)),
-        Column("accuracy, test", percent),
-    ]
+    columns: Columns = ["task, in order", "bound to", Column("delta", decimals(2)), Column("accuracy, test", percent)]
     caption = (
         "Delta is the share of the conflict between layers that is removed by growing: 0 shares all layers, 1 gives "
         "the task layers of its own. A binding that is not given follows from the least conflict."
@@ -189,20 +161,10 @@ def _all_trials(result: StudyResult) -> Table:
         ]
         for row in result.trials
     ]
-    columns: list[Column | str] = [
-        "trial",
-        Column("parameters", count),
-        Column("gain, validation", _signed),
-        "on the front",
-        "deltas",
-    ]
-    return Table(columns, rows)
+    sizes = [Column("parameters", count), Column("gain, validation", _signed)]
+    return Table(["trial", *sizes, "on the front", "deltas"], rows)
 
 
 def _signed(value: float) -> str:
     """A difference in points; its sign says which way."""
     return ("+" if round(value, 2) > 0 else "") + number(value)
-
-
-def _points(value: float | None) -> float | None:
-    return None if value is None else 100 * value

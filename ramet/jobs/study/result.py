@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ramet.continual.study.space import GrowSequence, SequenceSpace
 from ramet.jobs.result import Result
-from ramet.reports.tables import Table
-from ramet.runs.encoding import Json
-
-if TYPE_CHECKING:
-    from ramet.reports.page import Page
 
 CLOSE = 0.002
 """Gains this close to the highest, a fifth of a point, count as level with it when a smaller network is recommended."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialPoint:
-    """A finished trial.
-
-    Attributes:
-        trial: its number.
-        gain: the average gain over individual networks, on validation data.
-        parameters: of the joint network.
-        on_front: whether no other trial beats it in both.
-        sequence: how the stream was learned.
-    """
+class FinishedTrial:
+    """A trial by its number: its gain over individual networks on validation data, its size, how it was learned."""
 
     trial: int
     gain: float
     parameters: int
-    on_front: bool
     sequence: GrowSequence
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrontPoint:
+class TrialPoint(FinishedTrial):
+    """A trial among all; on the front if no other beats it in both gain and size."""
+
+    on_front: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontPoint(FinishedTrial):
     """A trial that no other beats in both gain and size. What needs its network is none where another run has it.
 
     Attributes:
-        trial: its number.
-        gain: the average gain over individual networks, on validation data.
-        parameters: of the joint network.
-        sequence: how the stream was learned.
         bound_to: the task that each was bound to.
         generation: of the population, counted from 0.
         test_gain: the gain on test data, measured once, at the end.
@@ -54,10 +42,6 @@ class FrontPoint:
         file: the network, in the run directory.
     """
 
-    trial: int
-    gain: float
-    parameters: int
-    sequence: GrowSequence
     bound_to: dict[str, str] | None
     generation: int
     test_gain: float | None = None
@@ -81,14 +65,10 @@ class StudyResult(Result):
     """How a stream is learned best.
 
     Attributes:
-        stream: its name.
-        tasks: their names.
         num_trials: how many finished, of all runs of the study together.
-        sampler: how sequences were drawn.
         population: of NSGA-II; none for others.
         space: the sequences there are.
         front: the Pareto front, the smallest network first.
-        trials: all of them.
         alone: individual networks.
     """
 
@@ -109,19 +89,7 @@ class StudyResult(Result):
         level = [point for point in self.front if point.gain >= highest - CLOSE]
         return min(level, key=lambda point: point.parameters)
 
-    def table(self) -> Table:
-        """The front."""
-        from ramet.jobs.study.report import study_table
-
-        return study_table(self)
-
     def words(self) -> list[str]:
         """What to begin with, and where the report is."""
         begin = f"Begin with trial {self.recommended.trial}: the smallest whose gain is level with the highest."
         return [begin] if self.report is None else [begin, f"Report: {self.report}"]
-
-    def page(self, config: Json) -> Page:
-        """The report."""
-        from ramet.jobs.study.report import study_page
-
-        return study_page(self, config)

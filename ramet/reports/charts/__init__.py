@@ -10,23 +10,6 @@ from ramet.reports.charts.lines import Line, Reference, line_chart
 from ramet.reports.charts.paths import Route, Stop, path_chart
 from ramet.reports.charts.scatter import Points, scatter_chart
 
-__all__ = [
-    "Block",
-    "Chart",
-    "Edge",
-    "GraphNode",
-    "Line",
-    "Points",
-    "Reference",
-    "Route",
-    "Stop",
-    "bar_chart",
-    "box_chart",
-    "dot_chart",
-    "graph_chart",
-    "heat_map",
-    "layer_chart",
-    "line_chart",
-    "path_chart",
-    "scatter_chart",
-]
+__all__ = ["Block", "Chart", "Edge", "GraphNode", "Line", "Points", "Reference", "Route", "Stop", "bar_chart"]
+__all__ += ["box_chart", "dot_chart", "graph_chart", "heat_map", "layer_chart", "line_chart", "path_chart"]
+__all__ += ["scatter_chart"]

@@ -41,29 +41,19 @@ def box_chart(
     truth: Sequence[Number] | None = None,
     truth_name: str = "truth",
     ranks: bool = False,
-    description: str = "",
 ) -> Chart:
     """One box for each name, in the given order.
 
     The box holds the middle half of a sample and its line is the median; the whiskers reach to the last value within
-    one and a half box heights, and what lies beyond is a dot.
-
-    Args:
-        names: The name under each box.
-        samples: The values of each; missing ones are left out.
-        x_label: What the names are and how they are ordered.
-        y_label: What is measured.
-        truth: A value to compare each box with, drawn as a short bar across it.
-        truth_name: What the legend calls it.
-        ranks: Whether the values are ranks: whole, from 1, and 1 at the top.
-        description: What a screen reader says; by default it is made from the labels.
+    one and a half box heights, and what lies beyond is a dot. Missing values are left out. A ``truth`` to compare each
+    box with is a short bar across it. ``ranks`` are whole, from 1, and 1 is at the top.
     """
     if len(names) != len(samples) or (truth is not None and len(truth) != len(names)):
         raise ConfigError(
             f"A box chart needs a sample and a truth for each name, but got {len(samples)} for {len(names)}."
         )
     boxes = [_summarise(finite(sample)) for sample in samples]
-    spoken = description or f"Box plots of {y_label or 'values'} for {len(names)} {x_label or 'names'}."
+    spoken = f"Box plots of {y_label or 'values'} for {len(names)} {x_label or 'names'}."
     values = [value for sample in samples for value in sample] + list(truth or ())
     low, high = data_range(values, margin=0.03)
     if ranks:

@@ -39,29 +39,19 @@ def heat_map(
     span: tuple[float, float] | None = None,
     marked: Iterable[tuple[int, int]] = (),
     form: Format = significant,
-    description: str = "",
 ) -> Chart:
-    """A matrix as cells whose colour is their value.
+    """A matrix, row by row, as cells whose colour is their value; a missing value is an empty cell.
 
     Of a large matrix the scale ends at the 98th percentile of the distances from the centre, so that one extreme cell
     does not bleach all the others; the scale's ends then say "and beyond".
 
-    Args:
-        rows: The name of each row.
-        columns: The name of each column.
-        values: The matrix, row by row; a missing value is an empty cell.
-        row_label: What the rows are.
-        column_label: What the columns are.
-        value_label: What a cell measures.
-        centre: The value without colour, such as 0 for a change. None: the lowest value is without colour.
-        span: The ends of the scale, where several maps are to be compared; the lower one is without colour.
-        marked: Cells by row and column that get a frame, such as what was chosen.
-        form: How values are written.
-        description: What a screen reader says; by default it is made from the labels.
+    ``centre`` is the value without colour, such as 0 for a change; if none, the lowest is without colour. ``span`` are
+    the ends of the scale, the lower one without colour, where several maps are to be compared. ``marked`` cells, by row
+    and column, get a frame.
     """
     if len(values) != len(rows) or any(len(row) != len(columns) for row in values):
         raise ConfigError(f"A heat map needs a value for each of {len(rows)} rows and {len(columns)} columns.")
-    spoken = description or f"Heat map of {value_label or 'values'}, {len(rows)} rows and {len(columns)} columns."
+    spoken = f"Heat map of {value_label or 'values'}, {len(rows)} rows and {len(columns)} columns."
     known = finite(value for row in values for value in row)
     middle = centre if centre is not None else min(known, default=0.0)
     limit = _limit([abs(value - middle) for value in known])

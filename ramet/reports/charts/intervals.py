@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -26,57 +27,17 @@ def dot_chart(
     muted: Collection[int] = (),
     include: Sequence[float] = (),
     form: Format = number,
-    description: str = "",
+    bars: bool = False,
 ) -> Chart:
     """One dot and its interval a row: what to look at is whether the intervals overlap.
 
-    Args:
-        names: The name of each row.
-        estimates: The value of each, with its interval if it is known.
-        x_label: What is measured.
-        reference: A value to compare all with, drawn as a line through all rows.
-        muted: The indices of rows that are only there for comparison, drawn in grey.
-        include: Values that the axis must show.
-        form: How values are written.
-        description: What a screen reader says; by default it is made from the labels and values.
+    A ``reference`` to compare all with is a line through all rows. Rows whose indices are ``muted`` are there for
+    comparison only, in grey. The axis shows the values of ``include``. With ``bars``, each value is a bar from zero.
     """
-    return _rows_chart(names, estimates, x_label, reference, muted, include, form, description, bars=False)
-
-
-def bar_chart(
-    names: Sequence[str],
-    estimates: Sequence[Estimate],
-    *,
-    x_label: str = "",
-    reference: float | None = None,
-    muted: Collection[int] = (),
-    include: Sequence[float] = (),
-    form: Format = number,
-    description: str = "",
-) -> Chart:
-    """One bar from zero a row, with its interval: for amounts, of which twice the length is twice as much.
-
-    The arguments are those of :func:`dot_chart`.
-    """
-    return _rows_chart(names, estimates, x_label, reference, muted, [0.0, *include], form, description, bars=True)
-
-
-def _rows_chart(
-    names: Sequence[str],
-    estimates: Sequence[Estimate],
-    x_label: str,
-    reference: float | None,
-    muted: Collection[int],
-    include: Sequence[float],
-    form: Format,
-    description: str,
-    *,
-    bars: bool,
-) -> Chart:
     if len(names) != len(estimates):
         raise ConfigError(f"A chart needs an estimate for each name, but got {len(estimates)} for {len(names)}.")
     told = "; ".join(f"{name} {estimate.text(form)}" for name, estimate in zip(names, estimates, strict=True))
-    spoken = description or f"{'Bars' if bars else 'Dots'} of {x_label or 'values'}: {told or 'no data'}."
+    spoken = f"{'Bars' if bars else 'Dots'} of {x_label or 'values'}: {told or 'no data'}."
     values = [value for estimate in estimates for value in (estimate.value, estimate.low, estimate.high)]
     beside = [*include, *([] if reference is None else [reference])]
     low, high = data_range(values, include=beside, margin=0.05)
@@ -113,6 +74,16 @@ def _rows_chart(
         return Drawing(width, rows.bottom + size * 1.4 + 8, join(parts))
 
     return Chart(spoken, draw)
+
+
+def bar_chart(
+    names: Sequence[str], estimates: Sequence[Estimate], *, include: Sequence[float] = (), **options: Any
+) -> Chart:
+    """One bar from zero a row, with its interval: for amounts, of which twice the length is twice as much.
+
+    The arguments are those of ``dot_chart``.
+    """
+    return dot_chart(names, estimates, include=[0.0, *include], bars=True, **options)
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,7 @@ _LEAST = 3.0
 
 @dataclass(frozen=True)
 class Block:
-    """A layer before and after; ``None`` where it was not there yet.
-
-    Args:
-        name: What it is called.
-        kind: What it is, in a word or two.
-        before: Its channels before.
-        after: Its channels after.
-        note: Why it stays as it is, for the read-out.
-    """
+    """A layer by its channels before, none where it was not there, and after; the note says why it stays as it is."""
 
     name: str
     kind: str
@@ -37,19 +29,10 @@ class Block:
     note: str = ""
 
 
-def layer_chart(
-    blocks: Sequence[Block], *, before: str = "before", after: str = "after", description: str = ""
-) -> Chart:
-    """Two columns of blocks, from the input at the top to the output at the bottom, to one scale.
-
-    Args:
-        blocks: The layers in the order in which they run.
-        before: The heading of the left column.
-        after: The heading of the right column.
-        description: What a screen reader says; by default it names the layers that changed.
-    """
+def layer_chart(blocks: Sequence[Block], *, before: str = "before", after: str = "after") -> Chart:
+    """Two columns of blocks, from the input at the top to the output at the bottom, to one scale."""
     changes = [f"{b.name} from {b.before or 0} to {b.after}" for b in blocks if b.before != b.after]
-    spoken = description or f"A network of {len(blocks)} layers before and after it grew: {'; '.join(changes[:12])}."
+    spoken = f"A network of {len(blocks)} layers before and after it grew: {'; '.join(changes[:12])}."
     largest = max((max(block.before or 0, block.after) for block in blocks), default=0)
     entries = [
         LegendEntry(_KEPT, "as before", "box"),

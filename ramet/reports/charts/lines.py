@@ -61,23 +61,14 @@ def line_chart(
     include: Sequence[float] = (),
     x_log: bool = False,
     y_log: bool = False,
-    description: str = "",
 ) -> Chart:
-    """Lines over a common axis.
+    """Lines over a common axis; more than one makes a legend.
 
-    Args:
-        lines: The lines; more than one makes a legend.
-        x_label: What the horizontal axis shows.
-        y_label: What the vertical axis shows.
-        references: Levels to compare with.
-        events: Places on the horizontal axis where something happened, each with a word.
-        include: Values that the vertical axis must show, such as 0.
-        x_log: Whether the horizontal axis is logarithmic; values of 0 and below are then left out.
-        y_log: Whether the vertical axis is logarithmic.
-        description: What a screen reader says; by default it is made from the labels.
+    ``references`` are levels to compare with, ``events`` places on the horizontal axis where something happened, each
+    with a word, and ``include`` values that the vertical axis must show. A logarithmic axis leaves out 0 and below.
     """
     names = ", ".join(line.name for line in lines)
-    spoken = description or f"Line chart of {y_label or 'values'} against {x_label or 'steps'}: {names or 'no data'}."
+    spoken = f"Line chart of {y_label or 'values'} against {x_label or 'steps'}: {names or 'no data'}."
     xs = [value for line in lines for value in line.x]
     whole = all(float(value).is_integer() for value in finite(xs)) and not x_log
     ys = [value for line in lines for values in (line.y, line.low or (), line.high or ()) for value in values]

@@ -63,13 +63,8 @@ class Route:
     changed: Sequence[str] = ()
 
 
-def path_chart(stops: Sequence[Stop], routes: Sequence[Route], *, description: str = "") -> Chart:
-    """The stops by depth from left to right, with a line for each route.
-
-    Args:
-        stops: The copies of layers.
-        routes: The tasks, in the order in which they were learned.
-        description: What a screen reader says; by default it names what each task shares.
+def path_chart(stops: Sequence[Stop], routes: Sequence[Route]) -> Chart:
+    """The stops by depth from left to right, with a line for each route, in the order in which tasks were learned.
 
     Raises:
         ConfigError: Two stops have one key, a route goes to no stop, or routes pass two stops in opposite orders.
@@ -82,7 +77,7 @@ def path_chart(stops: Sequence[Stop], routes: Sequence[Route], *, description: s
             if key not in known:
                 raise ConfigError(f"A route must go through stops of the map, but {key!r} is none.")
     depth = depths([route.stops for route in routes])
-    spoken = description or _in_words(known, routes)
+    spoken = _in_words(known, routes)
 
     def draw(width: float) -> Drawing:
         if not depth:
@@ -120,11 +115,8 @@ def depths(ways: Sequence[Sequence[str]]) -> dict[str, int]:
 def order_rows(columns: Sequence[Mapping[int, str]]) -> Order:
     """Rows for the routes at each depth, so that routes through one stop are neighbours and few lines cross.
 
-    Each depth in turn is sorted by where its stops' routes lie at the depth beside it, to and fro, and the best order
-    on the way is kept.
-
-    Args:
-        columns: For each depth, the stop of each route.
+    Each depth in turn, a map from its routes to their stops, is sorted by where its stops' routes lie at the depth
+    beside it, to and fro, and the best order on the way is kept.
 
     >>> order_rows([{0: "a", 1: "b", 2: "a"}, {0: "x", 1: "y", 2: "z"}])
     [[0, 2, 1], [0, 2, 1]]

@@ -15,11 +15,9 @@ from ramet.reports.charts.svg import coordinate, fit, join, tag, text_width
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """One direction of a chart: what it shows and how.
+    """One direction of a chart: the values that it shows, and how.
 
     Args:
-        low: The lowest value shown.
-        high: The highest value shown.
         label: What is measured; the unit belongs here too.
         log: Whether equal steps are equal factors.
         whole: Whether only whole numbers mean something.
@@ -66,15 +64,10 @@ def make_plane(
     *,
     x_ticks: bool = True,
 ) -> Plane:
-    """A frame whose margins fit its labels.
+    """A frame whose margins fit its labels, with a legend of the entries at the top.
 
-    Args:
-        width: The whole width in pixels.
-        plot_height: The height of the area in which data are drawn.
-        x: The horizontal axis.
-        y: The vertical axis; its label stands above it, where it can be read without turning the head.
-        entries: What the legend explains; it stands at the top.
-        x_ticks: Whether the horizontal axis has ticks; box plots write names there instead.
+    The label of the vertical axis stands above it, where it can be read without turning the head. Box plots write names
+    where the horizontal axis has its ticks.
     """
     size = font_size(width)
     key, key_height = legend(entries, 0.0, width, size)

@@ -55,21 +55,10 @@ def scatter_chart(
     diagonal: bool = False,
     x_log: bool = False,
     y_log: bool = False,
-    description: str = "",
 ) -> Chart:
-    """Points of one or more kinds.
-
-    Args:
-        kinds: The points; more than one kind makes a legend.
-        x_label: What the horizontal axis shows.
-        y_label: What the vertical axis shows.
-        diagonal: Whether to draw the line on which both coordinates are equal.
-        x_log: Whether the horizontal axis is logarithmic.
-        y_log: Whether the vertical axis is logarithmic.
-        description: What a screen reader says; by default it is made from the labels.
-    """
+    """Points of one or more kinds; more than one makes a legend. On the ``diagonal`` both coordinates are equal."""
     total = sum(len(points.x) for points in kinds)
-    spoken = description or f"Scatter chart of {y_label or 'y'} against {x_label or 'x'}, {total} points."
+    spoken = f"Scatter chart of {y_label or 'y'} against {x_label or 'x'}, {total} points."
     pairs = [pair for points in kinds for pair in zip(points.x, points.y, strict=True)]
     x = ChartAxis(*data_range([pair[0] for pair in pairs], log=x_log, margin=0.05), label=x_label, log=x_log)
     y = ChartAxis(*data_range([pair[1] for pair in pairs], log=y_log, margin=0.06), label=y_label, log=y_log)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.seeding import torch_generator
@@ -109,3 +110,14 @@ def mutate(strategy: Strategy, arch: Arch) -> Arch:
     option = strategy.below(strategy.space.num_options[place] - 1)
     option += option >= arch[place]  # every other option is equally likely
     return (*arch[:place], option, *arch[place + 1 :])
+
+
+def cloned(value: Any) -> Any:
+    """A nested state with tensors of its own: an optimizer hands out, and keeps, the very ones it updates."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: cloned(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(cloned(item) for item in value)
+    return value

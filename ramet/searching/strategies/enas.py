@@ -9,34 +9,27 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.searching.strategies.base import Strategy
-from ramet.searching.strategies.states import cloned
+from ramet.searching.strategies.base import Strategy, cloned
 from ramet.seeding import seeded_globally
 from ramet.spaces import Arch, Space
 
 
 class EnasController(Strategy):
-    r"""An LSTM that takes decision after decision, trained by REINFORCE with a moving baseline.
+    """An LSTM that takes decision after decision, trained by REINFORCE with a moving baseline.
 
-    The policy :math:`\pi(\alpha; \theta)` is autoregressive: each decision's logits follow from those before it. For
-    rewards :math:`R_k` of observed architectures :math:`\alpha_k` one step of Adam ascends
-
-    .. math:: \frac1n \sum_k (R_k + \beta H(\alpha_k) - b) \log\pi(\alpha_k; \theta),
-
-    where :math:`H` is minus the log-probability of the sample, :math:`\beta` is ``entropy_weight``, and the baseline
-    :math:`b` moves towards the rewards: :math:`b \leftarrow d\,b + (1 - d)\,\bar R`, d being ``baseline_decay``. Logits
-    are divided by ``temperature`` and squashed to ``tanh_constant`` x tanh(logits), so that the policy cannot become
-    certain too early.
+    The policy pi is autoregressive: each decision's logits follow from those before it. For rewards R_k of n observed
+    architectures a_k one step of Adam ascends the mean of (R_k + beta H(a_k) - b) log pi(a_k), where H is minus the
+    log-probability of the sample, beta is ``entropy_weight``, and the baseline b moves towards the rewards:
+    b <- d b + (1 - d) mean(R), d being ``baseline_decay``. Logits are divided by ``temperature`` and squashed to
+    ``tanh_constant`` x tanh(logits), so that the policy cannot become certain too early.
 
     The defaults are those of the CNN micro search; ``EnasController.PRESETS`` has those of the other searches.
 
     Departs from the reference: every decision has a softmax head of its own, where ENAS points at earlier nodes by
-    attention, because a space here is any list of decisions. The baseline starts at the first mean reward and not at
-    0, which would push the first samples up whatever they are.
+    attention, because a space here is any list of decisions. The baseline starts at the first mean reward and not at 0,
+    which would push the first samples up whatever they are.
 
     Args:
-        space: the architectures.
-        seed: the seed of the weights and of all draws.
         hidden_size: width of the LSTM, 64.
         learning_rate: Adam's, 3.5e-3.
         tanh_constant: 1.1; none leaves logits as they are.
@@ -44,9 +37,6 @@ class EnasController(Strategy):
         entropy_weight: 1e-4.
         baseline_decay: 0.99.
         weight_decay: of the controller; 5e-4 in *Disturbance-immune weight sharing*, none in ENAS.
-
-    Raises:
-        ConfigError: if a number is out of its range.
 
     Reference: Pham et al., Efficient Neural Architecture Search via Parameter Sharing, 2018.
     """
@@ -147,14 +137,7 @@ class EnasController(Strategy):
 
 
 class Policy(nn.Module):
-    """The LSTM: from the decisions taken so far to the logits of the next.
-
-    Args:
-        num_options: for each decision the number of its options.
-        hidden_size: width of embeddings and of the LSTM.
-        tanh_constant: see ``EnasController``.
-        temperature: the same.
-    """
+    """The LSTM: from the decisions taken so far to the logits of the next."""
 
     def __init__(
         self, num_options: Sequence[int], hidden_size: int, tanh_constant: float | None, temperature: float | None
@@ -173,11 +156,7 @@ class Policy(nn.Module):
     def forward(
         self, n: int, *, generator: torch.Generator | None = None, given: Sequence[Arch] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Sample ``n`` architectures, or take the ``given`` ones.
-
-        Returns:
-            The choices, shape [n, decisions], and their log-probabilities, shape [n].
-        """
+        """Sample ``n`` architectures, or take the given: choices, [n, decisions], and log-probabilities, [n]."""
         taken = None if given is None else torch.tensor(given, dtype=torch.long)
         x = self.start.expand(n, -1)  # [n, hidden]
         hidden, cell = torch.zeros_like(x), torch.zeros_like(x)

@@ -18,13 +18,8 @@ class Evolution(Strategy):
     however good it was. So a lucky reward does not rule for ever, which matters when rewards are noisy.
 
     Args:
-        space: the architectures.
-        seed: the seed of all draws.
         population_size: members, 100 in the reference.
         tournament_size: members that compete to be the parent, 25 in the reference.
-
-    Raises:
-        ConfigError: if a size is below 1.
 
     Reference: Real et al., Regularized Evolution for Image Classifier Architecture Search, 2019.
     """

@@ -7,8 +7,8 @@ from typing import Any
 
 from ramet.errors import ConfigError
 from ramet.registry import Spec
+from ramet.searching.strategies import STRATEGIES
 from ramet.searching.strategies.base import Strategy
-from ramet.searching.strategies.registry import STRATEGIES
 from ramet.spaces import Space
 
 StrategySource = str | Spec | Mapping[str, Any] | Strategy | Callable[..., Strategy]

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import mse_loss
+from torch.nn.functional import cross_entropy, mse_loss, normalize
 
 from ramet.errors import ConfigError
-from ramet.searching.strategies.autoencoder import Autoencoder
-from ramet.searching.strategies.base import Strategy, mutate
-from ramet.searching.strategies.states import cloned
+from ramet.searching.strategies.base import Strategy, cloned, mutate
 from ramet.seeding import seeded_globally
 from ramet.spaces import Arch, Space
 
 
 class Nao(Strategy):
-    r"""An encoder, a predictor and a decoder, trained together on all that was observed.
+    """An encoder, a predictor and a decoder, trained together on all that was observed.
 
     The encoder maps an architecture to an embedding e, the predictor f maps e to a reward, the decoder maps e back to
-    the architecture. They minimise :math:`\lambda\,(f(e) - s)^2 + (1 - \lambda)\,L_{dec}`, s being the reward scaled to
-    [0, 1] and :math:`\lambda` ``trade_off``. New architectures are decoded from :math:`e + \eta\,\partial f/\partial e`
-    for the best ``num_starts`` observed ones, with a step size :math:`\eta` that rises until enough new ones are found.
+    the architecture. They minimise t (f(e) - s)^2 + (1 - t) L_dec, s being the reward scaled to [0, 1] and t
+    ``trade_off``. New architectures are decoded from e + eta df/de for the best ``num_starts`` observed ones, with a
+    step size eta that rises until enough new ones are found.
 
     The first ``num_seeds`` architectures are random. Then the three are trained again whenever at least
     ``train_every`` new observations have come.
@@ -31,8 +30,6 @@ class Nao(Strategy):
     finds too few new architectures, mutations of the best fill up.
 
     Args:
-        space: the architectures.
-        seed: the seed of the weights and of all draws.
         num_seeds: random architectures at the start: 600 for CNN and 1000 for RNN search.
         num_starts: how many of the best observed architectures the steps start from, 100.
         epochs: passes over the observations in a training; the reference takes 1000.
@@ -45,9 +42,6 @@ class Nao(Strategy):
         trade_off: 0.8.
         weight_decay: 1e-4.
         clip_norm: 5.
-
-    Raises:
-        ConfigError: if a count is below 1, or ``trade_off`` not between 0 and 1.
 
     Reference: Luo et al., Neural Architecture Optimization, 2018.
     """
@@ -151,9 +145,7 @@ class Nao(Strategy):
         starts = self._ranked()[: self.num_starts]
         found: dict[Arch, None] = {}
         outputs = self.model.encode(torch.tensor(starts)).detach().requires_grad_()
-        slope: Tensor = torch.autograd.grad(self.model.predict(outputs).sum(), outputs)[
-            0
-        ]  # [starts, decisions, hidden]
+        (slope,) = torch.autograd.grad(self.model.predict(outputs).sum(), outputs)  # [starts, decisions, hidden]
         slope = slope / slope.flatten(1).norm(dim=1).clamp_min(1e-12)[:, None, None]
         with torch.no_grad():
             for step in range(1, 31):
@@ -194,3 +186,75 @@ class Nao(Strategy):
         self._rewards = {tuple(arch): [total, count] for arch, total, count in state["rewards"]}
         self._drawn, self._num_observed, self._trained_at = state["counts"]
         self._losses = dict(state["losses"])
+
+
+class Autoencoder(nn.Module):
+    """NAO's model: an LSTM embeds an architecture, an MLP predicts its reward, an LSTM writes it down again.
+
+    The embedding of an architecture is the encoder's normalised output at each decision, [decisions, hidden]; the
+    predictor, whose hidden layers have 200 units each, sees its mean, the decoder begins from its mean and attends to
+    all of it.
+    """
+
+    offsets: Tensor
+
+    def __init__(
+        self, num_options: Sequence[int], embedding_size: int, hidden_size: int, predictor_layers: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.num_options = tuple(num_options)
+        offsets = torch.tensor([0, *num_options]).cumsum(0)[:-1]
+        self.register_buffer("offsets", offsets, persistent=False)  # a decision's options have words of their own
+        self.embedding = nn.Embedding(sum(num_options), embedding_size)
+        self.encoder = nn.LSTM(embedding_size, hidden_size, batch_first=True)
+        layers: list[nn.Module] = []
+        for layer in range(predictor_layers):
+            layers += [nn.Linear(hidden_size if layer == 0 else 200, 200), nn.ReLU(), nn.Dropout(dropout)]
+        self.predictor = nn.Sequential(*layers, nn.Linear(200, 1), nn.Sigmoid())
+        self.start = nn.Parameter(torch.zeros(embedding_size))
+        self.decoder = nn.LSTM(embedding_size, hidden_size, batch_first=True)
+        self.attended = nn.Linear(2 * hidden_size, hidden_size)
+        self.heads = nn.ModuleList(nn.Linear(hidden_size, options) for options in num_options)
+
+    def encode(self, choices: Tensor) -> Tensor:
+        """The embedding of architectures, [n, decisions] to [n, decisions, hidden]."""
+        outputs, _ = self.encoder(self.embedding(choices + self.offsets))
+        return self.normalise(outputs)
+
+    def normalise(self, outputs: Tensor) -> Tensor:
+        """Unit length at each decision, so that a step in the embedding has a scale."""
+        return normalize(outputs, dim=-1)
+
+    def predict(self, outputs: Tensor) -> Tensor:
+        """The predicted reward in [0, 1], shape [n]."""
+        predicted: Tensor = self.predictor(normalize(outputs.mean(dim=1), dim=-1))[:, 0]
+        return predicted
+
+    def decoding_loss(self, outputs: Tensor, choices: Tensor) -> Tensor:
+        """The cross-entropy of writing the architectures down again, the mean over decisions."""
+        words = self.embedding(choices + self.offsets)[:, :-1]  # what is known when a decision is written
+        start = self.start.expand(len(outputs), 1, -1)
+        hidden, _ = self.decoder(torch.cat([start, words], dim=1), self._first_state(outputs))
+        read = self._attend(outputs, hidden)  # [n, decisions, hidden]
+        losses = [cross_entropy(head(read[:, place]), choices[:, place]) for place, head in enumerate(self.heads)]
+        return torch.stack(losses).mean()
+
+    def decode(self, outputs: Tensor) -> Tensor:
+        """The most probable architecture, decision by decision, shape [n, decisions]."""
+        x, state = self.start.expand(len(outputs), 1, -1), self._first_state(outputs)
+        choices = []
+        for place, head in enumerate(self.heads):
+            hidden, state = self.decoder(x, state)
+            choices.append(head(self._attend(outputs, hidden)[:, 0]).argmax(dim=1))
+            x = self.embedding(choices[-1] + self.offsets[place])[:, None]
+        return torch.stack(choices, dim=1)
+
+    def _first_state(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean = outputs.mean(dim=1)[None]  # [1, n, hidden]
+        return mean, torch.zeros_like(mean)
+
+    def _attend(self, outputs: Tensor, hidden: Tensor) -> Tensor:
+        """What the decoder reads at each step of ``hidden``, [n, steps, hidden], from the whole embedding."""
+        weights = torch.softmax(hidden @ outputs.transpose(1, 2), dim=2)  # [n, steps, decisions]
+        read: Tensor = torch.tanh(self.attended(torch.cat([weights @ outputs, hidden], dim=2)))
+        return read

@@ -12,18 +12,21 @@ from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, CellGraph, Space
 from ramet.spaces.cells.chain import CellSupernet
 from ramet.spaces.cells.dag import DenseDag, dense_graph, edges_of
-from ramet.spaces.cells.operations import OPERATIONS, make_operation
-from ramet.spaces.layers import Head, check_counts, concatenate
+from ramet.spaces.layers import Head, check_counts, check_momentum, concatenate
+from ramet.spaces.operations import check_operations, make_strided
 
 PAPER_OPERATIONS = ("max_pool_3x3", "sep_conv_3x3", "sep_conv_5x5", "dil_conv_5x5")
+OPERATIONS = (*PAPER_OPERATIONS, "dil_conv_3x3", "avg_pool_3x3", "skip_connect")
+"""The operations that ``Cells64`` can be made of."""
 
 
 class Cells64(Space):
-    r"""A chain of equal cells, each a small dag with one of four operations on each edge.
+    """A chain of equal cells, each a small dag with one of four operations on each edge.
 
     Two convolutions widen the image to ``3 * channels``. A cell squeezes its input to ``channels`` (ReLU, 1x1
-    convolution, batch norm) and computes :math:`x_j = \sum_{i<j} O_{(i,j)}(x_i)` (Eq. 1). All cells of a child are
-    alike. With two nodes there are three edges, so 4^3 = 64 children, named by the digits of O(0,1), O(0,2), O(1,2).
+    convolution, batch norm) and computes its nodes, x_j the sum over i < j of O_(i,j)(x_i) (Eq. 1). All cells of a
+    child are alike. With two nodes there are three edges, so 4^3 = 64 children, named by the digits of O(0,1), O(0,2),
+    O(1,2).
 
     Departs from the text of section 3.1, where a cell's output is the sum of its nodes: appendix A and the authors'
     code concatenate them, and so do we. The stem has no ReLU, its batch norms are affine, those inside cells are not;
@@ -36,16 +39,11 @@ class Cells64(Space):
         operations: names from ``OPERATIONS``, in the order of the digits 1, 2, ...; at most nine.
         bn_momentum: momentum of every batch norm, 0.4 in the paper (appendix A), as torch understands it.
 
-    Raises:
-        ConfigError: if an argument is out of range or an operation is unknown or named twice.
+    >>> space = Cells64()
+    >>> len(space), space.name(space[59]), space.parse("434")
+    (64, '434', (3, 2, 3))
 
-    Example:
-        >>> space = Cells64()
-        >>> len(space), space.name(space[59]), space.parse("434")
-        (64, '434', (3, 2, 3))
-
-    Reference:
-        Zhang et al., "Deeper insights into weight sharing in neural architecture search", 2020.
+    Reference: Zhang et al., "Deeper insights into weight sharing in neural architecture search", 2020.
     """
 
     small_sizes: ClassVar = {"channels": 8, "cells": 2}
@@ -60,21 +58,15 @@ class Cells64(Space):
         *,
         bn_momentum: float = 0.4,
     ) -> None:
+        check_momentum(bn_momentum)
         check_counts(channels=channels, num_cells=num_cells, num_nodes=num_nodes)
-        if not 0 < bn_momentum <= 1:
-            raise ConfigError(f"bn_momentum must be above 0 and at most 1, but got {bn_momentum}.")
         operations = tuple(operations)
         if not 1 <= len(operations) <= 9 or len(set(operations)) < len(operations):
             raise ConfigError(f"operations must be one to nine different names, but got {operations}.")
-        for operation in operations:
-            if operation not in OPERATIONS:
-                raise ConfigError(f"an operation is one of {', '.join(OPERATIONS)}, but got {operation!r}.")
+        check_operations(operations, OPERATIONS)
         super().__init__([len(operations)] * len(edges_of(num_nodes)))
-        self.channels = channels
-        self.num_cells = num_cells
-        self.num_nodes = num_nodes
-        self.operations = operations
-        self.bn_momentum = bn_momentum
+        self.channels, self.num_cells, self.num_nodes = channels, num_cells, num_nodes
+        self.operations, self.bn_momentum = operations, bn_momentum
 
     def supernet(self, in_channels: int, num_classes: int) -> CellSupernet:
         """A freshly initialised supernet; torch's global generator gives the weights."""
@@ -100,14 +92,7 @@ class Cells64(Space):
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""
-        return {
-            "kind": "cells64",
-            "channels": self.channels,
-            "num_cells": self.num_cells,
-            "num_nodes": self.num_nodes,
-            "operations": list(self.operations),
-            "bn_momentum": self.bn_momentum,
-        }
+        return self.described_as("cells64")
 
 
 def _stages(space: Cells64, in_channels: int, num_classes: int) -> list[nn.Module]:
@@ -148,7 +133,7 @@ class _Cell(nn.Module):
         self.dag = DenseDag(
             space.num_nodes,
             len(space.operations),
-            lambda option: make_operation(space.operations[option], channels, momentum),
+            lambda option: make_strided(space.operations[option], channels, 1, momentum, affine=False),
         )
 
     def forward(self, x: Tensor, arch: Arch) -> Tensor:

@@ -15,9 +15,7 @@ from ramet.spaces.walk import walk_prefixes
 class CellSupernet(Supernet):
     """A stem, cells of which all take the same architecture, and a head, in channels_last memory.
 
-    Args:
-        space: the architectures.
-        stages: the stem, the cells and what stands between them, and the head; each called as ``stage(x, arch)``.
+    Stages are the stem, the cells and what stands between them, and the head; each is called as ``stage(x, arch)``.
     """
 
     def __init__(self, space: Space, stages: Sequence[nn.Module]) -> None:

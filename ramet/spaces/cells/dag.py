@@ -39,14 +39,10 @@ def dense_graph(operations: Sequence[str]) -> list[CellGraph]:
 
 
 class DenseDag(nn.Module):
-    r"""Densely connected nodes, :math:`x_j = \sum_{i < j} O_{(i, j)}(x_i)` (deeper insights, Eq. 1).
+    """Densely connected nodes: node j is the sum over i < j of O_(i, j)(x_i) (deeper insights, Eq. 1).
 
-    All options of all edges are held; ``forward`` touches only those that the architecture takes.
-
-    Args:
-        num_nodes: nodes besides the input.
-        num_options: options of every edge.
-        make_operation: builds option number ``k`` of an edge; None is the option that leaves the edge out.
+    All options of all edges are held; ``forward`` touches only those that the architecture takes. ``make_operation``
+    builds option number ``k`` of an edge; None is the option that leaves the edge out.
     """
 
     def __init__(self, num_nodes: int, num_options: int, make_operation: Callable[[int], nn.Module | None]) -> None:
@@ -73,18 +69,13 @@ class DenseDag(nn.Module):
         for end in range(1, self.num_nodes + 1):
             total: Tensor | None = None
             for start in range(end):
-                total = _add(total, self.apply_edge(edge, arch[edge], nodes[start]))
+                total = add(total, self.apply_edge(edge, arch[edge], nodes[start]))
                 edge += 1
             nodes.append(torch.zeros_like(x) if total is None else total)
         return nodes[1:]
 
     def forward_mixed(self, x: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
-        """The values of nodes 1 to n when every edge adds up all its options, weighted.
-
-        Args:
-            x: the input.
-            weights: for each edge the weights of its options.
-        """
+        """The values of nodes 1 to n when every edge adds up all its options, by the weights of that edge."""
         nodes = [x]
         edge = 0
         for end in range(1, self.num_nodes + 1):
@@ -92,7 +83,7 @@ class DenseDag(nn.Module):
             for start in range(end):
                 for option, weight in enumerate(weights[edge]):
                     value = self.apply_edge(edge, option, nodes[start])
-                    total = _add(total, None if value is None else weight * value)
+                    total = add(total, None if value is None else weight * value)
                 edge += 1
             nodes.append(torch.zeros_like(x) if total is None else total)
         return nodes[1:]
@@ -102,12 +93,9 @@ class DagMemo:
     """The nodes of a dag for one input and many architectures, without computing anything twice.
 
     The value of a node is known by the choices before it, and the value of an edge by those of its start and its own
-    option. When a node changes, what came from its old value is dropped: in lexicographic order nothing that is
-    dropped is needed again, and at most one value for each option of each edge is held.
-
-    Args:
-        dag: in evaluation mode; a batch norm in training mode would see each value once instead of once a child.
-        x: the input of the dag, the same for all architectures.
+    option. When a node changes, what came from its old value is dropped: in lexicographic order nothing that is dropped
+    is needed again, and at most one value for each option of each edge is held. Only for evaluation mode: a batch norm
+    in training mode would see each value once instead of once a child.
     """
 
     def __init__(self, dag: DenseDag, x: Tensor) -> None:
@@ -131,7 +119,7 @@ class DagMemo:
             self._nodes[end] = self._nodes[0]  # Let go of the old value before the new one is made.
             total: Tensor | None = None
             for start in range(end):
-                total = _add(total, self._edge(first + start, arch[first + start], start))
+                total = add(total, self._edge(first + start, arch[first + start], start))
             self._nodes[end] = torch.zeros_like(self._nodes[0]) if total is None else total
             self._known[end] = arch[:edge]
         return self._nodes[1:]
@@ -146,7 +134,8 @@ class DagMemo:
         return held[option]
 
 
-def _add(total: Tensor | None, value: Tensor | None) -> Tensor | None:
+def add(total: Tensor | None, value: Tensor | None) -> Tensor | None:
+    """The sum of what is there."""
     if total is None or value is None:
         return value if total is None else total
     return total + value

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, CellGraph, Space
 from ramet.spaces.cells.chain import CellSupernet
 from ramet.spaces.cells.dag import DenseDag, dense_graph, edges_of
-from ramet.spaces.layers import Head, check_counts
+from ramet.spaces.layers import Head, Stem, check_counts, check_momentum
 
 NONE, SKIP, CONV_1X1, CONV_3X3, POOL = range(5)
 _NAMES = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
@@ -36,15 +35,11 @@ class NasBench201(Space):
         cells_per_stage: cells in each of the three rows, 5 in the benchmark.
         bn_momentum: momentum of every batch norm, 0.1 in the benchmark.
 
-    Raises:
-        ConfigError: if an argument is out of range.
-
-    Example:
-        >>> space = NasBench201()
-        >>> len(space)
-        15625
-        >>> space.name((3, 0, 1, 4, 4, 2))
-        '|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|avg_pool_3x3~1|nor_conv_1x1~2|'
+    >>> space = NasBench201()
+    >>> len(space)
+    15625
+    >>> space.name((3, 0, 1, 4, 4, 2))
+    '|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|avg_pool_3x3~1|nor_conv_1x1~2|'
 
     Reference:
         Dong and Yang, "NAS-Bench-201: Extending the Scope of Reproducible Neural Architecture Search", 2020.
@@ -56,12 +51,9 @@ class NasBench201(Space):
 
     def __init__(self, channels: int = 16, cells_per_stage: int = 5, *, bn_momentum: float = 0.1) -> None:
         check_counts(channels=channels, cells_per_stage=cells_per_stage)
-        if not 0 < bn_momentum <= 1:
-            raise ConfigError(f"bn_momentum must be above 0 and at most 1, but got {bn_momentum}.")
+        check_momentum(bn_momentum)
         super().__init__([len(_NAMES)] * len(edges_of(_NUM_NODES)))
-        self.channels = channels
-        self.cells_per_stage = cells_per_stage
-        self.bn_momentum = bn_momentum
+        self.channels, self.cells_per_stage, self.bn_momentum = channels, cells_per_stage, bn_momentum
 
     def supernet(self, in_channels: int, num_classes: int) -> CellSupernet:
         """A freshly initialised supernet; torch's global generator gives the weights."""
@@ -76,11 +68,7 @@ class NasBench201(Space):
         return "|+".join(nodes) + "|"
 
     def parse(self, text: str) -> Arch:
-        """The architecture of the benchmark's notation.
-
-        Raises:
-            ConfigError: if the text is not exactly what ``name`` gives for an architecture.
-        """
+        """The architecture of the benchmark's notation; a ``ConfigError`` for a text that ``name`` does not give."""
         found = _EDGE.findall(text)
         arch = tuple(_NAMES.index(operation) if operation in _NAMES else -1 for operation, _ in found)
         if arch not in self or self.name(arch) != text:
@@ -96,18 +84,13 @@ class NasBench201(Space):
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""
-        return {
-            "kind": "nasbench201",
-            "channels": self.channels,
-            "cells_per_stage": self.cells_per_stage,
-            "bn_momentum": self.bn_momentum,
-        }
+        return self.described_as("nasbench201")
 
 
 def _stages(space: NasBench201, in_channels: int, num_classes: int) -> list[nn.Module]:
     """The stem, each cell, each reduction, and the head."""
     channels, momentum = space.channels, space.bn_momentum
-    stages: list[nn.Module] = [_Stem(in_channels, channels, momentum)]
+    stages: list[nn.Module] = [Stem(in_channels, channels, momentum)]
     for row in range(3):
         if row > 0:
             stages.append(_Reduction(channels, momentum))
@@ -134,19 +117,6 @@ def _make_operation(option: int, channels: int, momentum: float) -> nn.Module | 
     if option == POOL:
         return nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)
     return _convolution(channels, channels, 1 if option == CONV_1X1 else 3, momentum)
-
-
-class _Stem(nn.Module):
-    def __init__(self, in_channels: int, channels: int, momentum: float) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels, momentum=momentum)
-        )
-
-    def forward(self, x: Tensor, arch: Arch) -> Tensor:
-        x = x.contiguous(memory_format=torch.channels_last)  # See to_channels_last for the reason.
-        features: Tensor = self.layers(x)  # [batch, channels, height, width]
-        return features
 
 
 class _Cell(nn.Module):

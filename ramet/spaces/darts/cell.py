@@ -8,25 +8,20 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from ramet.spaces.base import Arch
-from ramet.spaces.darts.strided import FactorisedReduction, make_strided, squeeze
-from ramet.spaces.darts.two_inputs import Pair, add, drop_paths
+from ramet.spaces.cells.dag import add
+from ramet.spaces.darts.two_inputs import Pair, run_operation
 from ramet.spaces.layers import concatenate
+from ramet.spaces.operations import FactorisedReduction, make_strided, squeeze
 
 if TYPE_CHECKING:
     from ramet.spaces.darts.space import Darts
 
 
 class DartsCell(nn.Module):
-    """One cell; see ``Darts`` for what it computes.
+    """One cell; see ``Darts`` for what it computes, and ``darts_stages`` for ``only``.
 
-    Args:
-        space: gives nodes, operations and momentum.
-        older: channels of input 0.
-        newer: channels of input 1.
-        channels: of each node.
-        reduction: whether it halves the image.
-        after_reduction: whether the cell before it did, so that input 0 is twice as large as input 1.
-        only: see ``darts_stages``.
+    ``older`` and ``newer`` are the channels of inputs 0 and 1. A reduction halves the image; after one, input 0 is
+    twice as large as input 1.
     """
 
     def __init__(
@@ -74,12 +69,7 @@ class DartsCell(nn.Module):
         return pair[1], concatenate(values[2:])
 
     def forward_mixed(self, pair: Pair, weights: Sequence[Tensor]) -> Pair:
-        """The relaxed cell: every operation on every edge, weighted.
-
-        Args:
-            pair: the two inputs.
-            weights: for each edge, in the order of ``edges``, the weights of its options; they sum to one.
-        """
+        """The relaxed cell: every operation on every edge, in the order of ``edges``, by weights that sum to one."""
         values = [self.preprocess_older(pair[0]), self.preprocess_newer(pair[1])]
         edge = 0
         for number in range(self.space.num_nodes):
@@ -97,11 +87,7 @@ class DartsCell(nn.Module):
         options: nn.ModuleDict = self.edges[f"{start}to{end}"]  # type: ignore[assignment]
         if str(option) not in options:
             return None
-        operation = options[str(option)]
-        value: Tensor = operation(x)
-        if self.training and self.drop_path > 0 and not isinstance(operation, nn.Identity):
-            value = drop_paths(value, self.drop_path)
-        return value
+        return run_operation(options[str(option)], x, self.drop_path if self.training else 0.0)
 
     def _zeros(self, x: Tensor) -> Tensor:
         """What a node holds that nothing reaches."""

@@ -9,18 +9,18 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, CellGraph, NetworkAlone, Space
-from ramet.spaces.darts.strided import FactorisedReduction, make_strided, squeeze
+from ramet.spaces.cells.dag import add
 from ramet.spaces.darts.two_inputs import (
     Node,
     Pair,
     PairHead,
     PairStem,
     TwoInputSupernet,
-    add,
-    drop_paths,
+    run_operation,
     two_input_graphs,
 )
-from ramet.spaces.layers import check_counts
+from ramet.spaces.layers import check_counts, check_momentum
+from ramet.spaces.operations import FactorisedReduction, make_strided, squeeze
 
 OPERATIONS = ("sep_conv_3x3", "sep_conv_5x5", "avg_pool_3x3", "max_pool_3x3", "skip_connect")
 
@@ -40,12 +40,8 @@ class EnasMicro(Space):
         num_nodes: nodes of a cell, 5.
         bn_momentum: momentum of every batch norm.
 
-    Raises:
-        ConfigError: if an argument is out of range.
-
-    Example:
-        >>> EnasMicro(num_nodes=1).name((0, 3, 1, 4, 1, 0, 1, 2))
-        '0 3 1 4 | 1 0 1 2'
+    >>> EnasMicro(num_nodes=1).name((0, 3, 1, 4, 1, 0, 1, 2))
+    '0 3 1 4 | 1 0 1 2'
 
     Reference: Pham et al., Efficient Neural Architecture Search via Parameter Sharing, 2018.
     """
@@ -59,15 +55,11 @@ class EnasMicro(Space):
         self, channels: int = 20, cells_per_stage: int = 2, num_nodes: int = 5, *, bn_momentum: float = 0.1
     ) -> None:
         check_counts(channels=channels, cells_per_stage=cells_per_stage, num_nodes=num_nodes)
-        if not 0 < bn_momentum <= 1:
-            raise ConfigError(f"bn_momentum must be above 0 and at most 1, but got {bn_momentum}.")
+        check_momentum(bn_momentum)
         options = [n for node in range(num_nodes) for n in (node + 2, len(OPERATIONS)) * 2]
         super().__init__(2 * options)
-        self.channels = channels
-        self.cells_per_stage = cells_per_stage
-        self.num_nodes = num_nodes
-        self.operations = OPERATIONS
-        self.bn_momentum = bn_momentum
+        self.channels, self.cells_per_stage, self.num_nodes = channels, cells_per_stage, num_nodes
+        self.operations, self.bn_momentum = OPERATIONS, bn_momentum
 
     def cells(self, arch: Arch) -> tuple[list[Node], list[Node]]:
         """The nodes of the normal and of the reduction cell: for each node twice (operation, input)."""
@@ -120,13 +112,7 @@ class EnasMicro(Space):
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""
-        return {
-            "kind": "enas-micro",
-            "channels": self.channels,
-            "cells_per_stage": self.cells_per_stage,
-            "num_nodes": self.num_nodes,
-            "bn_momentum": self.bn_momentum,
-        }
+        return self.described_as("enas-micro")
 
 
 @lru_cache(maxsize=4096)
@@ -190,7 +176,4 @@ class EnasCell(nn.Module):
 
     def _edge(self, name: str, option: int, x: Tensor) -> Tensor:
         operation = self.edges[name][option]  # type: ignore[index]
-        value: Tensor = operation(x)
-        if self.training and self.drop_path > 0 and not isinstance(operation, nn.Identity):
-            value = drop_paths(value, self.drop_path)
-        return value
+        return run_operation(operation, x, self.drop_path if self.training else 0.0)

@@ -13,6 +13,7 @@ from ramet.spaces.base import Arch, NetworkAlone
 from ramet.spaces.child import trace_child
 from ramet.spaces.darts.cell import DartsCell
 from ramet.spaces.darts.enas_micro import EnasCell, EnasMicro
+from ramet.spaces.darts.space import Darts, darts_stages
 from ramet.spaces.layers import check_counts, to_channels_last
 
 AUXILIARY_WEIGHT = 0.4
@@ -24,11 +25,10 @@ class FinalNetwork(NetworkAlone):
 
     Args:
         stages: the stem, the cells and the head, as in ``TwoInputSupernet``.
-        arch: the architecture.
         auxiliary_after: the stage whose newer output the auxiliary head reads; none for no such head.
         auxiliary_channels: channels of that output.
-        num_classes: of logits.
-        drop_path: how probably an operation is left out for an image in training; ``set_drop_path`` changes it.
+        drop_path: how probably an operation is left out for an image in training, 0.2 at the end of DARTS' schedule;
+            ``set_drop_path`` changes it.
     """
 
     def __init__(
@@ -93,15 +93,9 @@ class FinalNetwork(NetworkAlone):
 
 
 class EnasNetwork(FinalNetwork):
-    """One architecture of ENAS' micro space as a network of its own; the head reads the second reduction cell.
+    """One architecture of ENAS' micro space as a network of its own, of the space's width and depth.
 
-    Args:
-        space: the space; its ``channels`` and ``cells_per_stage`` are those of this network.
-        arch: the architecture.
-        in_channels: of images.
-        num_classes: of logits.
-        auxiliary: whether a second classifier is trained beside.
-        drop_path: see ``FinalNetwork``.
+    The auxiliary head, if there is one, reads the second reduction cell.
     """
 
     def __init__(
@@ -115,9 +109,7 @@ class EnasNetwork(FinalNetwork):
         drop_path: float = 0.0,
     ) -> None:
         stages = list(space.supernet(in_channels, num_classes).stages)
-        reductions = [
-            place for place, stage in enumerate(stages) if isinstance(stage, EnasCell) and bool(stage.reduction)
-        ]
+        reductions = [place for place, stage in enumerate(stages) if isinstance(stage, EnasCell) and stage.reduction]
         super().__init__(
             stages,
             space.check(arch),
@@ -129,13 +121,46 @@ class EnasNetwork(FinalNetwork):
         self.space = space
 
 
-def cutout(x: Tensor, length: int, generator: torch.Generator) -> Tensor:
-    """Images with a square of zeros each, its centre anywhere; length 16 for 32x32 images in DARTS.
+class DartsNetwork(FinalNetwork):
+    """One architecture of the DARTS space as a network of its own, with affine batch norms.
 
-    Args:
-        x: images, shape [batch, channels, height, width].
-        length: side of the square; what lies outside the image is cut off.
-        generator: where the centres come from.
+    It has the space's width and depth, 36 channels and 20 cells in DARTS. The auxiliary head, if there is one, sits at
+    two thirds of the depth.
+
+    >>> from ramet.costs import count_parameters
+    >>> from ramet.spaces.darts.genotypes import DARTS_V2
+    >>> space = Darts(channels=36, num_cells=20)
+    >>> count_parameters(DartsNetwork(space, space.parse(DARTS_V2), 3, 10, auxiliary=False))
+    3349342
+    """
+
+    def __init__(
+        self,
+        space: Darts,
+        arch: Arch,
+        in_channels: int,
+        num_classes: int,
+        *,
+        auxiliary: bool = True,
+        drop_path: float = 0.0,
+    ) -> None:
+        check_counts(in_channels=in_channels, num_classes=num_classes)
+        width = 4 * space.channels if space.num_cells > 1 else 2 * space.channels
+        super().__init__(
+            darts_stages(space, in_channels, num_classes, only=space.check(arch)),
+            arch,
+            auxiliary_after=1 + 2 * space.num_cells // 3 if auxiliary else None,
+            auxiliary_channels=space.num_nodes * width,
+            num_classes=num_classes,
+            drop_path=drop_path,
+        )
+        self.space = space
+
+
+def cutout(x: Tensor, length: int, generator: torch.Generator) -> Tensor:
+    """Images, [batch, channels, height, width], each with a square of zeros whose centre is anywhere.
+
+    Length 16 for 32x32 images in DARTS; what lies outside the image is cut off.
     """
     batch, _, height, width = x.shape
     rows = torch.randint(height, (batch, 1), generator=generator)
@@ -166,15 +191,6 @@ class AuxiliaryPool(nn.Module):
 
 def _auxiliary_head(channels: int, num_classes: int) -> nn.Sequential:
     check_counts(channels=channels, num_classes=num_classes)
-    return nn.Sequential(
-        nn.ReLU(),
-        AuxiliaryPool(),
-        nn.Conv2d(channels, 128, 1, bias=False),
-        nn.BatchNorm2d(128),
-        nn.ReLU(),
-        nn.Conv2d(128, 768, 2, bias=False),
-        nn.BatchNorm2d(768),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(768, num_classes),
-    )
+    narrow = [nn.Conv2d(channels, 128, 1, bias=False), nn.BatchNorm2d(128), nn.ReLU()]
+    whole = [nn.Conv2d(128, 768, 2, bias=False), nn.BatchNorm2d(768), nn.ReLU()]
+    return nn.Sequential(nn.ReLU(), AuxiliaryPool(), *narrow, *whole, nn.Flatten(), nn.Linear(768, num_classes))

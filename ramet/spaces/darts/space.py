@@ -14,9 +14,9 @@ from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, CellGraph, NetworkAlone, Space
 from ramet.spaces.darts.cell import DartsCell
 from ramet.spaces.darts.genotypes import Gene, read_genotype, write_genotype
-from ramet.spaces.darts.strided import DARTS_OPERATIONS
 from ramet.spaces.darts.two_inputs import Node, PairHead, PairStem, TwoInputSupernet, two_input_graphs
-from ramet.spaces.layers import check_counts
+from ramet.spaces.layers import check_counts, check_momentum
+from ramet.spaces.operations import DARTS_OPERATIONS, check_operations
 
 
 class Darts(Space):
@@ -37,14 +37,10 @@ class Darts(Space):
         operations: names from ``DARTS_OPERATIONS``.
         bn_momentum: momentum of every batch norm.
 
-    Raises:
-        ConfigError: if an argument is out of range or an operation is unknown or named twice.
-
-    Example:
-        >>> Darts().num_archs
-        9119789245425254400
-        >>> Darts(num_nodes=1, operations=["none", "skip_connect"]).name((1, 0, 0, 1))[:50]
-        "Genotype(normal=[('skip_connect', 0), ('none', 1)]"
+    >>> Darts().num_archs
+    9119789245425254400
+    >>> Darts(num_nodes=1, operations=["none", "skip_connect"]).name((1, 0, 0, 1))[:50]
+    "Genotype(normal=[('skip_connect', 0), ('none', 1)]"
 
     Reference: Liu, Simonyan and Yang, DARTS: Differentiable Architecture Search, 2019.
     """
@@ -63,23 +59,17 @@ class Darts(Space):
         bn_momentum: float = 0.1,
     ) -> None:
         check_counts(channels=channels, num_cells=num_cells, num_nodes=num_nodes)
-        if not 0 < bn_momentum <= 1:
-            raise ConfigError(f"bn_momentum must be above 0 and at most 1, but got {bn_momentum}.")
+        check_momentum(bn_momentum)
         operations = tuple(operations)
-        for operation in operations:
-            if operation not in DARTS_OPERATIONS:
-                raise ConfigError(f"an operation is one of {', '.join(DARTS_OPERATIONS)}, but got {operation!r}.")
+        check_operations(operations, DARTS_OPERATIONS)
         if not operations or len(set(operations)) < len(operations):
             raise ConfigError(f"operations must be at least one name, each once, but got {operations}.")
         options: list[int] = []
         for node in range(num_nodes):
             options += [math.comb(node + 2, 2)] * (node > 0) + [len(operations)] * 2
         super().__init__(2 * options)
-        self.channels = channels
-        self.num_cells = num_cells
-        self.num_nodes = num_nodes
-        self.operations = operations
-        self.bn_momentum = bn_momentum
+        self.channels, self.num_cells, self.num_nodes = channels, num_cells, num_nodes
+        self.operations, self.bn_momentum = operations, bn_momentum
 
     def cells(self, arch: Arch) -> tuple[list[Node], list[Node]]:
         """The nodes of the normal and of the reduction cell: for each node twice (operation, input)."""
@@ -122,7 +112,7 @@ class Darts(Space):
 
     def final_network(self, arch: Arch, in_channels: int, num_classes: int, *, auxiliary: bool = False) -> NetworkAlone:
         """The network that DARTS trains in the end, of this space's width and depth."""
-        from ramet.spaces.darts.network import DartsNetwork
+        from ramet.spaces.darts.final_network import DartsNetwork
 
         return DartsNetwork(self, arch, in_channels, num_classes, auxiliary=auxiliary)
 
@@ -156,14 +146,7 @@ class Darts(Space):
 
     def describe(self) -> dict[str, Any]:
         """The arguments that make this space again."""
-        return {
-            "kind": "darts",
-            "channels": self.channels,
-            "num_cells": self.num_cells,
-            "num_nodes": self.num_nodes,
-            "operations": list(self.operations),
-            "bn_momentum": self.bn_momentum,
-        }
+        return self.described_as("darts")
 
 
 @lru_cache(maxsize=4096)
@@ -180,26 +163,17 @@ def _cells(num_nodes: int, arch: Arch) -> tuple[list[Node], list[Node]]:
     return cells[0], cells[1]
 
 
-def is_reduction(cell: int, num_cells: int) -> bool:
-    """Whether a cell of a chain is a reduction cell."""
-    return cell in (num_cells // 3, 2 * num_cells // 3)
-
-
 def darts_stages(space: Darts, in_channels: int, num_classes: int, only: Arch | None = None) -> list[nn.Module]:
     """The stem, each cell, and the head.
 
-    Args:
-        space: gives widths, depth and operations.
-        in_channels: of images.
-        num_classes: of logits.
-        only: build the operations of this architecture alone, with affine batch norms: a network of its own.
+    ``only`` builds the operations of this architecture alone, with affine batch norms: a network of its own.
     """
     channels = space.channels
     older = newer = 3 * channels
     stages: list[nn.Module] = [PairStem(in_channels, newer, space.bn_momentum)]
     after_reduction = False
     for cell in range(space.num_cells):
-        reduction = is_reduction(cell, space.num_cells)
+        reduction = cell in (space.num_cells // 3, 2 * space.num_cells // 3)
         channels *= 2 if reduction else 1
         stages.append(DartsCell(space, older, newer, channels, reduction, after_reduction, only))
         older, newer, after_reduction = newer, space.num_nodes * channels, reduction

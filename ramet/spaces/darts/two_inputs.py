@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ramet.spaces.base import Arch, CellGraph
 from ramet.spaces.cells.chain import CellSupernet
+from ramet.spaces.layers import Stem
 
 Node = tuple[tuple[int, int], tuple[int, int]]
 """What a node adds up: twice an operation and the input that it is applied to."""
@@ -34,12 +35,7 @@ def two_input_graphs(cells: tuple[Sequence[Node], Sequence[Node]], operations: S
 
 
 class TwoInputSupernet(CellSupernet):
-    """A stem, cells and a head, in channels_last memory; stages hand a pair of tensors on.
-
-    Args:
-        space: the architectures.
-        stages: the stem gives a pair, cells take and give one, the head takes one and gives logits.
-    """
+    """A stem, cells and a head, in channels_last memory; stages hand a pair of tensors on to the head."""
 
     def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
         """Logits of many architectures, in order; the stem is computed once."""
@@ -55,19 +51,12 @@ class TwoInputSupernet(CellSupernet):
             yield y
 
 
-class PairStem(nn.Module):
+class PairStem(Stem):
     """A 3x3 convolution and a batch norm; both inputs of the first cell are its output."""
 
-    def __init__(self, in_channels: int, channels: int, momentum: float) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels, momentum=momentum)
-        )
-
-    def forward(self, x: Tensor, arch: Arch) -> Pair:
+    def forward(self, x: Tensor, arch: Arch) -> Pair:  # type: ignore[override]
         """From [batch, in, height, width] to twice [batch, channels, height, width]."""
-        x = x.contiguous(memory_format=torch.channels_last)  # See to_channels_last for the reason.
-        features: Tensor = self.layers(x)
+        features = super().forward(x, arch)
         return features, features
 
 
@@ -84,19 +73,13 @@ class PairHead(nn.Module):
         return logits
 
 
-def drop_paths(value: Tensor, probability: float) -> Tensor:
-    """Drop-path: an operation's result is left out for some images, and the others make up for it.
+def run_operation(operation: nn.Module, x: Tensor, drop_path: float) -> Tensor:
+    """What an operation makes of images.
 
-    Args:
-        value: shape [batch, channels, height, width].
-        probability: of being left out.
+    With drop-path the result is left out for some images, and the others make up for it; a skip always stays.
     """
-    kept = torch.rand(len(value), 1, 1, 1, device=value.device) >= probability
-    return value * (kept / (1 - probability))
-
-
-def add(total: Tensor | None, value: Tensor | None) -> Tensor | None:
-    """The sum of what is there."""
-    if total is None or value is None:
-        return value if total is None else total
-    return total + value
+    value: Tensor = operation(x)
+    if drop_path > 0 and not isinstance(operation, nn.Identity):
+        kept = torch.rand(len(value), 1, 1, 1, device=value.device) >= drop_path
+        value = value * (kept / (1 - drop_path))
+    return value

@@ -23,27 +23,19 @@ _SMALL = 64 * 8 * 8 * 8  # elements up to which a few calls from Python cost mor
 
 
 class DepthwiseConv2d(nn.Conv2d):
-    """``nn.Conv2d`` with one filter a channel, and a quicker backward pass on a CPU.
+    """``nn.Conv2d`` with one filter a channel, and a quicker backward pass on a CPU; other options are those of torch.
 
     The forward pass is torch's own, bit for bit, and so are the parameters, their names and their initialisation. The
     gradients are equal to torch's but for rounding. Torch's own backward pass is taken where it is as quick, on other
     devices, under autocast and ``torch.func``, for gradients of gradients, and for settings that differ between height
     and width.
 
-    Args:
-        in_channels: the number of channels C of the input ``[batch, C, height, width]``.
-        out_channels: the same number.
-        kernel_size: of the filters, as in ``nn.Conv2d``; likewise ``stride``, ``padding``, ``dilation``, ``bias``,
-            ``padding_mode``, ``device`` and ``dtype``.
-        groups: the number of channels; what it is by default.
-
     Raises:
-        ConfigError: if the three numbers of channels differ.
+        ConfigError: if the numbers of input channels, output channels and groups differ.
 
-    Example:
-        >>> convolution = DepthwiseConv2d(8, 8, 5, padding=4, dilation=2, bias=False)
-        >>> convolution(torch.zeros(2, 8, 16, 16)).shape
-        torch.Size([2, 8, 16, 16])
+    >>> convolution = DepthwiseConv2d(8, 8, 5, padding=4, dilation=2, bias=False)
+    >>> convolution(torch.zeros(2, 8, 16, 16)).shape
+    torch.Size([2, 8, 16, 16])
     """
 
     def __init__(

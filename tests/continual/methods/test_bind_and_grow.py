@@ -9,9 +9,8 @@ import torch
 from tiny_tasks import make_task
 
 from ramet.continual import JointNetwork, Stream, Task, learn, make_method, make_skeleton
-from ramet.continual.methods.bind_and_grow.alignment import align
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision, bind, conflict_distribution, nucleus
-from ramet.continual.methods.bind_and_grow.conflict import Conflict, measure_conflicts
+from ramet.continual.methods.bind_and_grow.conflict import Conflict, align, measure_conflicts
 from ramet.continual.methods.bind_and_grow.method import BindAndGrow
 from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, draw_of_size, draw_of_total
 from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity

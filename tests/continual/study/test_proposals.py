@@ -7,8 +7,7 @@ import pytest
 
 from ramet.continual.study.result import pareto_front
 from ramet.continual.study.space import SequenceSpace
-from ramet.continual.study.thompson.knapsack import Knapsack
-from ramet.continual.study.thompson.proposals import Seen, _budget, _knapsack, propose
+from ramet.continual.study.thompson.proposals import Knapsack, Seen, _budget, _knapsack, propose
 from ramet.continual.study.thompson.task_effects import Finished, TaskEffects
 
 TASKS = ["a", "b", "c", "d", "e", "f"]

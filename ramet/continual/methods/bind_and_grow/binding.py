@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ramet.continual.methods.bind_and_grow.conflict import Conflict
 from ramet.errors import ConfigError
+from ramet.fields import from_json, to_json
 
 Distribution = Literal["normalised", "softmax"]
 TOLERANCE = 1e-9
@@ -18,14 +19,9 @@ TOLERANCE = 1e-9
 
 
 def conflict_distribution(conflicts: Sequence[float], kind: Distribution = "normalised") -> npt.NDArray[np.float64]:
-    """Layer conflicts as probabilities.
+    """Layer conflicts as probabilities; uniform where all conflicts are 0.
 
-    Args:
-        conflicts: one a layer, none negative.
-        kind: ``normalised`` divides by the sum; ``softmax`` is flatter, because conflicts lie between 0 and 2.
-
-    Returns:
-        shape [layers]; uniform where all conflicts are 0.
+    ``normalised`` divides by the sum; ``softmax`` is flatter, because conflicts lie between 0 and 2.
 
     >>> conflict_distribution([0.1, 0.3]).round(3).tolist()
     [0.25, 0.75]
@@ -42,17 +38,10 @@ def conflict_distribution(conflicts: Sequence[float], kind: Distribution = "norm
 
 
 def nucleus(probabilities: npt.ArrayLike, delta: float) -> list[int]:
-    """The smallest set of layers that together reach the grow coefficient, the most conflicting first.
+    """The smallest set of layers that reach the grow coefficient delta, the most conflicting first; in their order.
 
     Departs from the letter of the paper, whose set *exceeds* delta: delta = 0 would then expand a layer, while the
     paper calls it the fully shared network. Reaching delta gives no layer at 0 and every layer at 1.
-
-    Args:
-        probabilities: one a layer; they sum to 1.
-        delta: between 0 and 1.
-
-    Returns:
-        The layers in their order.
 
     >>> nucleus([0.5, 0.2, 0.3], 0.5), nucleus([0.5, 0.2, 0.3], 0.51), nucleus([1.0, 0.0], 1.0)
     ([0], [0, 2], [0, 1])
@@ -91,29 +80,14 @@ class BindingDecision:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values, for records."""
-        return {
-            "task": self.task,
-            "bound_to": self.bound_to,
-            "delta": self.delta,
-            "expanded": list(self.expanded),
-            "conflicts": [conflict.to_json() for conflict in self.conflicts],
-            "distribution": list(self.distribution),
-            "reason": self.reason,
-        }
+        conflicts = [to_json(conflict) | {"total": conflict.total} for conflict in self.conflicts]
+        return {**to_json(self), "conflicts": conflicts}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> BindingDecision:
         """The inverse of ``to_json``."""
-        conflicts = tuple(Conflict.from_json(entry) for entry in values["conflicts"])
-        return cls(
-            values["task"],
-            values["bound_to"],
-            values["delta"],
-            tuple(values["expanded"]),
-            conflicts,
-            tuple(values["distribution"]),
-            values["reason"],
-        )
+        conflicts = [{key: one[key] for key in one if key != "total"} for one in values["conflicts"]]
+        return from_json(cls, values | {"conflicts": conflicts})
 
     @property
     def chosen(self) -> Conflict | None:
@@ -121,11 +95,7 @@ class BindingDecision:
         return next((conflict for conflict in self.conflicts if conflict.task == self.bound_to), None)
 
     def explain(self, names: Sequence[str]) -> list[str]:
-        """The decision in words: where the task was bound, and why each layer is shared or its own.
-
-        Args:
-            names: the names of its layers.
-        """
+        """In words, for layers of some names: where the task was bound, and why each is shared or its own."""
         return [self._binding_in_words(), *self._layers_in_words(names)]
 
     def _binding_in_words(self) -> str:
@@ -173,11 +143,7 @@ class BindingDecision:
 
 
 def bind(conflicts: Sequence[Conflict]) -> Conflict:
-    """The candidate with the least task conflict; of equals the one learned last, which the others' layers flow into.
-
-    Raises:
-        ConfigError: there is no candidate.
-    """
+    """The candidate with the least conflict; of equals the one learned last, which the others' layers flow into."""
     if not conflicts:
         raise ConfigError("a task can be bound when another was learned before it, but there is none.")
     return min(reversed(conflicts), key=lambda conflict: conflict.total)

@@ -4,53 +4,37 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ramet.continual.method import Method
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
+from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
 from ramet.continual.networks.graph import LayerGraph, LayerNode, PathStep, PathView, TaskPath
-from ramet.continual.networks.making import make_skeleton
-from ramet.continual.networks.patches import make_patch
-from ramet.continual.networks.skeletons import Skeleton, seeded
+from ramet.continual.networks.keeping import copied
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton, seeded
 from ramet.continual.streams.stream import TaskData, TaskInfo
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
 from ramet.errors import ConfigError
+from ramet.fields import require_choices
 from ramet.guards import GUARDS, Guard, diagonal_fisher
 from ramet.params import named_params
 from ramet.seeding import derive_seed, torch_generator
-
-OldWeights = Literal["slow", "frozen", "guarded"]
 
 REMEMBERED, MEAN_BATCH = 200, 10
 """Images from which a guard learns what matters to a finished task, and how many it sees at a time."""
 
 
-@dataclass(frozen=True)
-class LayerGrowth:
-    """What becomes of one layer of the task that a new one is bound to.
-
-    Attributes:
-        source: the step of the bound task; None for a layer that has no counterpart there.
-        own: whether the new task gets a copy.
-        patch: otherwise, a patch beside the shared layer; see ``make_patch``.
-    """
-
-    source: PathStep | None
-    own: bool = False
-    patch: Mapping[str, Any] | None = None
-
-
 @dataclass(kw_only=True, eq=False)
-class GraphMethod(Method):
+class GraphMethod(LayerGraphMethod):
     """A method that binds each task to an earlier one and grows the joint graph; sub-classes decide where.
 
     Attributes:
@@ -68,7 +52,7 @@ class GraphMethod(Method):
         skeletons: networks of another depth or width for single tasks, by the names of ``make_skeleton``.
     """
 
-    old_weights: OldWeights = "slow"
+    old_weights: Literal["slow", "frozen", "guarded"] = "slow"
     old_rate: float = 0.1
     guard: str = "plasticity"
     guard_strength: float = 1e4
@@ -81,9 +65,7 @@ class GraphMethod(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_one_of("old_weights", self.old_weights, ("slow", "frozen", "guarded"))
-        _require_one_of("heads", self.heads, ("own", "shared"))
-        _require_one_of("start_weights", self.start_weights, ("copy", "probe", "fresh"))
+        require_choices(self)
         GUARDS.class_of(self.guard, trusted=False)  # a name only: options of a method may come from data
         if not 0 <= self.old_rate <= 1:
             raise ConfigError(f"old_rate must lie between 0 and 1, but got {self.old_rate}.")
@@ -106,7 +88,7 @@ class GraphMethod(Method):
     # The seam.
 
     def _begin(self) -> None:
-        self.graph_: LayerGraph = LayerGraph()
+        super()._begin()
         self.decisions: list[BindingDecision | None] = []
         self.keeper: Guard = GUARDS.class_of(self.guard, trusted=False).for_tasks(self.guard_strength)
 
@@ -128,19 +110,6 @@ class GraphMethod(Method):
             self._remember(PathView(self.graph_, self.graph_.path(info.name)), task.train)
         added = self.graph_.num_parameters(info.name)
         return {"added_parameters": added, "decision": None if decision is None else decision.to_json()}
-
-    def network(self, name: str) -> nn.Module:
-        """A plain copy of the task's path."""
-        self.place(name)
-        return self.graph_.network(name)
-
-    def num_parameters(self) -> int:
-        """The nodes of the graph, each counted once."""
-        return self.graph_.num_parameters()
-
-    def graph(self) -> dict[str, Any]:
-        """The joint network for the report."""
-        return self.graph_.describe()
 
     def explain(self) -> list[str]:
         """Why each task was bound where it was, and why each layer is shared or its own."""
@@ -192,15 +161,8 @@ class GraphMethod(Method):
             return copy.deepcopy(self.known_probes[name]).to(data.x.device).eval()
         network = skeleton.make_network(task.info.num_classes, self.seed, "probe", name).to(data.x.device)
         epochs = self.settings.epochs if whole or not self.probe_epochs else self.probe_epochs
-        train(
-            network,
-            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
-            len(data),
-            replace(self.settings, epochs=epochs),
-            seed=derive_seed(self.seed, "probe", name),
-            saves=saves,
-            phase="probe",
-        )
+        settings, seed = replace(self.settings, epochs=epochs), derive_seed(self.seed, "probe", name)
+        train(network, *classification(network, data), settings, seed=seed, saves=saves, phase="probe")
         return network
 
     def _found(self, info: TaskInfo, skeleton: Skeleton, network: nn.Sequential) -> None:
@@ -224,7 +186,7 @@ class GraphMethod(Method):
         path = self._new_path(task.info, skeleton, probe, decision, growths)
         view = PathView(self.graph_, path)
         old = [key for key in view.nodes if key in known]
-        before = {key: {name: t.clone() for name, t in self.graph_.nodes[key].state_dict().items()} for key in old}
+        before = {key: copied(self.graph_.nodes[key]) for key in old}
         try:
             self._train_path(view, old, task, saves)
         except BaseException:
@@ -244,26 +206,19 @@ class GraphMethod(Method):
         growths: Sequence[LayerGrowth],
     ) -> TaskPath:
         graph, device = self.graph_, next(self.graph_.parameters()).device
-        steps = []
-        for place, growth in enumerate(growths):
-            if growth.source is None or growth.own:
-                layer = self._own_layer(info, skeleton, probe, place, growth.source)
-                origin = None if growth.source is None else growth.source.node
-                steps.append(PathStep(graph.add_node(layer.to(device), LayerNode(place, info.name, origin))))
-            elif growth.patch is not None:
-                generator = torch_generator(self.seed, "patch", info.name, place)
-                patch = make_patch(graph.nodes[growth.source.node], growth.patch, generator).to(device)
-                node = LayerNode(place, info.name, growth.source.node, growth.patch)
-                steps.append(PathStep(growth.source.node, graph.add_node(patch, node)))
-            else:
-                steps.append(growth.source)
+
+        def own_layer(place: int) -> nn.Module:
+            return self._own_layer(info, skeleton, probe, place, growths[place].source)
+
+        patch_generator = partial(torch_generator, self.seed, "patch", info.name)
+        steps = add_steps(graph, device, info.name, growths, own_layer, patch_generator)
         bound = graph.path(decision.bound_to)
         if self.heads == "shared" and bound.num_classes == info.num_classes and bound.skeleton == skeleton:
             head_key = bound.head
         else:
             head = seeded(lambda: skeleton.make_head(info.num_classes), self.seed, "head", info.name)
             head_key = graph.add_node(head.to(device), LayerNode(len(skeleton.layers), info.name))
-        return TaskPath(info.name, info.num_classes, skeleton, tuple(steps), head_key)
+        return TaskPath(info.name, info.num_classes, skeleton, steps, head_key)
 
     def _own_layer(
         self, info: TaskInfo, skeleton: Skeleton, probe: nn.Sequential | None, place: int, source: PathStep | None
@@ -278,14 +233,8 @@ class GraphMethod(Method):
         return seeded(lambda: skeleton.make_layer(place), self.seed, "own", info.name, place)
 
     def _train_path(self, view: PathView, old: Sequence[str], task: TaskData, saves: Saves) -> None:
-        data, prefixes = task.train, tuple(f"nodes.{key}." for key in old)
-        rates = {"slow": self.old_rate, "frozen": 0.0, "guarded": 1.0}
-        old_rate = rates[self.old_weights]
-
-        def loss(indices: Tensor) -> Tensor:
-            indices = indices.to(data.x.device)
-            return cross_entropy(view(data.x[indices]), data.y[indices])
-
+        prefixes = tuple(f"nodes.{key}." for key in old)
+        old_rate = {"slow": self.old_rate, "frozen": 0.0, "guarded": 1.0}[self.old_weights]
         if old_rate == 0 and len(old) == len(view.nodes):
             view.eval()  # all is shared and frozen: there is nothing to train
             return
@@ -293,8 +242,7 @@ class GraphMethod(Method):
         with _held(shared, old_rate):
             train(
                 view,
-                loss,
-                len(data),
+                *classification(view, task.train),
                 self.settings,
                 seed=derive_seed(self.seed, "task", task.info.name),
                 rate=lambda name: old_rate if name.startswith(prefixes) else 1.0,
@@ -335,8 +283,3 @@ def _held(shared: Sequence[nn.Module], rate: float) -> Iterator[None]:
             norm.momentum = momentum
         for module in shared:
             module.requires_grad_(True)
-
-
-def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {value!r}.")

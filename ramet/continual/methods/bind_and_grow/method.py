@@ -17,10 +17,10 @@ from ramet.continual.methods.bind_and_grow.binding import (
     conflict_distribution,
     nucleus,
 )
-from ramet.continual.methods.bind_and_grow.channel_groups import group_conflicts, groups_of
-from ramet.continual.methods.bind_and_grow.conflict import Conflict, measure_conflicts
-from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod, LayerGrowth
+from ramet.continual.methods.bind_and_grow.conflict import Conflict, group_conflicts, groups_of, measure_conflicts
+from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod
 from ramet.continual.methods.bind_and_grow.similarity import Measure
+from ramet.continual.methods.layer_graph_method import LayerGrowth
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves
@@ -75,14 +75,6 @@ class BindAndGrow(GraphMethod):
         for delta in deltas:
             if not isinstance(delta, int | float) or not 0 <= delta <= 1:
                 raise ConfigError(f"the grow coefficient delta must lie between 0 and 1, but got {delta}.")
-        if self.measure not in ("rsa", "cka"):
-            raise ConfigError(f"measure must be one of rsa, cka, but got {self.measure!r}.")
-        if self.blame not in ("added", "whole"):
-            raise ConfigError(f"blame must be one of added, whole, but got {self.blame!r}.")
-        if self.distribution not in ("normalised", "softmax"):
-            raise ConfigError(f"distribution must be one of normalised, softmax, but got {self.distribution!r}.")
-        if self.unit not in ("layer", "channels"):
-            raise ConfigError(f"unit must be one of layer, channels, but got {self.unit!r}.")
         if self.num_samples < 3 or self.num_groups < 1:
             raise ConfigError(
                 f"num_samples must be at least 3 and num_groups 1, but got {self.num_samples} and {self.num_groups}."

@@ -12,9 +12,11 @@ import numpy as np
 from torch import nn
 
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
-from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod, LayerGrowth
+from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod
+from ramet.continual.methods.layer_graph_method import LayerGrowth
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
+from ramet.costs import count_parameters
 from ramet.errors import ConfigError
 from ramet.seeding import numpy_generator
 
@@ -27,7 +29,7 @@ class RandomGrowth(GraphMethod):
     """Everything as in bind-and-grow, but for the two choices, which are drawn.
 
     In the paper the number of new layers is drawn too (section 4). To compare at equal parameters, ``layers`` gives
-    sets that were drawn for all tasks together (:func:`draw_of_total`), or ``sizes`` the parameters that each task's
+    sets that were drawn for all tasks together (``draw_of_total``), or ``sizes`` the parameters that each task's
     new layers must have: the set is then drawn from those of that size, or the nearest.
 
     Attributes:
@@ -75,9 +77,7 @@ class RandomGrowth(GraphMethod):
 
 def layer_sizes(skeleton: Skeleton) -> list[int]:
     """The parameters of each layer of a skeleton, without the head."""
-    return [
-        sum(param.numel() for param in skeleton.make_layer(place).parameters()) for place in range(len(skeleton.layers))
-    ]
+    return [count_parameters(skeleton.make_layer(place)) for place in range(len(skeleton.layers))]
 
 
 def draw_of_size(sizes: Sequence[int], goal: int, generator: np.random.Generator) -> list[int]:
@@ -86,8 +86,7 @@ def draw_of_size(sizes: Sequence[int], goal: int, generator: np.random.Generator
     >>> draw_of_size([10, 10, 30], 30, np.random.default_rng(0))
     [2]
     """
-    places = range(len(sizes))
-    sets = [chosen for number in range(len(sizes) + 1) for chosen in itertools.combinations(places, number)]
+    sets = _all_sets(len(sizes))
     misses = np.array([abs(sum(sizes[place] for place in chosen) - goal) for chosen in sets])
     near = np.flatnonzero(misses <= misses.min() + TOLERANCE * sum(sizes))
     return list(sets[int(near[generator.integers(len(near))])])
@@ -99,20 +98,12 @@ def draw_of_total(
     """Sets of layers for several tasks, drawn as in the paper, that together have the goal's parameters.
 
     For each task the number of layers is drawn, then the layers. What is drawn is taken if its parameters are the
-    goal's up to the tolerance; otherwise all is drawn again.
-
-    Args:
-        sizes: parameters of each layer.
-        num_tasks: how many sets.
-        goal: parameters of all sets together.
-        generator: what is drawn from.
-        num_draws: after so many, the nearest is taken.
+    goal's up to the tolerance; otherwise all is drawn again. After ``num_draws`` the nearest is taken.
 
     >>> draw_of_total([10, 10, 30], 2, 100, np.random.default_rng(0))
     [[0, 1, 2], [0, 1, 2]]
     """
-    places = range(len(sizes))
-    sets = [chosen for number in range(len(sizes) + 1) for chosen in itertools.combinations(places, number)]
+    sets = _all_sets(len(sizes))
     chances = np.array([1 / (len(sizes) + 1) / math.comb(len(sizes), len(chosen)) for chosen in sets])
     totals = np.array([sum(sizes[place] for place in chosen) for chosen in sets])
     drawn = generator.choice(len(sets), size=(num_draws, num_tasks), p=chances)
@@ -120,3 +111,7 @@ def draw_of_total(
     near = np.flatnonzero(misses <= TOLERANCE * sum(sizes))
     row = drawn[near[0] if len(near) else misses.argmin()]
     return [list(sets[number]) for number in row]
+
+
+def _all_sets(num_layers: int) -> list[tuple[int, ...]]:
+    return [chosen for count in range(num_layers + 1) for chosen in itertools.combinations(range(num_layers), count)]

@@ -21,14 +21,13 @@ Measure = Literal["rsa", "cka"]
 
 
 def dissimilarity_matrix(activations: Tensor, *, block: int = FEATURE_BLOCK) -> Tensor:
-    r"""The representational dissimilarity matrix: one minus Pearson's correlation between the samples of a layer.
+    """The representational dissimilarity matrix: one minus Pearson's correlation between the samples of a layer.
 
-    .. math:: D_{ij} = 1 - \frac{(x_i - \bar x_i) \cdot (x_j - \bar x_j)}{|x_i - \bar x_i| |x_j - \bar x_j|}
-
-    where :math:`x_i` is the flattened activation of sample i. The correlation with a constant row is undefined. Such a
-    *dead* row counts as uncorrelated with every live one (1) and as the same as every other dead one (0), because what
-    Pearson's correlation looks at, the deviation from the mean, is the same nothing in both. Rows that hold a value
-    which is not finite are NaN throughout, and comparisons leave them out.
+    D_ij = 1 - (x_i - m_i) . (x_j - m_j) / (|x_i - m_i| |x_j - m_j|), where x_i is the flattened activation of sample i
+    and m_i its mean. The correlation with a constant row is undefined. Such a *dead* row counts as uncorrelated with
+    every live one (1) and as the same as every other dead one (0), because what Pearson's correlation looks at, the
+    deviation from the mean, is the same nothing in both. Rows that hold a value which is not finite are NaN throughout,
+    and comparisons leave them out.
 
     The products are taken in the precision of the activations, about a mean that is already subtracted, and blocks are
     summed in float64: float32 activations give a matrix that is right to about 1e-7.
@@ -107,10 +106,6 @@ def rank_similarity(first: Tensor, second: Tensor) -> float:
     Pairs that are NaN in either are left out. Where nothing is left to compare, because one matrix is constant (a layer
     that is dead throughout) or fewer than two pairs remain, there is no sign of a relation, and the answer is 0.
 
-    Args:
-        first: shape [samples, samples].
-        second: shape [samples, samples], of the same samples.
-
     Raises:
         ConfigError: the matrices have different shapes.
     """
@@ -122,11 +117,7 @@ def rank_similarity(first: Tensor, second: Tensor) -> float:
 
 
 class DissimilarityRanks:
-    """The ranks of a dissimilarity matrix' upper triangle, made once and compared with many others.
-
-    Args:
-        matrix: shape [samples, samples].
-    """
+    """The ranks of a dissimilarity matrix' upper triangle, made once and compared with many others."""
 
     def __init__(self, matrix: Tensor) -> None:
         rows, columns = torch.triu_indices(len(matrix), len(matrix), offset=1)
@@ -160,9 +151,7 @@ def _unit_ranks(values: Tensor) -> Tensor:
 def centred_gram(activations: Tensor, *, block: int = FEATURE_BLOCK) -> Tensor:
     """The Gram matrix of samples whose features have mean 0, which is all that linear CKA needs to know of a layer.
 
-    Args:
-        activations: shape [samples, ...]; all but the first dimension are flattened.
-        block: features that are taken at a time.
+    Features are taken ``block`` at a time.
 
     Returns:
         float64 of shape [samples, samples]. Samples with a value that is not finite are NaN, and left out of the means.
@@ -188,7 +177,7 @@ def centred_gram(activations: Tensor, *, block: int = FEATURE_BLOCK) -> Tensor:
 
 
 def gram_alignment(first: Tensor, second: Tensor) -> float:
-    r"""Linear CKA from two centred Gram matrices, :math:`\langle K, L \rangle / (|K| |L|)`, from 0 to 1.
+    """Linear CKA from two centred Gram matrices, <K, L> / (|K| |L|), from 0 to 1.
 
     Samples that are NaN in either are left out, without centring the others anew. A layer that is dead throughout has
     a Gram matrix of zeros, and an alignment of 0 with everything.
@@ -201,12 +190,7 @@ def gram_alignment(first: Tensor, second: Tensor) -> float:
 
 
 def linear_cka(first: Tensor, second: Tensor, *, block: int = FEATURE_BLOCK) -> float:
-    """Linear centred kernel alignment of two layers' activations on the same samples.
-
-    Args:
-        first: shape [samples, ...].
-        second: shape [samples, ...]; it may have other features.
-        block: features that are taken at a time.
+    """Linear centred kernel alignment of two layers' activations on the same samples; features may differ.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> round(linear_cka(x, 3 * x.flip(1) + 1), 6)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.networks.draft_widths import cut_layer
-from ramet.continual.networks.master import Draft, columns
+from ramet.continual.networks.draft_widths import with_new, with_only
+from ramet.continual.networks.master import Draft, like
 from ramet.continual.networks.skeletons import norm_of, weights_of
-from ramet.continual.training import Held, Saves, train
+from ramet.continual.training import Held, Saves, classification, train
 from ramet.data import Split
 from ramet.seeding import torch_generator
 from ramet.training import EVALUATION_BATCH, Settings
@@ -31,33 +31,19 @@ def grow_draft(
     saves: Saves,
     phase: str,
 ) -> tuple[Draft, dict[str, int]]:
-    """Unlock and add the neurons that lower the loss most.
+    """Unlock and add the neurons that lower the loss most; how many of each were.
 
-    Step one: every locked neuron may move (its copy would), every layer has ``num_new`` new neurons with small
-    outgoing weights; all of these are trained, and nothing else. Step two: each candidate's score is the decrease of
-    the loss that it stands for to first order, and the best are kept. The others are locked again, or removed.
-
-    Args:
-        draft: The task's network so far.
-        data: The task's training data.
-        settings: The batch size of step one.
-        seed: Of new weights and batches.
-        num_new: New neurons that each layer tries.
-        num_chosen: How many candidates are kept, over all layers.
-        candidate_epochs: How long the candidates are trained.
-        saves: Where the training saves itself.
-        phase: The name of this step among those of its task.
-
-    Returns:
-        The grown draft, and how many neurons were unlocked and added.
+    Step one: every locked neuron may move (its copy would), every layer has ``num_new`` new neurons with small outgoing
+    weights; all of these are trained for ``candidate_epochs``, and nothing else. Step two: each candidate's score is
+    the decrease of the loss that it stands for to first order, and the best ``num_chosen`` of all layers are kept. The
+    others are locked again, or removed.
     """
     locked = [origin >= 0 for origin in draft.origins]
     wide = widened(draft, num_new, seed)
     before = {name: param.detach().clone() for name, param in wide.network.named_parameters()}
     train(
         wide.network,
-        lambda indices: cross_entropy(wide.network(data.x[indices]), data.y[indices]),
-        len(data),
+        *classification(wide.network, data),
         # The released code: one epoch of RMSprop at 1e-3.
         replace(settings, epochs=candidate_epochs, learning_rate=1e-3, final_learning_rate=1e-3, weight_decay=0.0),
         seed=seed,
@@ -75,42 +61,23 @@ def grow_draft(
     return grown, {"unlocked": unlocked, "new": sum(int(pick.sum()) for pick in chosen) - unlocked}
 
 
+@torch.no_grad()
 def widened(draft: Draft, num_new: int, seed: int) -> Draft:
     """A draft with new neurons at the end of each layer: incoming weights N(0, 0.1), outgoing uniform in +-0.01."""
-    skeleton, network = draft.skeleton, draft.network
+    wide = with_new(draft, [num_new] * len(draft.widths))
     generator = torch_generator(seed, "new neurons")
-    widths = [width + num_new for width in draft.widths]
-    layers = [
-        skeleton.make_layer(place, in_width=widths[place - 1] if place else None, width=widths[place])
-        for place in range(len(widths))
-    ]
-    wide = skeleton.assemble(layers, skeleton.make_head(_classes(network), in_width=widths[-1]))
-    wide = wide.to(weights_of(network[0]).weight.device)
-    with torch.no_grad():
-        for place, (old_layer, new_layer) in enumerate(zip(network, wide, strict=True)):
-            old, new = weights_of(old_layer), weights_of(new_layer)
-            rows, inputs = old.weight.shape[:2]
-            new.weight.copy_(torch.empty(new.weight.shape).normal_(0, 0.1, generator=generator))
-            outgoing = torch.empty(new.weight[:rows, inputs:].shape).uniform_(-0.01, 0.01, generator=generator)
-            new.weight[:rows, inputs:] = outgoing.to(new.weight.device)
-            new.weight[:rows, :inputs] = old.weight
-            # New neurons do not read each other yet: each is scored as if it came alone.
-            if place:
-                new.weight[rows:, inputs:] = 0.0
-            assert old.bias is not None and new.bias is not None
-            new.bias.zero_()
-            new.bias[:rows] = old.bias
-            old_norm, new_norm = norm_of(old_layer), norm_of(new_layer)
-            if old_norm is not None and new_norm is not None:
-                for name, tensor in new_norm.state_dict().items():
-                    source = old_norm.state_dict()[name]
-                    tensor[: len(source)].copy_(source) if tensor.ndim else tensor.copy_(source)
-    origins = [torch.cat([origin, torch.full((num_new,), -1)]) for origin in draft.origins]
-    return Draft(skeleton, wide, origins)
-
-
-def _classes(network: nn.Sequential) -> int:
-    return int(weights_of(network[-1]).weight.shape[0])
+    for place, (old_layer, new_layer) in enumerate(zip(draft.network, wide.network, strict=True)):
+        weights = weights_of(new_layer)
+        rows, inputs = weights_of(old_layer).weight.shape[:2]
+        incoming = torch.empty(weights.weight.shape).normal_(0, 0.1, generator=generator)
+        outgoing = torch.empty(incoming[:rows, inputs:].shape).uniform_(-0.01, 0.01, generator=generator)
+        # New neurons do not read each other yet: each is scored as if it came alone.
+        if place:
+            incoming[rows:, inputs:] = 0.0
+        weights.weight[rows:] = incoming[rows:].to(weights.weight.device)
+        weights.weight[:rows, inputs:] = outgoing.to(weights.weight.device)
+        weights.bias[rows:] = 0.0
+    return wide
 
 
 def _all_but_candidates(wide: Draft, locked: list[Tensor], num_new: int) -> list[Held]:
@@ -129,32 +96,30 @@ def _all_but_candidates(wide: Draft, locked: list[Tensor], num_new: int) -> list
         moves = may_move[:, None] | from_new[None, :]
         if place < len(locked) and place:
             moves[rows - num_new :, inputs - num_new * wide.skeleton.spread(place) :] = False
-        shaped = moves.reshape(*moves.shape, *[1] * (weights.weight.ndim - 2)).to(weights.weight.device)
-        assert weights.bias is not None
-        held += [Held(weights.weight, ~shaped), Held(weights.bias, ~may_move.to(weights.bias.device))]
+        held += [
+            Held(weights.weight, like(~moves, weights.weight)),
+            Held(weights.bias, ~may_move.to(weights.bias.device)),
+        ]
     return held
 
 
 def _scores(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new: int, data: Split) -> list[Tensor]:
-    r"""Each neuron's score by Eq. 5, :math:`|\frac1n \sum_j \nabla L(\theta + \frac{2j-1}{2n} \delta) \cdot \delta_i|`.
+    """Each neuron's score by Eq. 5, the mean over n points j of grad L(theta + (2j - 1) / 2n delta) . delta_i.
 
-    For a locked neuron :math:`\delta_i` is how far its incoming weights moved; for a new one it is its outgoing
-    weights, which are scaled from nothing. Other neurons have the score -1.
+    For a locked neuron delta_i is how far its incoming weights moved; for a new one it is its outgoing weights, which
+    are scaled from nothing. The sign is dropped. Other neurons have the score -1.
     """
     network = wide.network.eval()
     after = {name: param.detach().clone() for name, param in network.named_parameters()}
     start = {name: value.clone() for name, value in before.items()}
-    for place in range(1, len(network)):
-        name = f"{_name(network, place)}.weights.weight"
-        start[name][:, _last(start[name], num_new * wide.skeleton.spread(place))] = 0.0
-    for place in range(len(locked)):
-        # A new neuron's incoming weights are its delta, not scaled: only its outgoing ones begin at nothing.
-        for kind in ("weight", "bias"):
-            name = f"{_name(network, place)}.weights.{kind}"
-            inside = after[name].clone()
-            if kind == "weight" and place:
-                inside[:, _last(inside, num_new * wide.skeleton.spread(place))] = 0.0
-            start[name][-num_new:] = inside[-num_new:]
+    for place in range(len(network)):
+        name = f"{_name(network, place)}.weights"
+        if place < len(locked):
+            # A new neuron's incoming weights are its delta, not scaled: only its outgoing ones begin at nothing.
+            for kind in (f"{name}.weight", f"{name}.bias"):
+                start[kind][-num_new:] = after[kind][-num_new:]
+        if place:
+            start[f"{name}.weight"][:, -num_new * wide.skeleton.spread(place) :] = 0.0
     total = {name: torch.zeros_like(value) for name, value in after.items()}
     params = dict(network.named_parameters())
     for point in range(NUM_POINTS):
@@ -195,42 +160,22 @@ def _best(scores: list[Tensor], count: int) -> list[Tensor]:
     return list(torch.split(picked, [len(score) for score in scores]))
 
 
+@torch.no_grad()
 def _kept(wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new: int, chosen: list[Tensor]) -> Draft:
     """The draft with the chosen candidates: others are locked again, or removed."""
     skeleton, network = wide.skeleton, wide.network
-    keep, origins = [], []
-    with torch.no_grad():
-        for place, (lock, pick) in enumerate(zip(locked, chosen, strict=True)):
-            back = (lock & ~pick[: len(lock)]).nonzero()[:, 0]
-            name = _name(network, place)
-            for kind in ("weight", "bias"):
-                param = weights_of(network[place]).get_parameter(kind)
-                old = before[f"{name}.weights.{kind}"]
-                if kind == "weight":
-                    # What comes from new neurons is theirs, and stays as it was trained.
-                    num_old = param.shape[1] - (num_new * skeleton.spread(place) if place else 0)
-                    param[back, :num_old] = old[back, :num_old]
-                else:
-                    param[back] = old[back]
-            stays = torch.cat([torch.ones(len(lock), dtype=torch.bool), pick[len(lock) :]])
-            origin = wide.origins[place].clone()
-            origin[pick] = -1
-            keep.append(stays.nonzero()[:, 0])
-            origins.append(origin[stays])
-    layers: list[nn.Module] = []
-    for place, layer in enumerate(network):
-        inputs = torch.arange(weights_of(layer).weight.shape[1])
-        if place:
-            inputs = columns(keep[place - 1], skeleton.spread(place))
-        rows = keep[place] if place < len(keep) else torch.arange(_classes(network))
-        layers.append(cut_layer(skeleton, place, layer, rows, inputs, len(keep[place - 1]) if place else None))
-    *body, head = layers
-    return Draft(skeleton, skeleton.assemble(body, head), origins)
+    keep = []
+    for place, (lock, pick) in enumerate(zip(locked, chosen, strict=True)):
+        back = (lock & ~pick[: len(lock)]).nonzero()[:, 0]
+        weights, name = weights_of(network[place]), f"{_name(network, place)}.weights"
+        # What comes from new neurons is theirs, and stays as it was trained.
+        num_old = weights.weight.shape[1] - (num_new * skeleton.spread(place) if place else 0)
+        weights.weight[back, :num_old] = before[f"{name}.weight"][back, :num_old]
+        weights.bias[back] = before[f"{name}.bias"][back]
+        keep.append(torch.cat([torch.ones(len(lock), dtype=torch.bool), pick[len(lock) :]]))
+    origins = [torch.where(pick, -1, origin) for origin, pick in zip(wide.origins, chosen, strict=True)]
+    return with_only(Draft(skeleton, network, origins), keep)
 
 
 def _name(network: nn.Sequential, place: int) -> str:
     return list(dict(network.named_children()))[place]
-
-
-def _last(tensor: Tensor, count: int) -> slice:
-    return slice(tensor.shape[1] - count, tensor.shape[1])

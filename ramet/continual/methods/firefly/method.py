@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from ramet.continual.methods.firefly.candidates import grow_draft
 from ramet.continual.methods.firefly.neuron_masks import train_masks
 from ramet.continual.methods.master_method import MasterMethod
 from ramet.continual.networks.master import Draft
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves
 from ramet.errors import ConfigError
 from ramet.growth import grow
 from ramet.seeding import derive_seed, seeded_globally
@@ -45,9 +44,6 @@ class ContinualFirefly(MasterMethod):
         reuse: The most neurons of earlier tasks that a task takes over in a layer, as a multiple of the skeleton's
             width; 0 for as many as its mask keeps, as in the paper. Masks keep most of what there is, so that without a
             limit each task's network, and what it costs, grows with the number of tasks.
-
-    Raises:
-        ConfigError: A number is out of its range.
 
     Reference: Wu et al., Firefly neural architecture descent, 2020, section 2.4, Algorithm 2 and B.4.
     """
@@ -92,12 +88,7 @@ class ContinualFirefly(MasterMethod):
         skeleton = self.skeleton
         widths = [max(1, round(self.start_share * layer.width)) for layer in skeleton.layers]
         with seeded_globally(self.seed, "first"):
-            layers = [
-                skeleton.make_layer(place, in_width=widths[place - 1] if place else None, width=width)
-                for place, width in enumerate(widths)
-            ]
-            head = skeleton.make_head(task.info.num_classes, in_width=widths[-1])
-        thin = skeleton.assemble(layers, head).to(self.device)
+            thin = skeleton.make_of_widths(widths, task.info.num_classes).to(self.device)
         grown, history = grow(
             thin,
             (task.train.x, task.train.y, task.validation.x, task.validation.y),
@@ -111,16 +102,10 @@ class ContinualFirefly(MasterMethod):
             checkpoints=saves.phase("grow"),
         )
         assert isinstance(grown, nn.Sequential)
-        origins = [torch.full((len(bias),), -1) for bias in _biases(grown)]
+        draft = Draft.of_own(skeleton, grown)
         score = accuracy(grown, task.validation.x, task.validation.y)
-        growths = len(history.steps) - 1
-        return Draft(skeleton, grown, origins), {
-            "validation": score,
-            "reused": 0,
-            "unlocked": 0,
-            "new": sum(map(len, origins)),
-            "growths": growths,
-        }
+        counts = {"reused": 0, "unlocked": 0, "new": sum(draft.widths), "growths": len(history.steps) - 1}
+        return draft, {"validation": score} | counts
 
     def _later(self, task: TaskData, saves: Saves) -> tuple[Draft, dict[str, Any]]:
         """A mask over the neurons there are, then growths while the task is not solved."""
@@ -133,8 +118,8 @@ class ContinualFirefly(MasterMethod):
         chosen = train_masks(full, data, self.settings, seed=seed, mask_rate=self.mask_rate, saves=saves, most=most)
         with seeded_globally(self.seed, "head", place):
             draft = self.master.draft(chosen, classes)
-        draft = self._trained(draft, task, saves, "head")
-        notes: dict[str, Any] = {"unlocked": 0, "new": 0, "growths": 0, "validation": self._score(draft, task)}
+        notes: dict[str, Any] = {"unlocked": 0, "new": 0, "growths": 0}
+        notes["validation"] = self._trained(draft, task, saves, "head", "head")
         while notes["validation"] < self.goal and notes["growths"] < self.rounds:
             notes["growths"] += 1
             phase = f"growth-{notes['growths']}"
@@ -150,29 +135,11 @@ class ContinualFirefly(MasterMethod):
                     saves=saves,
                     phase=f"{phase}-candidates",
                 )
-            draft = self._trained(draft, task, saves, phase)
             notes["unlocked"] += counts["unlocked"]
             notes["new"] += counts["new"]
-            notes["validation"] = self._score(draft, task)
+            notes["validation"] = self._trained(draft, task, saves, phase, phase)
         notes["reused"] = sum(int((origin >= 0).sum()) for origin in draft.origins)
         return draft, notes
-
-    def _trained(self, draft: Draft, task: TaskData, saves: Saves, phase: str) -> Draft:
-        data, network = task.train, draft.network
-        train(
-            network,
-            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
-            len(data),
-            self.settings,
-            seed=derive_seed(self.seed, "task", len(self.tasks), phase),
-            held=draft.held(),
-            saves=saves,
-            phase=phase,
-        )
-        return draft
-
-    def _score(self, draft: Draft, task: TaskData) -> float:
-        return accuracy(draft.network, task.validation.x, task.validation.y)
 
     def _sentence(self, name: str, notes: dict[str, Any]) -> str:
         times = "1 growth" if notes["growths"] == 1 else f"{notes['growths']} growths"
@@ -184,12 +151,4 @@ class ContinualFirefly(MasterMethod):
 
     def units(self) -> dict[str, Any]:
         """Which neurons each task uses, by the task that they were made for."""
-        return {
-            "unit": "neurons",
-            "layers": [layer.name for layer in self.skeleton.layers],
-            "uses": {task.name: self.master.uses(place) for place, task in enumerate(self.tasks)},
-        }
-
-
-def _biases(network: nn.Sequential) -> Sequence[torch.Tensor]:
-    return [param for name, param in network.named_parameters() if name.endswith("weights.bias")][:-1]
+        return self._units(self.master.uses)

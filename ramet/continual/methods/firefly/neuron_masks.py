@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.continual.networks.master import Draft
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
 from ramet.training import Settings
 
@@ -30,11 +29,7 @@ def binary(scores: Tensor, threshold: float = THRESHOLD) -> Tensor:
 
 
 class MaskedNetwork(nn.Module):
-    """A network whose layers' outputs are multiplied by binary masks over their neurons.
-
-    Args:
-        network: A chain of layers and a head; all but the head and the batch norms stays as it is.
-    """
+    """A chain of layers, whose outputs are multiplied by binary masks over their neurons, and a head."""
 
     def __init__(self, network: nn.Sequential, widths: list[int]) -> None:
         super().__init__()
@@ -62,19 +57,12 @@ def train_masks(
     saves: Saves,
     most: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Train masks over all neurons of a draft, along with its head and its batch norms.
+    """Train masks over all neurons of a draft, along with its head and its batch norms, in place.
 
-    Args:
-        draft: All neurons of the master; its head and its batch norms are trained in place.
-        data: The task's training data.
-        settings: How long, and the head's learning rate, of which a tenth is used: Adam takes larger steps than SGD.
-        seed: Of the batches.
-        mask_rate: The learning rate of the scores.
-        saves: Where the training saves itself.
-        most: For each layer, how many neurons may be kept; as many as the mask keeps if not given.
+    The head learns at a tenth of the settings' learning rate: Adam takes larger steps than SGD.
 
     Returns:
-        For each layer the neurons that the mask keeps, ascending; of too many those with the highest scores.
+        For each layer the neurons that the mask keeps, ascending; of more than ``most`` those with the highest scores.
     """
     masked = MaskedNetwork(draft.network, draft.widths).to(data.x.device)
 
@@ -87,8 +75,7 @@ def train_masks(
         param.requires_grad_(rate(name) > 0)
     train(
         masked,
-        lambda indices: cross_entropy(masked(data.x[indices]), data.y[indices]),
-        len(data),
+        *classification(masked, data),
         replace(settings, weight_decay=0.0),
         seed=seed,
         rate=rate,

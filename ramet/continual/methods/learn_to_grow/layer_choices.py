@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from ramet.continual.methods.sgd_and_adam import SgdAndAdam
+from ramet.continual.methods.optimizers import SgdAndAdam
 from ramet.continual.networks.graph import LayerGraph, PathStep, take
 from ramet.continual.networks.patches import Patch, make_patch
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.training import Saves, train
+from ramet.costs import count_parameters
 from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
@@ -43,10 +44,7 @@ class LayerChoice:
 def list_choices(graph: LayerGraph, skeleton: Skeleton, rank: int) -> list[list[LayerChoice]]:
     """What each layer may become: any earlier layer of its place reused or adapted, or a new one.
 
-    Args:
-        graph: The earlier tasks' layers.
-        skeleton: The layers of all tasks.
-        rank: The rank of the map beside a linear layer; 0 for none. Beside a convolution it is a 1 x 1 convolution.
+    ``rank`` is that of the map beside a linear layer, 0 for none. Beside a convolution it is a 1 x 1 convolution.
     """
     choices = []
     for place, layer in enumerate(skeleton.layers):
@@ -55,23 +53,17 @@ def list_choices(graph: LayerGraph, skeleton: Skeleton, rank: int) -> list[list[
         patch = {"rank": 0 if layer.kind == "conv" else rank}
         if layer.kind == "conv" or rank:
             for node in dict.fromkeys(step.node for step in steps):
-                size = _size(make_patch(graph.nodes[node], patch))
+                size = count_parameters(make_patch(graph.nodes[node], patch))
                 options.append(LayerChoice("adapt", PathStep(node), patch, size))
-        choices.append([*options, LayerChoice("new", None, None, _size(skeleton.make_layer(place)))])
+        choices.append([*options, LayerChoice("new", None, None, count_parameters(skeleton.make_layer(place)))])
     return choices
 
 
 class ChoiceNetwork(nn.Module):
-    r"""All choices at once: a layer gives the mixture of what its choices give.
+    """All choices at once: a layer gives the mixture of what its choices give, and the head is new.
 
-    :math:`x_{l+1} = \sum_c \mathrm{softmax}(\alpha_l)_c \, g_l^c(x_l)`, with ``scores`` for alpha (section 3.2, Eq. 2).
-
-    Args:
-        graph: The earlier layers; they are copied, and stay as they are.
-        skeleton: The layers.
-        choices: For each layer what it may become.
-        num_classes: The outputs of the head, which is new.
-        seed: Of fresh weights.
+    x_(l+1) is the sum over choices c of softmax(alpha_l)_c g_l^c(x_l), with ``scores`` for alpha (section 3.2, Eq. 2).
+    Earlier layers are copied from the graph, and stay as they are; the seed is that of fresh weights.
     """
 
     def __init__(
@@ -156,27 +148,22 @@ def search_choices(
     choice_rate: float,
     size_penalty: float,
     saves: Saves | None = None,
-    phase: str = "search",
 ) -> list[Tensor]:
-    """Train the mixture: weights on one half of the data, choices on the other; first order.
+    """Train the mixture: weights on one half of the data, choices on the other, earlier layers not at all.
 
     Departs from DARTS, which alternates: both take their step at once, from gradients at the same point.
 
     Args:
-        network: All choices; its earlier layers do not move.
+        network: All choices.
         data: The task's training data.
         settings: How long, and the learning rate of the weights.
         seed: Of the halves and the batches.
         choice_rate: The learning rate of the choices' scores (Adam).
         size_penalty: The weight of ``expected_size`` in the loss of the choices.
         saves: Where the search saves itself.
-        phase: Its name among the trainings of its task.
 
     Returns:
         For each layer the probabilities of its choices.
-
-    Raises:
-        ConfigError: There are too few samples for two halves.
     """
     half = len(data) // 2
     if half < 2:
@@ -203,10 +190,6 @@ def search_choices(
         frozen=[network.old],
         optimizer=lambda groups: SgdAndAdam(groups, list(network.scores), choice_rate, settings),
         saves=saves,
-        phase=phase,
+        phase="search",
     )
     return [mixture.detach() for mixture in network.mixtures()]
-
-
-def _size(module: nn.Module) -> int:
-    return sum(param.numel() for param in module.parameters())

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
-from ramet.continual.method import Method
+from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
 from ramet.continual.methods.learn_to_grow.layer_choices import ChoiceNetwork, LayerChoice, list_choices, search_choices
-from ramet.continual.networks.graph import LayerGraph, LayerNode, PathStep, PathView, TaskPath
-from ramet.continual.networks.patches import make_patch
+from ramet.continual.networks.graph import LayerGraph, LayerNode, PathView, TaskPath
 from ramet.continual.networks.skeletons import seeded
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, torch_generator
 
 
 @dataclass(kw_only=True, eq=False)
-class LearnToGrow(Method):
-    r"""For each layer a new task reuses an earlier one, adapts it, or gets a new one, by a differentiable search.
+class LearnToGrow(LayerGraphMethod):
+    """For each layer a new task reuses an earlier one, adapts it, or gets a new one, by a differentiable search.
 
     The search trains all choices at once as a mixture (section 3.2) and keeps the likeliest of each layer. The chosen
     network is then trained from fresh weights, with reused layers fixed or tuned near their old values (section 3.3).
-    The choices minimise :math:`L(D_2) + \beta \sum_l \sum_c p_l^c z_l^c`, beta being ``size_penalty`` and z a choice's
-    new parameters as a share of a new network's; the weights minimise :math:`L(D_1)` on the other half of the data.
+    The choices minimise L(D_2) + beta times the expected size, beta being ``size_penalty`` and the size of a choice its
+    new parameters as a share of a new network's; the weights minimise L(D_1) on the other half of the data.
 
     What was taken from where: the choices and the mixture are the paper's, as are the learning rates of the choices
     (0.01) and of the weights (0.025; here the settings' own). The paper puts a 1 x 1 convolution beside convolutions.
@@ -44,9 +43,6 @@ class LearnToGrow(Method):
         choice_rate: The learning rate of the choices (Adam), the paper's 0.01.
         tune_rate: The share of the learning rate at which reused layers are tuned.
         tune_strength: The weight of their squared distance from the old values.
-
-    Raises:
-        ConfigError: A number is out of its range.
 
     Reference: Li et al., Learn to grow: a continual structure learning framework for overcoming catastrophic
     forgetting, 2019.
@@ -81,7 +77,7 @@ class LearnToGrow(Method):
         return self.reuse == "fixed"
 
     def _begin(self) -> None:
-        self.graph_ = LayerGraph()
+        super()._begin()
         self.decisions: list[list[dict[str, Any]]] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
@@ -127,24 +123,18 @@ class LearnToGrow(Method):
     def _add_path(self, graph: LayerGraph, task: TaskData, chosen: Sequence[LayerChoice]) -> TaskPath:
         """The task's way through the graph, with its own layers added; the path itself is not."""
         info, skeleton, number = task.info, self.skeleton, len(self.tasks)
-        steps = []
-        for place, choice in enumerate(chosen):
-            if choice.source is None:
-                layer = seeded(lambda place=place: skeleton.make_layer(place), self.seed, "own", number, place)  # type: ignore[misc]
-                steps.append(PathStep(graph.add_node(layer.to(self.device), LayerNode(place, info.name))))
-            elif choice.patch is not None:
-                node = choice.source.node
-                patch = make_patch(graph.nodes[node], choice.patch, torch_generator(self.seed, "patch", number, place))
-                key = graph.add_node(patch.to(self.device), LayerNode(place, info.name, node, choice.patch))
-                steps.append(PathStep(node, key))
-            else:
-                steps.append(choice.source)
+
+        def own_layer(place: int) -> nn.Module:
+            return seeded(lambda: skeleton.make_layer(place), self.seed, "own", number, place)
+
+        growths = [LayerGrowth(choice.source, patch=choice.patch) for choice in chosen]
+        patch_generator = partial(torch_generator, self.seed, "patch", number)
+        steps = add_steps(graph, self.device, info.name, growths, own_layer, patch_generator)
         head = seeded(lambda: skeleton.make_head(info.num_classes), self.seed, "head", number).to(self.device)
         head_key = graph.add_node(head, LayerNode(len(skeleton.layers), info.name))
-        return TaskPath(info.name, info.num_classes, skeleton, tuple(steps), head_key)
+        return TaskPath(info.name, info.num_classes, skeleton, steps, head_key)
 
     def _train_path(self, view: PathView, chosen: Sequence[LayerChoice], task: TaskData, saves: Saves) -> None:
-        data = task.train
         old = {key for choice in chosen if choice.source is not None for key in choice.source.keys}
         # Only a layer that is reused as it is may be tuned: an adapted one has its map for that.
         tuned = {key for choice in chosen if choice.kind == "reuse" and choice.source for key in choice.source.keys}
@@ -160,8 +150,10 @@ class LearnToGrow(Method):
             if name.split(".")[1] in old and rate(name) > 0
         }
 
-        def loss(indices: Tensor) -> Tensor:
-            value = cross_entropy(view(data.x[indices]), data.y[indices])
+        loss, count = classification(view, task.train)
+
+        def anchored_loss(indices: Tensor) -> Tensor:
+            value = loss(indices)
             for name, anchor in anchors.items():
                 value = value + self.tune_strength * (view.get_parameter(name) - anchor).square().sum()
             return value
@@ -170,8 +162,8 @@ class LearnToGrow(Method):
             param.requires_grad_(rate(name) > 0)
         train(
             view,
-            loss,
-            len(data),
+            anchored_loss,
+            count,
             self.settings,
             seed=derive_seed(self.seed, "task", len(self.tasks)),
             rate=rate,
@@ -180,19 +172,6 @@ class LearnToGrow(Method):
             phase="path",
         )
         view.requires_grad_(True)
-
-    def network(self, name: str) -> nn.Module:
-        """A plain copy of the task's path, maps merged into the layers that they stand beside."""
-        self.place(name)
-        return self.graph_.network(name)
-
-    def num_parameters(self) -> int:
-        """All layers, maps and heads, each counted once."""
-        return self.graph_.num_parameters()
-
-    def graph(self) -> dict[str, Any]:
-        """The joint network for the report."""
-        return self.graph_.describe()
 
     def explain(self) -> list[str]:
         """What each layer of each task became, and how sure the search was."""

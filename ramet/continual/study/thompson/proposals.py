@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ramet.continual.study.space import SequenceSpace
-from ramet.continual.study.thompson.knapsack import Knapsack
 from ramet.continual.study.thompson.task_effects import Belief, Finished, Layers, TaskEffects
 
 Parameters = Mapping[str, float | str]
-_ATTEMPTS = 20
+Option = TypeVar("Option", bound=Hashable)
+_ATTEMPTS, _CELLS = 20, 1000
 
 
 @dataclass(frozen=True)
@@ -65,17 +66,12 @@ class Seen:
 def propose(
     space: SequenceSpace, tasks: Sequence[str], seen: Sequence[Seen], generator: np.random.Generator
 ) -> dict[str, float | str]:
-    """The parameters of the next trial, by Thompson sampling.
+    """The parameters of the next trial, by Thompson sampling, for a space with a coefficient for each task.
 
     A belief is drawn from all that the finished trials allow (``TaskEffects``), and a size at which it promises more
     than was found; the sequence is the best of at most that size by the belief. One that was tried before is drawn
-    again. One parameter in a trial or so is left to chance, or coefficients that were never tried would never be.
-
-    Args:
-        space: the sequences there are, with a coefficient for each task.
-        tasks: of the stream.
-        seen: finished trials; if there are none, the sequence is random.
-        generator: what is drawn from.
+    again. One parameter in a trial or so is left to chance, or coefficients that were never tried would never be. If no
+    trial is finished, the sequence is random.
     """
     if not seen:
         return _completed({}, space, tasks, generator)
@@ -200,3 +196,46 @@ class _Given:
             value = choices[int(self._generator.integers(len(choices)))]
         self.parameters[name] = value
         return str(value)
+
+
+class Knapsack(Generic[Option]):
+    """The best choices at each of a thousand budgets, from what options are worth, by dynamic programming.
+
+    Exact, but that costs are rounded up to a thousandth of what the dearest choices cost more than the cheapest.
+
+    Attributes:
+        budgets: from the least that must be spent to all that can be.
+        worth: of the best choices at each budget.
+
+    >>> values = {"a": {"small": 1.0, "large": 3.0}, "b": {"small": 2.0, "large": 7.0}}
+    >>> costs = {"a": {"small": 10.0, "large": 20.0}, "b": {"small": 10.0, "large": 40.0}}
+    >>> Knapsack(values, costs).best(50.0)
+    {'a': 'small', 'b': 'large'}
+    """
+
+    def __init__(
+        self, values: Mapping[str, Mapping[Option, float]], costs: Mapping[str, Mapping[Option, float]]
+    ) -> None:
+        least = {item: min(costs[item][option] for option in options) for item, options in values.items()}
+        most = {item: max(costs[item][option] for option in options) for item, options in values.items()}
+        unit = max(sum(most.values()) - sum(least.values()), 1e-12) / _CELLS
+        self.budgets: NDArray[np.float64] = sum(least.values()) + unit * np.arange(_CELLS + 1, dtype=np.float64)
+        self.worth: NDArray[np.float64] = np.zeros(_CELLS + 1)
+        self._steps: list[tuple[str, list[Option], list[int], NDArray[np.int64]]] = []
+        for item, options in values.items():
+            prices = [int(np.ceil((costs[item][option] - least[item]) / unit - 1e-6)) for option in options]
+            table = np.full((len(options), _CELLS + 1), -np.inf)
+            for row, price, value in zip(table, prices, options.values(), strict=True):
+                row[price:] = self.worth[: _CELLS + 1 - price] + value
+            self._steps.append((item, list(options), prices, table.argmax(0)))
+            self.worth = table.max(0)
+
+    def best(self, budget: float) -> dict[str, Option]:
+        """The choice for each item, of those that cost no more in sum; the cheapest of all if none does."""
+        left = max(0, int(np.searchsorted(self.budgets, budget * (1 + 1e-12), side="right")) - 1)
+        chosen = {}
+        for item, options, prices, picks in reversed(self._steps):
+            pick = int(picks[left])
+            chosen[item] = options[pick]
+            left -= prices[pick]
+        return dict(reversed(chosen.items()))

@@ -49,22 +49,14 @@ class Belief:
 
 
 class TaskEffects:
-    r"""What finished sequences tell of the effect that each choice has on the sum of all tasks' gains.
+    """What finished sequences tell of the effect that each choice has on the sum of all tasks' gains.
 
-    The gain of task :math:`s` in a sequence is taken to be
-
-    .. math:: \mu_s + \pi_{a_s} + \theta_{s, a_s} + \frac{1}{T - 1} \sum_{t \ne s} \phi_{t, a_t}
-        + \frac{1}{T} \omega_r + \text{noise}
-
-    where :math:`a_t` are the new layers of task :math:`t` and :math:`r` the order and the bindings: what such layers
-    give to any task, what they give to this one, what they do to all others, whose layers it would otherwise train
-    further, and what the order does. Each of the four has a normal prior whose variance is fitted to the data, as is
-    that of the noise (expectation maximisation of the marginal likelihood). Sequences are few and validation data are
-    noisy; what they cannot tell stays uncertain.
-
-    Args:
-        finished: the sequences that were learned.
-        tasks: all tasks of the stream.
+    The gain of task s in a sequence is taken to be mu_s + pi_(a_s) + theta_(s, a_s) + noise, plus the mean over the
+    other tasks t of phi_(t, a_t), plus omega_r / T, where a_t are the new layers of task t and r the order and the
+    bindings: what such layers give to any task, what they give to this one, what they do to all others, whose layers it
+    would otherwise train further, and what the order does. Each of the four has a normal prior whose variance is fitted
+    to the data, as is that of the noise (expectation maximisation of the marginal likelihood). Sequences are few and
+    validation data are noisy; what they cannot tell stays uncertain.
 
     Attributes:
         choices: all pairs of a task and layers that were tried.

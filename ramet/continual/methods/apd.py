@@ -8,38 +8,106 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.func import functional_call
+from torch.nn.functional import softshrink
 
 from ramet.continual.method import Method
-from ramet.continual.methods.apd.decomposition import (
-    DecomposedNetwork,
-    compose,
-    retroactive_adaptive,
-    retroactive_penalty,
-)
-from ramet.continual.methods.proximal import ProximalSgd, Sparse
+from ramet.continual.methods.optimizers import ProximalSgd, Sparse
+from ramet.continual.networks.keeping import copied, is_own, num_trained
 from ramet.continual.networks.skeletons import weights_of
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally
+
+GATE_START = 2.0
+"""Where gates begin: the sigmoid is 0.88, so that a task begins with nearly all of the shared weights."""
+
+
+def compose(shared: Tensor, gate: Tensor, adaptive: Tensor) -> Tensor:
+    """A task's weights, sigma * sigmoid(v) + tau (section 3.1, Eq. 1): [out, ...], [out] and [out, ...]."""
+    return shared * gate.sigmoid().reshape(-1, *[1] * (shared.ndim - 1)) + adaptive
+
+
+def retroactive_adaptive(residual: Tensor, sparsity: float, drift: float) -> Tensor:
+    """The best own part of an earlier task: argmin over tau of lambda_1 |tau| + lambda_2 (r - tau)^2.
+
+    The residual r is what the task's old weights were, less what it now has of the shared ones; lambda_1 is
+    ``sparsity`` and lambda_2 ``drift``.
+
+    >>> retroactive_adaptive(torch.tensor([1.0, -0.2, 3.0]), sparsity=1.0, drift=1.0)
+    tensor([0.5000, -0.0000, 2.5000])
+    """
+    return softshrink(residual, sparsity / (2 * drift))
+
+
+def retroactive_penalty(residual: Tensor, sparsity: float, drift: float) -> Tensor:
+    """The value of that minimum, summed: what keeping an earlier task costs, as a function of the shared weights.
+
+    Where |r| <= lambda_1 / 2 lambda_2 it is lambda_2 r^2, elsewhere lambda_1 |r| - lambda_1^2 / 4 lambda_2; its slope
+    is never above lambda_1, so that a step is stable however strong the drift is punished.
+    """
+    size = residual.abs()
+    inner, outer = drift * residual.square(), sparsity * size - sparsity**2 / (4 * drift)
+    return torch.where(size <= sparsity / (2 * drift), inner, outer).sum()
+
+
+class DecomposedNetwork(nn.Module):
+    """The network of the present task, and the gates of earlier ones, which move along with the shared weights.
+
+    Biases, batch norms and the head of ``network`` are the task's own; the weights of its layers are not used.
+    ``shared``, sigma of each layer, and ``gates``, for each earlier task those of each layer, are copied.
+    """
+
+    def __init__(self, network: nn.Sequential, shared: Sequence[Tensor], gates: Sequence[Sequence[Tensor]]) -> None:
+        super().__init__()
+        self.network = network
+        self.shared = nn.ParameterList([nn.Parameter(sigma.clone()) for sigma in shared])
+        self.adaptive = nn.ParameterList([nn.Parameter(torch.zeros_like(sigma)) for sigma in shared])
+        fresh = [torch.full((len(sigma),), GATE_START, device=sigma.device) for sigma in shared]
+        self.gates = nn.ModuleList(
+            [nn.ParameterList([nn.Parameter(gate.clone()) for gate in own]) for own in [*gates, fresh]]
+        )
+        for layer in list(network)[:-1]:
+            layer.get_parameter("weights.weight").requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of the present task, [batch, classes]."""
+        *layers, head = self.network
+        parts = zip(layers, self.shared, self._gates(len(self.gates) - 1), self.adaptive, strict=True)
+        for layer, sigma, gate, tau in parts:
+            x = functional_call(layer, {"weights.weight": compose(sigma, gate, tau)}, (x,))
+        logits: Tensor = head(x)
+        return logits
+
+    def residuals(self, targets: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+        """For each earlier task and layer, its old weights (``targets``) less what it now has of the shared ones."""
+        return [
+            [
+                target - compose(sigma, gate, torch.zeros_like(sigma))
+                for target, sigma, gate in zip(old, self.shared, self._gates(task), strict=True)
+            ]
+            for task, old in enumerate(targets)
+        ]
+
+    def _gates(self, task: int) -> nn.ParameterList:
+        gates = self.gates[task]
+        assert isinstance(gates, nn.ParameterList)
+        return gates
 
 
 @dataclass(kw_only=True, eq=False)
 class AdditiveDecomposition(Method):
-    r"""Each task has the shared weights under a mask of its own, and sparse weights that are its own.
+    """Each task has the shared weights under a mask of its own, and sparse weights that are its own.
 
-    Task i has the weights :math:`\theta_i = \sigma \otimes \mathrm{sigmoid}(v_i) + \tau_i`, tau being sparse.
-
-    When task t comes, everything moves but the earlier tasks' weights, which are held where they were (Eq. 3):
-
-    .. math:: L(\theta_t; D_t) + \lambda_1 \sum_{i \le t} \|\tau_i\|_1
-              + \lambda_2 \sum_{i < t} \|\theta_i^* - \theta_i\|_2^2 .
+    Task i has the weights theta_i = sigma * sigmoid(v_i) + tau_i, tau being sparse. When task t comes, everything moves
+    but the earlier tasks' weights, which are held where they were, theta_i' (Eq. 3): it minimises its loss
+    + lambda_1 * (the sum over i <= t of |tau_i|) + lambda_2 * (the sum over i < t of |theta_i' - theta_i|^2).
 
     The shared weights thus follow the new task, and the own ones of earlier tasks take up what was changed. For given
-    shared weights and gates the best :math:`\tau_i` of an earlier task has a closed form, so that it is put into the
-    loss (``retroactive_penalty``) and solved for at the end: the minimum is the same, and no step can diverge. Each of
-    an earlier task's weights then moves by at most :math:`\lambda_1 / 2 \lambda_2`.
+    shared weights and gates the best tau of an earlier task has a closed form, so that it is put into the loss
+    (``retroactive_penalty``) and solved for at the end: the minimum is the same, and no step can diverge. Each of an
+    earlier task's weights then moves by at most lambda_1 / 2 lambda_2.
 
     The first task trains sigma and its gate alone. Biases, batch norms and heads, of which the paper says nothing, are
     each task's own. Own weights count as parameters, and are stored with their places, where they are not zero.
@@ -50,9 +118,6 @@ class AdditiveDecomposition(Method):
     Args:
         sparsity: Lambda 1; 4e-4 is among the values that we read the paper to use. A stronger one saves own weights.
         drift: Lambda 2, which we read to be 100 in the paper.
-
-    Raises:
-        ConfigError: A number is out of its range.
 
     Reference: Yoon et al., Scalable and order-robust continual learning with additive parameter decomposition, 2020.
     """
@@ -76,14 +141,16 @@ class AdditiveDecomposition(Method):
         self._own: list[dict[str, Tensor]] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
-        place, data = len(self.tasks), task.train
+        place = len(self.tasks)
         network = self.skeleton.make_network(task.info.num_classes, self.seed, "task", place).to(self.device)
         module = DecomposedNetwork(network, self._shared, self._gates).to(self.device)
         targets = [self._weights(old) for old in range(place)]
         penalties = [Sparse(tau, l1=self.sparsity) for tau in module.adaptive] if place else []
 
-        def loss(indices: Tensor) -> Tensor:
-            value = cross_entropy(module(data.x[indices]), data.y[indices])
+        loss, count = classification(module, task.train)
+
+        def retroactive_loss(indices: Tensor) -> Tensor:
+            value = loss(indices)
             for residuals in module.residuals(targets):
                 for residual in residuals:
                     value = value + retroactive_penalty(residual, self.sparsity, self.drift)
@@ -91,8 +158,8 @@ class AdditiveDecomposition(Method):
 
         train(
             module,
-            loss,
-            len(data),
+            retroactive_loss,
+            count,
             self.settings,
             seed=derive_seed(self.seed, "task", place),
             rate=lambda name: float(place > 0 or not name.startswith("adaptive.")),
@@ -107,14 +174,12 @@ class AdditiveDecomposition(Method):
     def _take(self, module: DecomposedNetwork, targets: Sequence[Sequence[Tensor]]) -> None:
         """Keep what was trained, and give earlier tasks the own weights that bring them back to where they were."""
         residuals = module.residuals(targets)
-        own = [tau.detach().clone() for tau in module.adaptive]
         self._adaptive = [
             [retroactive_adaptive(residual, self.sparsity, self.drift) for residual in old] for old in residuals
-        ] + [own]
-        self._shared = [sigma.detach().clone() for sigma in module.shared]
-        self._gates = [[gate.detach().clone() for gate in gates.parameters()] for gates in module.gates]
-        state = module.network.state_dict()
-        self._own.append({name: value.clone() for name, value in state.items() if _is_own(name)})
+        ] + [copied(module.adaptive.parameters())]
+        self._shared = copied(module.shared.parameters())
+        self._gates = [copied(gates.parameters()) for gates in module.gates]
+        self._own.append({name: value for name, value in copied(module.network).items() if is_own(name)})
 
     @torch.no_grad()
     def _weights(self, place: int) -> list[Tensor]:
@@ -135,34 +200,31 @@ class AdditiveDecomposition(Method):
 
     def num_parameters(self) -> int:
         """Shared weights, gates, own weights that are not zero, biases, batch norms and heads."""
-        running = ("running_mean", "running_var", "num_batches_tracked")
-        own = sum(t.numel() for tensors in self._own for name, t in tensors.items() if not name.endswith(running))
         adaptive = sum(int(tau.count_nonzero()) for taus in self._adaptive for tau in taus)
         gates = sum(gate.numel() for gates in self._gates for gate in gates)
-        return sum(sigma.numel() for sigma in self._shared) + gates + adaptive + own
+        return sum(sigma.numel() for sigma in self._shared) + gates + adaptive + num_trained(self._own)
 
     def state(self) -> dict[str, Any]:
         """The parts; own weights as places and values."""
         return {
-            "shared": [sigma.clone() for sigma in self._shared],
-            "gates": [[gate.clone() for gate in gates] for gates in self._gates],
+            "shared": copied(self._shared),
+            "gates": copied(self._gates),
             "places": [[_places(tau) for tau in taus] for taus in self._adaptive],
             "values": [[tau.flatten()[_places(tau).long()] for tau in taus] for taus in self._adaptive],
-            "own": [{name: tensor.clone() for name, tensor in tensors.items()} for tensors in self._own],
+            "own": copied(self._own),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
-        self._shared = [sigma.to(self.device) for sigma in state["shared"]]
-        self._gates = [[gate.to(self.device) for gate in gates] for gates in state["gates"]]
+        state = copied(state, self.device)
+        self._shared, self._gates, self._own = state["shared"], state["gates"], state["own"]
         self._adaptive = [
             [
-                _dense(places.to(self.device), values.to(self.device), sigma)
+                _dense(places, values, sigma)
                 for places, values, sigma in zip(task_places, task_values, self._shared, strict=True)
             ]
             for task_places, task_values in zip(state["places"], state["values"], strict=True)
         ]
-        self._own = [{name: tensor.to(self.device) for name, tensor in tensors.items()} for tensors in state["own"]]
 
     def explain(self) -> list[str]:
         """How much of each task is its own."""
@@ -172,10 +234,6 @@ class AdditiveDecomposition(Method):
             own = sum(int(tau.count_nonzero()) for tau in taus)
             lines.append(f"{task.name} has {own} weights of its own beside {total} shared ones.")
         return lines
-
-
-def _is_own(name: str) -> bool:
-    return name.startswith("head.") or not name.endswith("weights.weight")
 
 
 def _places(tau: Tensor) -> Tensor:

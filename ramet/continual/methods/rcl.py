@@ -7,26 +7,24 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from ramet.continual.methods.master_method import MasterMethod
-from ramet.continual.methods.rcl.controller import ExpansionController
 from ramet.continual.networks.draft_widths import with_new
 from ramet.continual.networks.master import Draft
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Saves
 from ramet.errors import ConfigError
-from ramet.seeding import derive_seed, seeded_globally, torch_generator
-from ramet.training import accuracy
+from ramet.seeding import seeded_globally, torch_generator
 
 
 @dataclass(kw_only=True, eq=False)
 class Reinforced(MasterMethod):
-    r"""Each task keeps the network of earlier ones and adds as many neurons to each layer as a controller decides.
+    """Each task keeps the network of earlier ones and adds as many neurons to each layer as a controller decides.
 
-    The controller proposes, the widened network is trained with all old weights fixed, and the reward is
-    :math:`R = A - \alpha \sum_l k_l`, with A the accuracy on validation data and k the neurons that layer l gets. After
-    some trials the network with the best reward is kept. A task sees the neurons that were there when it was learned.
+    The controller proposes, the widened network is trained with all old weights fixed, and the reward is A less alpha
+    times the neurons that all layers get, with A the accuracy on validation data. After some trials the network with
+    the best reward is kept. A task sees the neurons that were there when it was learned.
 
     What was taken from where: expansion, reward and the actor-critic are those of section 3. We read the paper to train
     the controller anew for each task, and do so. It does not say what the value network looks like: here it is an LSTM
@@ -39,9 +37,6 @@ class Reinforced(MasterMethod):
         alpha: What a neuron costs in the reward.
         controller_hidden: The size of the controller's LSTM.
         controller_rate: Its learning rate (Adam).
-
-    Raises:
-        ConfigError: A number is out of its range.
 
     Reference: Xu and Zhu, Reinforced continual learning, 2018.
     """
@@ -70,7 +65,7 @@ class Reinforced(MasterMethod):
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         if not self.tasks:
             network = self.skeleton.make_network(task.info.num_classes, self.seed, "first").to(self.device)
-            draft = Draft(self.skeleton, network, [torch.full((layer.width,), -1) for layer in self.skeleton.layers])
+            draft = Draft.of_own(self.skeleton, network)
             notes: dict[str, Any] = {"added": draft.widths, "validation": self._trained(draft, task, saves, "first")}
         else:
             draft, notes = self._search(task, saves)
@@ -109,17 +104,53 @@ class Reinforced(MasterMethod):
             draft = self.master.draft([torch.arange(width) for width in self.master.widths], num_classes)
             return with_new(draft, counts)
 
-    def _trained(self, draft: Draft, task: TaskData, saves: Saves, phase: str) -> float:
-        """Train what is new, and give the accuracy on validation data."""
-        data, network = task.train, draft.network
-        train(
-            network,
-            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
-            len(data),
-            self.settings,
-            seed=derive_seed(self.seed, "task", len(self.tasks)),
-            held=draft.held(),
-            saves=saves,
-            phase=phase,
-        )
-        return accuracy(network, task.validation.x, task.validation.y)
+
+class ExpansionController(nn.Module):
+    """An LSTM that decides layer by layer, each decision seeing the one before; a second one estimates the reward.
+
+    Actor-critic: for decisions a with reward R, the policy follows the sum over layers l of grad log pi(a_l | a_1 ...
+    a_(l-1)) (R - V_l), and the values V_l the square of R - V_l. A decision is a number from 0 to ``max_units``.
+    Weights are drawn from the global generator (see ``seeded_globally``).
+    """
+
+    def __init__(self, num_layers: int, max_units: int, *, hidden: int, rate: float) -> None:
+        super().__init__()
+        self.num_layers, self.start = num_layers, max_units + 1
+        self.embedding = nn.Embedding(max_units + 2, hidden)
+        self.actor, self.critic = nn.LSTMCell(hidden, hidden), nn.LSTMCell(hidden, hidden)
+        self.policy, self.value = nn.Linear(hidden, max_units + 1), nn.Linear(hidden, 1)
+        self.optimizer = torch.optim.Adam(self.parameters(), lr=rate)
+
+    def evaluate(self, decisions: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The logarithm of each decision's probability, and the value before each: [layers] and [layers]."""
+        logarithms, values = [], []
+        actor = critic = None
+        before = self.start
+        for decision in decisions:
+            embedded = self.embedding(torch.tensor([before]))  # [1, hidden]
+            actor, critic = self.actor(embedded, actor), self.critic(embedded, critic)
+            logarithms.append(self.policy(actor[0])[0].log_softmax(0)[decision])
+            values.append(self.value(critic[0])[0, 0])
+            before = decision
+        return torch.stack(logarithms), torch.stack(values)
+
+    @torch.no_grad()
+    def propose(self, generator: torch.Generator) -> list[int]:
+        """How many neurons each layer gets, drawn from the policy."""
+        decisions: list[int] = []
+        actor = None
+        for _ in range(self.num_layers):
+            embedded = self.embedding(torch.tensor([decisions[-1] if decisions else self.start]))
+            actor = self.actor(embedded, actor)
+            shares = self.policy(actor[0])[0].softmax(0)
+            decisions.append(int(torch.multinomial(shares, 1, generator=generator)))
+        return decisions
+
+    def observe(self, decisions: Sequence[int], reward: float) -> None:
+        """Make decisions likelier whose reward was above the estimate, and the estimate better."""
+        logarithms, values = self.evaluate(decisions)
+        advantage = reward - values
+        loss = -(logarithms * advantage.detach()).sum() + advantage.square().sum()
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()

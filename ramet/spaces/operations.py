@@ -1,6 +1,12 @@
-"""The operations of cells that reduce: by name, with a stride, and with or without affine batch norms."""
+"""The operations of cells, by the names that the field gives them: with a stride, and affine batch norms or not.
+
+Each is made from ``torch.nn`` parts and from layers that export as such, so that an exported child holds nothing of
+ramet.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from torch import Tensor, cat, nn
 from torch.nn.functional import pad
@@ -10,15 +16,9 @@ from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 from ramet.spaces.kernels.pooling import MaxPool3x3
 
 DARTS_OPERATIONS = (
-    "none",
-    "max_pool_3x3",
-    "avg_pool_3x3",
-    "skip_connect",
-    "sep_conv_3x3",
-    "sep_conv_5x5",
-    "dil_conv_3x3",
-    "dil_conv_5x5",
-)
+    "none", "max_pool_3x3", "avg_pool_3x3", "skip_connect",
+    "sep_conv_3x3", "sep_conv_5x5", "dil_conv_3x3", "dil_conv_5x5",
+)  # fmt: skip
 """The eight operations of DARTS, in its order."""
 
 
@@ -50,6 +50,13 @@ class FactorisedReduction(nn.Module):
         return reduced
 
 
+def check_operations(operations: Sequence[str], known: Sequence[str]) -> None:
+    """Raise a ``ConfigError`` that names the first operation which is unknown."""
+    for operation in operations:
+        if operation not in known:
+            raise ConfigError(f"an operation is one of {', '.join(known)}, but got {operation!r}.")
+
+
 def squeeze(in_channels: int, out_channels: int, momentum: float, affine: bool) -> nn.Sequential:
     """ReLU, 1x1 convolution, batch norm: what brings a cell's input to its width."""
     return nn.Sequential(
@@ -60,18 +67,14 @@ def squeeze(in_channels: int, out_channels: int, momentum: float, affine: bool) 
 
 
 def make_strided(name: str, channels: int, stride: int, momentum: float, *, affine: bool) -> nn.Module | None:
-    """One operation of DARTS; None for ``none``.
+    """One operation of DARTS by its name, with stride 1 or 2; None for ``none``.
 
-    Args:
-        name: one of ``DARTS_OPERATIONS``.
-        channels: of input and output.
-        stride: 1 or 2.
-        momentum: of batch norms.
-        affine: False for a supernet, whose poolings are followed by a batch norm; True for a network of its own.
+    ``affine`` is False for a supernet, whose poolings are followed by a batch norm; True for a network of its own.
 
     Raises:
         ConfigError: an unknown operation.
     """
+    check_operations([name], DARTS_OPERATIONS)
     kernel = 5 if name.endswith("5x5") else 3
     if name == "none":
         return None
@@ -84,10 +87,8 @@ def make_strided(name: str, channels: int, stride: int, momentum: float, *, affi
     elif name in ("sep_conv_3x3", "sep_conv_5x5"):
         first = _separable(channels, kernel, stride, 1, momentum, affine)
         return nn.Sequential(*first, *_separable(channels, kernel, 1, 1, momentum, affine))
-    elif name in ("dil_conv_3x3", "dil_conv_5x5"):
-        return nn.Sequential(*_separable(channels, kernel, stride, 2, momentum, affine))
     else:
-        raise ConfigError(f"an operation is one of {', '.join(DARTS_OPERATIONS)}, but got {name!r}.")
+        return nn.Sequential(*_separable(channels, kernel, stride, 2, momentum, affine))
     return pool if affine else nn.Sequential(pool, nn.BatchNorm2d(channels, momentum=momentum, affine=False))
 
 

@@ -7,21 +7,66 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.func import functional_call
 
 from ramet.continual.method import Method
-from ramet.continual.methods.cpg.picking import PickedNetwork
+from ramet.continual.methods.optimizers import SgdAndAdam
 from ramet.continual.methods.packnet import MAX_TASKS, largest
-from ramet.continual.methods.sgd_and_adam import SgdAndAdam
+from ramet.continual.networks.keeping import copied, is_own, num_trained, packed, unpacked
 from ramet.continual.networks.skeletons import weights_of
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Held, Saves, train
+from ramet.continual.training import Held, Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import Settings, accuracy
+
+START, THRESHOLD = 0.01, 0.005
+"""Where scores begin and above which a weight is picked, as in Piggyback, which the paper takes its masks from."""
+
+
+def picked(scores: Tensor) -> Tensor:
+    """1 where a score is above the threshold and 0 elsewhere; its gradient passes straight through to the scores.
+
+    >>> picked(torch.tensor([0.01, 0.004])).tolist()
+    [1.0, 0.0]
+    """
+    return (scores > THRESHOLD).to(scores.dtype) + scores - scores.detach()
+
+
+class PickedNetwork(nn.Module):
+    """A network of which some weights are multiplied by a learned binary mask; all other weights are used as they are.
+
+    For each layer ``maskable`` says which weights are picked from, booleans of the weights' shape.
+    """
+
+    def __init__(self, network: nn.Sequential, maskable: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.network = network
+        self._maskable = list(maskable)
+        # Scores of the weights that are picked from, and of no others: [number of such weights].
+        self.scores = nn.ParameterList(
+            [nn.Parameter(torch.full((int(mask.sum()),), START, device=mask.device)) for mask in maskable]
+        )
+
+    def effective(self, place: int) -> Tensor:
+        """The weights of a layer as this task sees them."""
+        weight, mask = weights_of(self.network[place]).weight, self._maskable[place]
+        return weight * torch.ones_like(weight).masked_scatter(mask, picked(self.scores[place]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, [batch, classes]."""
+        *layers, head = self.network
+        for place, layer in enumerate(layers):
+            x = functional_call(layer, {"weights.weight": self.effective(place)}, (x,))
+        logits: Tensor = head(x)
+        return logits
+
+    @torch.no_grad()
+    def picks(self) -> list[Tensor]:
+        """For each layer whether each weight that is picked from is used, [number of such weights]."""
+        return [scores > THRESHOLD for scores in self.scores]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -93,12 +138,12 @@ class CompactPickGrow(Method):
         """Fresh layers of a width, which is a multiple of the skeleton's."""
         sizes = [max(1, round(layer.width * width)) for layer in self.skeleton.layers]
         with seeded_globally(self.seed, "weights", *role):
-            return [
-                self.skeleton.make_layer(place, in_width=sizes[place - 1] if place else None, width=size).to(
-                    self.device
-                )
-                for place, size in enumerate(sizes)
-            ]
+            return [layer.to(self.device) for layer in self.skeleton.make_layers(sizes)]
+
+    def _make_network(self, layers: Sequence[nn.Sequential], num_classes: int) -> nn.Sequential:
+        """Layers with a fresh head, which is drawn from the global generator."""
+        head = self.skeleton.make_head(num_classes, in_width=len(weights_of(layers[-1]).weight))
+        return self.skeleton.assemble(layers, head.to(self.device))
 
     # Learning a task.
 
@@ -126,17 +171,10 @@ class CompactPickGrow(Method):
 
     def _individual(self, task: TaskData, saves: Saves) -> float:
         """The validation accuracy of a network that learns the task alone."""
-        data, place = task.train, len(self.tasks)
+        place = len(self.tasks)
         network = self.skeleton.make_network(task.info.num_classes, self.seed, "alone", place).to(self.device)
-        train(
-            network,
-            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
-            len(data),
-            self.settings,
-            seed=derive_seed(self.seed, "alone", place),
-            saves=saves,
-            phase="alone",
-        )
+        loss, seed = classification(network, task.train), derive_seed(self.seed, "alone", place)
+        train(network, *loss, self.settings, seed=seed, saves=saves, phase="alone")
         return accuracy(network, task.validation.x, task.validation.y)
 
     def _grown(
@@ -167,8 +205,8 @@ class CompactPickGrow(Method):
             owner[corner] = old_owner
             owners.append(owner)
         with seeded_globally(self.seed, "head", place):
-            head = self.skeleton.make_head(num_classes, in_width=len(weights_of(layers[-1]).weight)).to(self.device)
-        return PickedNetwork(self.skeleton.assemble(layers, head), [owner != 0 for owner in owners]), owners
+            network = self._make_network(layers, num_classes)
+        return PickedNetwork(network, [owner != 0 for owner in owners]), owners
 
     def _fit(
         self,
@@ -180,12 +218,10 @@ class CompactPickGrow(Method):
         phase: str,
     ) -> None:
         """Train everything but the weights that are to stay as they are."""
-        data = task.train
         scores = [scores for scores in network.scores if len(scores)]
         train(
             network,
-            lambda indices: cross_entropy(network(data.x[indices]), data.y[indices]),
-            len(data),
+            *classification(network, task.train),
             settings,
             seed=derive_seed(self.seed, "task", len(self.tasks), phase),
             held=[Held(weights_of(layer).weight, mask) for layer, mask in zip(network.network, still, strict=False)],
@@ -234,8 +270,7 @@ class CompactPickGrow(Method):
             self._weights[i], self._owners[i] = weight, owner
         self._widths.append(width)
         self._picks.append(network.picks())
-        own = {name: t.detach().clone() for name, t in network.network.state_dict().items() if _is_own(name)}
-        self._own.append(own)
+        self._own.append({name: tensor for name, tensor in copied(network.network).items() if is_own(name)})
 
     # What was learned.
 
@@ -244,10 +279,7 @@ class CompactPickGrow(Method):
         place = self.place(name)
         with seeded_globally(0, "taken out"):  # fresh weights are drawn before the task's own are put in
             layers = self._layers(self._widths[place], "taken out")
-            head = self.skeleton.make_head(
-                self.tasks[place].num_classes, in_width=len(weights_of(layers[-1]).weight)
-            ).to(self.device)
-        network = self.skeleton.assemble(layers, head)
+            network = self._make_network(layers, self.tasks[place].num_classes)
         network.load_state_dict(self._own[place], strict=False)
         with torch.no_grad():
             for i, layer in enumerate(layers):
@@ -260,33 +292,26 @@ class CompactPickGrow(Method):
 
     def num_parameters(self) -> int:
         """The weights of all layers, free ones too, and the biases, batch norms and heads of all tasks."""
-        running = ("running_mean", "running_var", "num_batches_tracked")
-        own = sum(t.numel() for tensors in self._own for name, t in tensors.items() if not name.endswith(running))
-        return sum(weights.numel() for weights in self._weights) + own
+        return sum(weights.numel() for weights in self._weights) + num_trained(self._own)
 
     def state(self) -> dict[str, Any]:
         """Weights, a byte for the owner of each, a bit for each pick, and what is each task's own."""
         return {
             "width": self.width,
-            "weights": [weights.clone() for weights in self._weights],
-            "owners": [owner.clone() for owner in self._owners],
+            "weights": copied(self._weights),
+            "owners": copied(self._owners),
             "widths": list(self._widths),
-            "picks": [[_packed(pick) for pick in picks] for picks in self._picks],
+            "picks": packed(self._picks),
             "lengths": [[len(pick) for pick in picks] for picks in self._picks],
-            "own": [{name: tensor.clone() for name, tensor in tensors.items()} for tensors in self._own],
+            "own": copied(self._own),
             "said": list(self._said),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
         self.width, self._widths, self._said = state["width"], list(state["widths"]), list(state["said"])
-        self._weights = [weights.to(self.device) for weights in state["weights"]]
-        self._owners = [owner.to(self.device) for owner in state["owners"]]
-        self._picks = [
-            [_unpacked(bits, length).to(self.device) for bits, length in zip(picks, lengths, strict=True)]
-            for picks, lengths in zip(state["picks"], state["lengths"], strict=True)
-        ]
-        self._own = [{name: tensor.to(self.device) for name, tensor in tensors.items()} for tensors in state["own"]]
+        self._weights, self._owners, self._own = (copied(state[k], self.device) for k in ("weights", "owners", "own"))
+        self._picks = unpacked(state["picks"], state["lengths"], self.device)
 
     def explain(self) -> list[str]:
         """What each task picked, pruned and grew."""
@@ -309,15 +334,3 @@ def ladder(step: float, end: float) -> list[float]:
     shares = [round(step * i, 6) for i in range(1, int(end / step) + 1)]
     shares = [share for share in shares if share < end]
     return [*shares, end] if end > 0 else []
-
-
-def _is_own(name: str) -> bool:
-    return name.startswith("head.") or not name.endswith("weights.weight")
-
-
-def _packed(mask: Tensor) -> Tensor:
-    return torch.from_numpy(np.packbits(mask.cpu().numpy()))
-
-
-def _unpacked(bits: Tensor, length: int) -> Tensor:
-    return torch.from_numpy(np.unpackbits(bits.cpu().numpy())[:length].astype(bool))

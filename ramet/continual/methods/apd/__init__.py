@@ -1,1 +1,0 @@
-"""Additive parameter decomposition."""

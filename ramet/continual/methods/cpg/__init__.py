@@ -1,1 +1,0 @@
-"""Compacting, picking and growing."""

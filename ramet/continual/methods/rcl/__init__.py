@@ -1,1 +1,0 @@
-"""Reinforced continual learning."""
