@@ -23,6 +23,8 @@ def as_array(values: Any, place: str) -> Array:
     Raises:
         DataError: If the rows differ in length, or hold Python objects.
     """
+    if isinstance(values, np.memmap):  # it knows its file, which an array does not
+        return values
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         # NumPy has no bfloat16.

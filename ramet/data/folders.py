@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ramet.data.arrays import to_channels_first
 from ramet.data.raw import Array, Labelled, Layout, RawData, require_file
+from ramet.data.stored import fits_in_memory
 from ramet.errors import DataError, MissingExtraError
 
 IMAGE_SUFFIXES = frozenset(
@@ -19,8 +22,10 @@ IMAGE_SUFFIXES = frozenset(
 _LITTER = frozenset({"thumbs.db", "desktop.ini"})  # what desktops leave behind; hidden files are skipped as well
 
 
-def from_folder(folder: Path, layout: Layout | None = None) -> RawData:
+def from_folder(folder: Path, layout: Layout | None = None, in_memory: bool | None = True) -> RawData:
     """Read class folders; a class is named by its folder.
+
+    ``in_memory`` says whether all images are read now; none decides by what they would take.
 
     Raises:
         DataError: If there are no class folders, an empty one, a file that is no image, or images of several sizes.
@@ -31,37 +36,25 @@ def from_folder(folder: Path, layout: Layout | None = None) -> RawData:
         if len(names) > 2:
             other = min(names - {"train", "test"})
             raise DataError(f"a folder with train and test must hold no other folder, but {folder} has {other!r}.")
-        train, order = _read_classes(folder / "train", layout)
-        test, test_order = _read_classes(folder / "test", layout)
+        train, order = _read_classes(folder / "train", layout, in_memory)
+        test, test_order = _read_classes(folder / "test", layout, isinstance(train.images, np.ndarray))
         if train.images.ndim != test.images.ndim:
             raise DataError(f"the images of {folder} must be all grey or all coloured, but training and test differ.")
         if order != test_order:
             raise DataError(f"the images of {folder} must have one layout, but training and test differ.")
         return RawData(folder.name, train=train, test=test, layout=order)
-    train, order = _read_classes(folder, layout)
+    train, order = _read_classes(folder, layout, in_memory)
     return RawData(folder.name, train=train, layout=order)
 
 
-def _read_classes(folder: Path, layout: Layout | None) -> tuple[Labelled, Layout | None]:
-    classes = _folders(folder)
-    loose = [child for child in _visible(folder) if child.is_file() and child.suffix.lower() in IMAGE_SUFFIXES]
-    if loose:
-        raise DataError(f"each image must lie in the folder of its class, but {loose[0]} lies beside them.")
-    if not classes:
-        raise DataError(f"a folder of images must hold a folder for each class, but {folder} holds none.")
-    images: list[Array] = []
-    labels: list[str] = []
-    paths: list[Path] = []
-    for child in classes:
-        files = _visible(child)
-        if not files:
-            raise DataError(f"each class must have at least one image, but the folder {child} is empty.")
-        for path in files:
-            if path.is_dir():
-                raise DataError(f"a class folder must hold images only, but {path} is a folder.")
-            images.append(_read_array(path) if path.suffix.lower() == ".npy" else _read_image(path))
-            labels.append(child.name)
-            paths.append(path)
+def _read_classes(folder: Path, layout: Layout | None, in_memory: bool | None) -> tuple[Labelled, Layout | None]:
+    paths = _image_files(folder)
+    labels = np.array([path.parent.name for path in paths])
+    if not in_memory:
+        pixels = FolderPixels(paths, layout)
+        if in_memory is False or not fits_in_memory(pixels.shape):
+            return Labelled(pixels, labels, str(folder)), None
+    images = [_read_file(path) for path in paths]
     if all(path.suffix.lower() != ".npy" for path in paths):
         images = _same_channels(images)
         layout = "NHWC" if images[0].ndim == 3 else "NHW"  # known, whatever the sizes look like
@@ -74,7 +67,70 @@ def _read_classes(folder: Path, layout: Layout | None) -> tuple[Labelled, Layout
             raise DataError(
                 f"all images must have one dtype, but {paths[0]} has {images[0].dtype} and {path} has {image.dtype}."
             )
-    return Labelled(np.stack(images), np.array(labels), str(folder)), layout
+    return Labelled(np.stack(images), labels, str(folder)), layout
+
+
+def _image_files(folder: Path) -> list[Path]:
+    """The files of all class folders, class by class."""
+    classes = _folders(folder)
+    loose = [child for child in _visible(folder) if child.is_file() and child.suffix.lower() in IMAGE_SUFFIXES]
+    if loose:
+        raise DataError(f"each image must lie in the folder of its class, but {loose[0]} lies beside them.")
+    if not classes:
+        raise DataError(f"a folder of images must hold a folder for each class, but {folder} holds none.")
+    paths: list[Path] = []
+    for child in classes:
+        files = _visible(child)
+        if not files:
+            raise DataError(f"each class must have at least one image, but the folder {child} is empty.")
+        if folders := [path for path in files if path.is_dir()]:
+            raise DataError(f"a class folder must hold images only, but {folders[0]} is a folder.")
+        paths += files
+    return paths
+
+
+class FolderPixels:
+    """Images that stay in their files, and are read when they are asked for.
+
+    The first image decides whether they are grey or coloured; grey ones among coloured ones become coloured.
+    """
+
+    ndim = 4
+
+    def __init__(self, paths: list[Path], layout: Layout | None) -> None:
+        self._paths, self._layout = paths, layout
+        one = self._arranged(_read_file(paths[0]), paths[0])
+        self.shape, self.dtype = (len(paths), *one.shape), one.dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: Any) -> Any:
+        images = []
+        for row in rows:
+            path = self._paths[int(row)]
+            image = self._arranged(_read_file(path), path)
+            if image.shape[0] == 1 < self.shape[1] == 3:
+                image = np.repeat(image, 3, axis=0)
+            if image.shape != self.shape[1:] or image.dtype != self.dtype:
+                raise DataError(
+                    f"all images must have one size and dtype, but {self._paths[0]} has {self.shape[1:]} {self.dtype} "
+                    f"and {path} has {image.shape} {image.dtype}."
+                )
+            images.append(image)
+        return np.stack(images)
+
+    def _arranged(self, image: Array, path: Path) -> Array:
+        """``[channels, height, width]``."""
+        layout = self._layout
+        if path.suffix.lower() != ".npy":
+            layout = "NHWC" if image.ndim == 3 else "NHW"
+        arranged: Array = to_channels_first(image[None], layout, str(path))[0]
+        return arranged
+
+
+def _read_file(path: Path) -> Array:
+    return _read_array(path) if path.suffix.lower() == ".npy" else _read_image(path)
 
 
 def _read_image(path: Path) -> Array:

@@ -7,24 +7,28 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import torch
 
-from ramet.data.arrays import check_pixels, is_map_style, materialise, to_channels_first
+from ramet.data.arrays import as_array, check_pixels, is_map_style, materialise, to_channels_first
 from ramet.data.dataset import DataSet, Split
 from ramet.data.folders import from_folder
 from ramet.data.labels import encode
 from ramet.data.named import read_named
-from ramet.data.npz import from_arrays, from_npz
+from ramet.data.npz import from_arrays, from_npy_files, from_npz
 from ramet.data.preparation import Pixels, channel_statistics, standardise
-from ramet.data.raw import Layout, RawData
+from ramet.data.raw import Labelled, Layout, RawData
 from ramet.data.registry import DATA
 from ramet.data.sources import SOURCES, find_source
 from ramet.data.splits import Indices, hold_out, subset
+from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs, fits_in_memory
 from ramet.errors import DataError, RametError
 from ramet.registry import parse_spec
+
+STATISTICS_ROWS = 2000
+"""Of so many images the means of channels are taken where reading all would take long."""
 
 
 def load(
@@ -39,6 +43,8 @@ def load(
     train_size: int | None = None,
     eval_size: int | None = None,
     layout: Layout | None = None,
+    in_memory: bool | None = None,
+    readers: int = 0,
     name: str | None = None,
     trusted: bool = True,
 ) -> DataSet:
@@ -49,7 +55,8 @@ def load(
     validation fraction nor any size, so that test images stay test images when those change.
 
     Args:
-        source: The name of a data set; the path of an ``.npz`` file or of a folder of class folders; a pair of
+        source: The name of a data set; the path of an ``.npz`` file, of a folder of class folders or of one with the
+            arrays ``x.npy`` and ``y.npy`` (or ``x_train.npy`` to ``y_test.npy``), which are mapped; a pair of
             ``(images, labels)``; a mapping of the arrays that an ``.npz`` holds; a map-style torch ``Dataset``, or a
             pair of them to train and to test; ``FILE.py:function`` of one's own, or the name of an installed package's
             data set, which gives any of these, or a ``DataSet``. A string that is a known name is never a path.
@@ -63,6 +70,10 @@ def load(
         train_size: How many training images to keep, in the proportions of the classes; None keeps all.
         eval_size: The same for the validation and for the test images, each.
         layout: The order of the axes of the user's own arrays, where their shape leaves it open.
+        in_memory: Whether all images are read at once. By default those of a folder, of a torch data set and of mapped
+            arrays stay where they are if they would take more than half of the machine's memory, and are then read
+            batch by batch; the means of channels are those of 2,000 of them. Batches have the same bits.
+        readers: Processes that read such batches ahead.
         name: What to call the data set; by default the source's own name.
         trusted: Whether code that the source names may run; False for a source that comes from data.
 
@@ -88,12 +99,15 @@ def load(
             raise DataError(f"a DataSet is taken as it is, but got {', '.join(changed)}.")
         return source if name is None else replace(source, name=name)
     try:
-        raw = _read(source, data_dir, layout)
+        raw = _read(source, data_dir, layout, in_memory)
     except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
         raise DataError(f"a data set must be readable, but {source!s:.80} is not: {error.strerror}.") from error
     pixels = _pixels(raw)
     labels, class_names = encode(raw)
+    stored = not isinstance(pixels[0], np.ndarray)
     if pool and len(pixels) == 2:
+        if stored:
+            raise DataError("pool is for data in memory, but these are read as they are asked for; say in_memory=True.")
         pixels, labels = [np.concatenate(pixels)], [np.concatenate(labels)]
     size = _pooled_size(pixels[0], wanted)
 
@@ -103,13 +117,13 @@ def load(
     for role, option in (("train", "train_size"), ("validation", "eval_size"), ("test", "eval_size")):
         if (count := counts[option]) is not None:
             rows[role] = _reduce(rows[role], labels[home[role]], count, option, role, seed, len(class_names))
-    mean, deviation = channel_statistics(pixels[0], rows["train"], size)
-    splits = {
-        role: Split(
-            standardise(pixels[home[role]], chosen, size, mean, deviation), torch.from_numpy(labels[home[role]][chosen])
-        )
-        for role, chosen in rows.items()
-    }
+    seen = _spread(rows["train"], STATISTICS_ROWS) if stored else rows["train"]
+    mean, deviation = channel_statistics(pixels[0], seen, size)
+    splits = {}
+    for role, chosen in rows.items():
+        place: tuple[Any, ...] = pixels[home[role]], chosen, size, mean, deviation
+        x = StoredInputs(*place, workers=readers, seed=seed) if stored else standardise(*place)
+        splits[role] = Split(cast("torch.Tensor", x), torch.from_numpy(labels[home[role]][chosen]))
     return DataSet(
         name or raw.name,
         **splits,
@@ -120,6 +134,11 @@ def load(
         deviation=tuple(deviation.tolist()),
         notes=raw.notes,
     )
+
+
+def _spread(rows: Indices, count: int) -> Indices:
+    """So many of the rows, evenly spread; all if there are fewer."""
+    return rows if len(rows) <= count else rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
 
 
 def _made(source: Any, trusted: bool) -> Any:
@@ -138,23 +157,23 @@ def _made(source: Any, trusted: bool) -> Any:
         raise DataError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error
 
 
-def _read(source: Any, data_dir: str | Path | None, layout: Layout | None) -> RawData:
+def _read(source: Any, data_dir: str | Path | None, layout: Layout | None, in_memory: bool | None) -> RawData:
     if isinstance(source, str) and source in SOURCES:
         if layout is not None:
             raise DataError(f"layout is for arrays of your own, but {source} is a named set and got {layout!r}.")
         return read_named(source, data_dir)
     if isinstance(source, (str, Path)):
-        return _read_path(source, layout)
+        return _read_path(source, layout, in_memory)
     if isinstance(source, Mapping):
-        return from_arrays(source, name="arrays", layout=layout)
+        return _mapped(from_arrays(source, name="arrays", layout=layout), in_memory)
     if isinstance(source, (tuple, list)) and len(source) == 2:
         if is_map_style(source[0]) and is_map_style(source[1]):
-            train, order = materialise(source[0], "the training data set")
-            test, _ = materialise(source[1], "the test data set")
+            train, order = _read_dataset(source[0], "the training data set", in_memory)
+            test, _ = _read_dataset(source[1], "the test data set", isinstance(train.images, np.ndarray))
             return RawData(type(source[0]).__name__, train=train, test=test, layout=layout or order)
-        return from_arrays({"x": source[0], "y": source[1]}, name="arrays", layout=layout)
+        return _mapped(from_arrays({"x": source[0], "y": source[1]}, name="arrays", layout=layout), in_memory)
     if is_map_style(source):
-        train, order = materialise(source, f"the {type(source).__name__}")
+        train, order = _read_dataset(source, f"the {type(source).__name__}", in_memory)
         return RawData(type(source).__name__, train=train, layout=layout or order)
     raise DataError(
         "a source must be a name, a path, a pair (images, labels), a mapping of arrays or a map-style data set, "
@@ -162,12 +181,38 @@ def _read(source: Any, data_dir: str | Path | None, layout: Layout | None) -> Ra
     )
 
 
-def _read_path(source: str | Path, layout: Layout | None) -> RawData:
+def _mapped(raw: RawData, in_memory: bool | None) -> RawData:
+    """Arrays that are mapped from files stay there, unless they shall be, or fit, in memory."""
+    if in_memory or not isinstance(raw.train.images, np.memmap):
+        return raw
+    if in_memory is None and fits_in_memory(raw.train.images.shape):
+        return raw
+    parts = {
+        role: None if part is None else replace(part, images=MappedPixels(part.images, raw.layout, part.place))
+        for role, part in (("train", raw.train), ("test", raw.test))
+    }
+    return replace(raw, **parts)  # type: ignore[arg-type]
+
+
+def _read_dataset(dataset: Any, place: str, in_memory: bool | None) -> tuple[Labelled, Layout | None]:
+    """All images of a torch data set, or, where they shall not be in memory, where to read them."""
+    first = dataset[0] if in_memory is None and len(dataset) else None
+    if isinstance(first, (tuple, list)) and len(first) > 1:
+        in_memory = fits_in_memory([len(dataset), as_array(first[0], place).size])
+    if in_memory is not False:
+        return materialise(dataset, place)
+    pixels = DatasetPixels(dataset, place)
+    return Labelled(pixels, pixels.labels(), place), None
+
+
+def _read_path(source: str | Path, layout: Layout | None, in_memory: bool | None) -> RawData:
     if source == "":
         raise DataError("a data set must have a name or a path, but got ''.")
     path = Path(source).expanduser()
     if path.is_dir():
-        return from_folder(path, layout)
+        if (path / "x.npy").exists() or (path / "x_train.npy").exists():
+            return _mapped(from_npy_files(path, layout), in_memory)
+        return from_folder(path, layout, in_memory)
     if not path.exists():
         if isinstance(source, str) and not path.suffix and path.name == source:
             find_source(source)  # a word, not a path: say which names there are
@@ -179,6 +224,11 @@ def _read_path(source: str | Path, layout: Layout | None) -> RawData:
 
 def _pixels(raw: RawData) -> list[Pixels]:
     """The images of the source, ``[n, channels, height, width]``: those to split, and its own test set."""
+    if not isinstance(raw.train.images, np.ndarray):  # they are checked when they are read
+        pixels = [part.images for part in (raw.train, raw.test) if part is not None]
+        if len({part.shape[1:] for part in pixels}) > 1:
+            raise DataError(f"training and test images must have one shape, but have {[p.shape[1:] for p in pixels]}.")
+        return pixels
     pixels = [to_channels_first(raw.train.images, raw.layout, raw.train.place)]
     check_pixels(pixels[0], raw.train.place)
     if raw.test is None:

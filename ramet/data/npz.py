@@ -44,6 +44,24 @@ def from_npz(path: Path, layout: Layout | None = None) -> RawData:
     return from_arrays(read_npz(path, SPLIT_NAMES + WHOLE_NAMES), name=path.stem, place=f" of {path}", layout=layout)
 
 
+def from_npy_files(folder: Path, layout: Layout | None = None) -> RawData:
+    """The same names as files of their own, ``x_train.npy`` and so on, which are mapped and not read.
+
+    Raises:
+        DataError: If a file is damaged or needs unpickling, or one is missing.
+    """
+    arrays: dict[str, Array] = {}
+    for name in SPLIT_NAMES + WHOLE_NAMES:
+        path = folder / f"{name}.npy"
+        if path.exists():
+            require_file(path)
+            try:
+                arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+            except (OSError, ValueError, EOFError) as error:
+                raise DataError(f"{path} must be a whole .npy file of numbers, but cannot be read as one.") from error
+    return from_arrays(arrays, name=folder.name, place=f" of {folder}", layout=layout)
+
+
 def from_arrays(arrays: Mapping[str, Any], *, name: str, place: str = "", layout: Layout | None = None) -> RawData:
     """Named arrays or tensors, with a test set of their own or to be split.
 

@@ -20,10 +20,11 @@ Layout: TypeAlias = Literal["NHWC", "NCHW", "NHW"]
 class Labelled:
     """Images in any layout and dtype, ``[n, ...]``, and a label for each: integers, strings or whole floats.
 
-    ``place`` is what an error calls them, such as ``x_train of letters.npz``.
+    ``place`` is what an error calls them, such as ``x_train of letters.npz``. Images that stay where they are have a
+    shape, a dtype and an index as an array has: see ``ramet.data.stored``.
     """
 
-    images: Array
+    images: Any
     labels: Array
     place: str
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -102,21 +104,24 @@ class StoredInputs:
         source = _Drawing(self._pixels, self.seed, step) if getattr(self._pixels, "draws", False) else self._pixels
         return standardise(source, rows, self._size, self._mean, self._deviation)  # type: ignore[arg-type]
 
+    def sample(self, count: int) -> Tensor:
+        """So many images, evenly spread, for a digest of the content."""
+        return self.read(np.linspace(0, len(self) - 1, min(count, len(self))).astype(int).tolist())
+
     def subset(self, chosen: Indices) -> StoredInputs:
         """Some of the images."""
         return self._with(self._rows[chosen], self.device)
 
-    def expect(self, batches: Iterable[tuple[int, Tensor]]) -> None:
+    def expect(self, batches: Callable[[], Iterator[tuple[int, Tensor]]]) -> None:
         """Read ahead what will be asked for next, in worker processes, if there are any.
 
         Args:
-            batches: the number of each step and its rows, in the order in which they will be asked for.
+            batches: gives the number of each step and its rows, in the order in which they will be asked for.
         """
         if self.workers:
-            wanted = [[step, *_listed(rows)] for step, rows in batches]
             loader: DataLoader[Any] = DataLoader(
                 _Reading(self),
-                batch_sampler=wanted,
+                batch_sampler=_Upcoming(batches),
                 num_workers=self.workers,
                 collate_fn=_as_it_is,
                 prefetch_factor=2,
@@ -132,13 +137,13 @@ class StoredInputs:
         return StoredInputs(self._pixels, rows, self._size, self._mean, self._deviation, **options)  # type: ignore[arg-type]
 
 
-def in_batches(x: Tensor | StoredInputs, size: int) -> Iterator[Tensor]:
-    """Inputs in their order, so many at a time."""
-    if isinstance(x, Tensor):
-        yield from torch.split(x, size)
-    else:
-        for start in range(0, len(x), size):
-            yield x[start : start + size]
+def fits_in_memory(shape: Sequence[int]) -> bool:
+    """Whether images of a shape, standardised to float32, take at most half of the machine's memory."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # not every system says
+        return True
+    return math.prod(shape) * 4 <= memory / 2
 
 
 class MappedPixels:
@@ -158,8 +163,11 @@ class MappedPixels:
         if path is None or np.load(path, mmap_mode="r").shape != array.shape:
             raise DataError(f"{place} must be a whole .npy file, mapped by numpy.load, but is a part or a copy of one.")
         self._made = str(path), layout, place
-        self._images = to_channels_first(array, layout, place)
+        self._images, self.ndim = to_channels_first(array, layout, place), 4
         self.shape, self.dtype = self._images.shape, array.dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> Any:
         return self._images[rows]
@@ -181,11 +189,15 @@ class DatasetPixels:
     """
 
     draws = True
+    ndim = 4
 
     def __init__(self, dataset: Any, place: str) -> None:
         self._dataset, self._place = dataset, place
         one = self._arranged(self._image(0)[None])
         self.shape, self.dtype = (len(dataset), *one.shape[1:]), one.dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> Any:
         images = [self._image(int(row)) for row in rows]
@@ -196,6 +208,14 @@ class DatasetPixels:
                     f"and image {int(row)} has {image.shape}; resize them in the data set."
                 )
         return self._arranged(np.stack(images))
+
+    def labels(self) -> Any:
+        """All labels; those of ``targets``, where the data set has them, need no image to be read."""
+        known = getattr(self._dataset, "targets", None)
+        if known is None or len(known) != len(self._dataset):
+            known = [self._dataset[row][1] for row in range(len(self._dataset))]
+        labels = [label.item() if isinstance(label, Tensor) and label.numel() == 1 else label for label in known]
+        return as_array(labels, f"the labels of {self._place}")
 
     def _image(self, row: int) -> Any:
         found = self._dataset[row]
@@ -247,6 +267,17 @@ class _Reading(Dataset[Any]):
     def __getitems__(self, wanted: list[int]) -> tuple[list[int], Tensor]:
         step, *rows = wanted
         return rows, self._inputs.read(rows, step)
+
+
+class _Upcoming:
+    """The batches to read, one after the other: all of a long training at once would take gigabytes."""
+
+    def __init__(self, batches: Callable[[], Iterator[tuple[int, Tensor]]]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step, rows in self._batches():
+            yield [step, *_listed(rows)]
 
 
 def _as_it_is(batch: Any) -> Any:

@@ -22,7 +22,7 @@ from ramet.growth.surgery.writing import copy_network, widen
 from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
-from ramet.training import Batches, Recipe, Step, training_modes
+from ramet.training import Batches, Recipe, Step, in_batches, training_modes
 from ramet.training.functions import Loss
 
 MiniBatches = Sequence[tuple[Tensor, Tensor]]
@@ -210,7 +210,7 @@ def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch_size: 
     total = 0.0
     with training_modes(network), torch.no_grad():
         network.eval()
-        for inputs, targets in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
+        for inputs, targets in in_batches(x, y, batch_size):
             total += float(loss(network(inputs), targets)) * len(inputs)
     return total / len(x)
 

@@ -19,12 +19,12 @@ from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
 from ramet.spaces import Arch, Choice
 from ramet.training import (
-    EVALUATION_BATCH,
     Batches,
     Step,
     accuracy,
     evaluating,
     fit,
+    in_batches,
     make_optimizer,
     reestimated_batch_norm,
     saved_part,
@@ -195,7 +195,7 @@ def score_children(supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Ten
     """
     correct = torch.zeros(len(archs), dtype=torch.long)
     with evaluating(supernet):
-        for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+        for inputs, labels in in_batches(x, y):
             for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
                 correct[place] += (logits.argmax(dim=1) == labels).sum().cpu()
     return [int(count) / len(y) for count in correct]

@@ -21,7 +21,14 @@ from ramet.params import Params
 from ramet.searching.measures import Score, batch_statistics, measure, score_of_tally, tally
 from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
-from ramet.training import EVALUATION_BATCH, Recipe, Step, SynchronisedNorms, evaluating, reestimated_batch_norm
+from ramet.training import (
+    Recipe,
+    Step,
+    SynchronisedNorms,
+    evaluating,
+    in_batches,
+    reestimated_batch_norm,
+)
 
 
 class RankedTraining:
@@ -99,7 +106,7 @@ class RankedTraining:
                 return self.measure(arch, x, y, batch_norm="running")
         total = torch.zeros(3, dtype=torch.float64)
         with batch_statistics(self.network) if batch_norm == "batch" else evaluating(self.network):
-            for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+            for inputs, labels in in_batches(x, y):
                 with self.batch(len(labels)) as part:
                     counted = tally(self.network(inputs[part.rows], arch), labels[part.rows])
                 if not part.repeated or self.ranks.is_leader:

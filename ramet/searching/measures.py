@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
-from ramet.training import EVALUATION_BATCH, evaluating, reestimated_batch_norm
+from ramet.training import evaluating, in_batches, reestimated_batch_norm
 
 PERPLEXITY_REWARD = 80.0
 """ENAS' reward for language models is this divided by the perplexity."""
@@ -65,7 +65,7 @@ def measure(
             return measure(network, arch, x, y, batch_norm="running")
     total = torch.zeros(3, dtype=torch.float64)
     with batch_statistics(network) if batch_norm == "batch" else evaluating(network):
-        for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+        for inputs, labels in in_batches(x, y):
             total += tally(network(inputs, arch), labels)
     return score_of_tally(total, y)
 

@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
-    from ramet.training.batches import Batches
-    from ramet.training.evaluation import EVALUATION_BATCH, accuracy, evaluating, reestimated_batch_norm, training_modes
+    from ramet.training.batches import Batches, read_ahead
+    from ramet.training.evaluation import (
+        EVALUATION_BATCH,
+        accuracy,
+        evaluating,
+        in_batches,
+        reestimated_batch_norm,
+        training_modes,
+    )
     from ramet.training.loop import fit
     from ramet.training.optimizers import make_optimizer
     from ramet.training.recipe import Recipe, Settings
@@ -18,4 +25,4 @@ __getattr__ = lazy_front(__name__)
 
 __all__ = ["EVALUATION_BATCH", "Batches", "Held", "Recipe", "SavedPart", "Saver", "SavesCheckpoints", "Settings"]
 __all__ += ["Step", "StepGuard", "SynchronisedNorms", "Values", "accuracy", "evaluating", "fit", "global_generators"]
-__all__ += ["make_optimizer", "reestimated_batch_norm", "saved_part", "training_modes"]
+__all__ += ["in_batches", "make_optimizer", "read_ahead", "reestimated_batch_norm", "saved_part", "training_modes"]

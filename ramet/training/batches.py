@@ -47,3 +47,10 @@ class Batches:
             self._permutation = torch.randperm(self._num_samples, generator=generator)
             self._epoch = epoch
         return self._permutation[within * self._batch_size : (within + 1) * self._batch_size]
+
+
+def read_ahead(x: object, batches: Batches, first: int, last: int) -> None:
+    """Tell inputs that are read as they are asked for what the steps of a training will ask for; not a tensor."""
+    expect = getattr(x, "expect", None)
+    if expect is not None:
+        expect(lambda: ((step, batches[step]) for step in range(first, last)))

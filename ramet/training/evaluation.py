@@ -35,6 +35,12 @@ def training_modes(network: nn.Module) -> Iterator[None]:
                 module.training = mode
 
 
+def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and targets in their order, so many at a time; inputs may be read as they are asked for."""
+    for start in range(0, len(y), size):
+        yield x[start : start + size], y[start : start + size]
+
+
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; each module's mode is put back afterwards."""
@@ -52,7 +58,7 @@ def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float
     """
     correct = 0
     with evaluating(network):
-        for inputs, labels in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+        for inputs, labels in in_batches(x, y):
             correct += int((network(inputs, *arguments).argmax(dim=1) == labels).sum())
     return correct / len(y)
 

@@ -12,7 +12,7 @@ from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
 from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
-from ramet.training.batches import Batches
+from ramet.training.batches import Batches, read_ahead
 from ramet.training.optimizers import make_optimizer
 from ramet.training.recipe import Recipe
 from ramet.training.saver import SavedPart, Saver, contents, global_generators
@@ -91,6 +91,7 @@ def fit(
     with seeded_globally(seed, "draws"), compiled(network, settings):
         first = saver.resume() or 0
         network.train()
+        read_ahead(x, Batches(len(x), settings.batch_size, seed), first, last)
         for number in range(first, last):
             epoch, place = divmod(number, batches.steps_per_epoch)
             batch = settings.batch(x, y, batches[number].to(x.device), seed=seed, step=number)

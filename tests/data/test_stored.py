@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
+from ramet.data import load
 from ramet.data.preparation import channel_statistics, standardise
-from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs, in_batches
+from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.errors import DataError
-from ramet.training import Batches
+from ramet.training import Batches, Recipe, accuracy, fit
+from ramet.training.evaluation import in_batches
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 3, 6, 8), dtype=np.uint8)
 ROWS = np.random.default_rng(1).permutation(40)[:30]
@@ -52,8 +54,11 @@ def test_any_index_gives_the_same_bits(stored):
     for key in (rows, slice(2, 9), slice(None, 4), 7, [5, 1]):
         assert torch.equal(stored[key], whole[key])
     assert torch.equal(stored.subset(np.array([4, 2]))[:2], whole[[4, 2]])
-    assert torch.equal(torch.cat(list(in_batches(stored, 7))), whole)
-    assert torch.equal(torch.cat(list(in_batches(whole, 7))), whole)
+    labels = torch.arange(30)
+    for inputs in (stored, whole):
+        batches = list(in_batches(inputs, labels, 7))
+        assert torch.equal(torch.cat([x for x, _ in batches]), whole)
+        assert torch.equal(torch.cat([y for _, y in batches]), labels)
 
 
 @pytest.mark.parametrize("source", ["array", "random"])
@@ -62,14 +67,14 @@ def test_reading_ahead_changes_no_bit(source):
     plain, ahead = (StoredInputs(pixels, ROWS, SIZE, MEAN, DEVIATION, workers=workers) for workers in (0, 2))
     batches = Batches(30, 8, seed=0)
     steps = [(step, batches[step]) for step in range(6)]
-    ahead.expect(steps)
+    ahead.expect(lambda: iter(steps))
     for step, rows in steps:
         assert torch.equal(ahead[rows], plain.read(rows.tolist(), step))
 
 
 def test_what_was_not_expected_is_read_all_the_same():
     stored = StoredInputs(PIXELS, ROWS, SIZE, MEAN, DEVIATION, workers=1)
-    stored.expect([(0, torch.tensor([1, 2])), (1, torch.tensor([3]))])
+    stored.expect(lambda: iter([(0, torch.tensor([1, 2])), (1, torch.tensor([3]))]))
     whole = in_memory()
     assert torch.equal(stored[[5, 6]], whole[[5, 6]])
     assert torch.equal(stored[[3]], whole[[3]])
@@ -87,7 +92,7 @@ def test_random_transforms_follow_from_seed_step_and_row():
 
 
 def test_it_can_be_sent_to_another_process(stored):
-    stored.expect([(0, torch.tensor([1, 2]))])
+    stored.expect(lambda: iter([(0, torch.tensor([1, 2]))]))
     assert torch.equal(pickle.loads(pickle.dumps(stored))[:3], in_memory()[:3])
 
 
@@ -113,3 +118,88 @@ def test_what_a_data_set_may_not_give():
         DatasetPixels(Odd(), "it")[[0, 1]]
     with pytest.raises(DataError, match=r"must give \(image, label\) for each index, but 0 gives Tensor"):
         DatasetPixels(NoPair(), "it")
+
+
+# Through the front door: the same splits, labels and bits, read as they are asked for
+
+
+class Grey(Dataset):
+    """Pillow-free images and labels, one of them coloured by its index."""
+
+    def __init__(self, targets: bool) -> None:
+        if targets:
+            self.targets = [row % 4 for row in range(40)]
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, row: int):
+        return PIXELS[row], torch.tensor(row % 4)
+
+
+def folder_of_arrays(path):
+    for row in range(40):
+        place = path / "images" / f"class {row % 4}"
+        place.mkdir(parents=True, exist_ok=True)
+        np.save(place / f"{row}.npy", PIXELS[row])
+    return path / "images"
+
+
+def mapped_files(path):
+    np.save(path / "x.npy", PIXELS)
+    np.save(path / "y.npy", np.arange(40) % 4)
+    return path
+
+
+SOURCES = {
+    "data set": lambda path: Grey(targets=False),
+    "data set with targets": lambda path: Grey(targets=True),
+    "pair of data sets": lambda path: (Grey(targets=True), Grey(targets=False)),
+    "folder": folder_of_arrays,
+    "mapped files": mapped_files,
+    "mapped arrays": lambda path: tuple(
+        np.load(mapped_files(path) / f"{name}.npy", mmap_mode="r") for name in ("x", "y")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_source_that_is_not_in_memory_has_the_same_bits(kind, tmp_path):
+    source = SOURCES[kind](tmp_path)
+    options = {"image_size": 4, "seed": 3, "train_size": 16}
+    memory, stored = (load(source, in_memory=in_memory, **options) for in_memory in (True, False))
+    assert isinstance(load(source, **options).train.x, torch.Tensor), "what fits is read by default"
+    for role in ("train", "validation", "test"):
+        ours, theirs = getattr(stored, role), getattr(memory, role)
+        assert isinstance(ours.x, StoredInputs) and torch.equal(ours.x[:], theirs.x) and torch.equal(ours.y, theirs.y)
+    assert stored.class_names == memory.class_names and stored.mean == memory.mean
+    assert str(stored) == str(memory)
+    assert stored.fingerprint() != load(source, in_memory=False, **{**options, "seed": 4}).fingerprint()
+
+
+def test_training_and_evaluation_take_it(tmp_path):
+    """A network that is trained by a recipe on stored inputs ends with the same bits, and has the same accuracy."""
+    memory, stored = (load(Grey(True), in_memory=in_memory, readers=2) for in_memory in (True, False))
+    ends = []
+    for data in (memory, stored):
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 6 * 8, 4))
+        fit(network, data.train.x, data.train.y, Recipe(epochs=3, batch_size=8, augment="crop:1+flip"), seed=5)
+        ends.append((network[1].weight, accuracy(network, data.validation.x, data.validation.y)))
+    assert torch.equal(ends[0][0], ends[1][0]) and ends[0][1] == ends[1][1]
+
+
+def test_what_stored_data_do_not_take(tmp_path):
+    with pytest.raises(DataError, match="pool is for data in memory"):
+        load((Grey(True), Grey(True)), in_memory=False, pool=True)
+    mapped_files(tmp_path)
+    (tmp_path / "y.npy").write_bytes(b"no array")
+    with pytest.raises(DataError, match=r"must be a whole \.npy file of numbers"):
+        load(tmp_path)
+    (tmp_path / "y.npy").unlink()
+    with pytest.raises(DataError, match="y is missing"):
+        load(tmp_path)
+    folder = folder_of_arrays(tmp_path)
+    np.save(folder / "class 0" / "0.npy", PIXELS[0][:, :5])
+    with pytest.raises(DataError, match="all images must have one size and dtype"):
+        load(folder, in_memory=False)

@@ -28,6 +28,7 @@ from ramet.fields import require_choices
 from ramet.guards import GUARDS, Guard, diagonal_fisher
 from ramet.params import named_params
 from ramet.seeding import derive_seed, torch_generator
+from ramet.training import in_batches
 
 REMEMBERED, MEAN_BATCH = 200, 10
 """Images from which a guard learns what matters to a finished task, and how many it sees at a time."""
@@ -260,7 +261,7 @@ class GraphMethod(LayerGraphMethod):
         view.eval()
         view.zero_grad()
         with self.keeper.watch(view):
-            for inputs, labels in zip(torch.split(x, MEAN_BATCH), torch.split(y, MEAN_BATCH), strict=True):
+            for inputs, labels in in_batches(x, y, MEAN_BATCH):
                 cross_entropy(view(inputs), labels).backward()  # type: ignore[no-untyped-call]
         self.keeper.remember(named_params(view), diagonal_fisher(view, cross_entropy, x, y))
         view.zero_grad(set_to_none=True)
