@@ -69,6 +69,7 @@ class StoredInputs:
         self._mean, self._deviation = mean, deviation
         self.device, self.workers, self.seed = torch.device(device), workers, seed
         self._upcoming: Iterator[tuple[list[int], Tensor]] | None = None
+        self._read: tuple[list[int], Tensor] | None = None
 
     @property
     def shape(self) -> torch.Size:
@@ -88,15 +89,11 @@ class StoredInputs:
             return self[[key]][0]
         chosen = list(range(len(self))[key]) if isinstance(key, slice) else _listed(key)
         if self._upcoming is not None:
-            try:
-                expected, block = next(self._upcoming)
-            except StopIteration:
-                self._upcoming = None
-            else:
-                if expected == chosen:
-                    return block.to(self.device, non_blocking=True)
-                self._upcoming = None  # something else is asked for: what was read ahead is of no use
-        return self.read(chosen).to(self.device)
+            self._read = next(self._upcoming, None) if self._read is None else self._read
+            if self._read is not None and self._read[0] == chosen:
+                block, self._read = self._read[1], None
+                return block.to(self.device, non_blocking=True)
+        return self.read(chosen).to(self.device)  # what was read ahead waits until it is asked for
 
     def read(self, chosen: Sequence[int], step: int | None = None) -> Tensor:
         """Images of rows, on the CPU; what random transforms draw follows from the seed, the step and the row."""
@@ -127,10 +124,10 @@ class StoredInputs:
                 prefetch_factor=2,
                 multiprocessing_context="forkserver",
             )
-            self._upcoming = iter(loader)
+            self._upcoming, self._read = iter(loader), None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_upcoming": None}
+        return {**self.__dict__, "_upcoming": None, "_read": None}
 
     def _with(self, rows: Indices, device: torch.device | str) -> StoredInputs:
         options = {"device": device, "workers": self.workers, "seed": self.seed}

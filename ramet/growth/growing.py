@@ -23,7 +23,18 @@ from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
 from ramet.growth.tracing.coupling import Coupling
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
-from ramet.training import Batches, SavedPart, Saver, SavesCheckpoints, Settings, Step, Values, accuracy, make_optimizer
+from ramet.training import (
+    Batches,
+    SavedPart,
+    Saver,
+    SavesCheckpoints,
+    Settings,
+    Step,
+    Values,
+    accuracy,
+    make_optimizer,
+    read_ahead,
+)
 from ramet.training.functions import Loss
 
 PROBE_SIZE = 4
@@ -147,6 +158,7 @@ class Growing:
         inside, started = self.inside, time.monotonic()
         spent = inside.seconds
         step = Step(self.network, self.optimizer, settings, where=f" of phase {phase}")
+        read_ahead(self.x, batches, inside.number, self.num_updates)
         self.network.train()
         with seeded_globally(self.seed, "dropout", phase):
             restore_generators(inside.generators or {})

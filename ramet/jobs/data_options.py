@@ -48,7 +48,21 @@ class DataOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(DataOptions):
+class ImageOptions(DataOptions):
+    """Arguments of ``ramet.data.load`` that say where images are while they are used.
+
+    Args:
+        in_memory: whether all images are read at once; by default those that take at most half of the memory are. Of
+            others, batches are read as they are asked for: from a folder of class folders or of .npy files.
+        readers: processes that read such batches ahead.
+    """
+
+    in_memory: bool | None = None
+    readers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(ImageOptions):
     """Arguments of ``ramet.data.load`` for images, or of ``load_text`` for a space of language models.
 
     Args:

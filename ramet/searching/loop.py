@@ -31,7 +31,7 @@ from ramet.searching.shared import share
 from ramet.searching.strategies import RandomSearch, Strategy
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch
-from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer
+from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead
 
 NUM_CALIBRATION_BATCHES = 4
 MAX_KEPT_LOGITS = 20_000
@@ -72,6 +72,7 @@ class Search:
         self._step = self._together.step(self._optimizer, setup.settings, params=self._params, skips=True)
         count, size = len(data.validation), setup.settings.batch_size
         self._batches = Batches(len(data.train), size, derive_seed(seed, "batches"))
+        self._reads_ahead = False
         self._held_out = Batches(count, min(plan.reward_samples, count), derive_seed(seed, "rewards"))
         self._fisher_batches = Batches(count, min(size, count), derive_seed(seed, "fisher"))
         self._place = {"epoch": 0, "phase": 0, "unit": 0}
@@ -128,7 +129,11 @@ class Search:
     def _train_batch(self, arch: Arch, step: int, guarded: bool) -> float:
         """One guarded step of SGD (Eq. 6); NaN, and no step, if the loss or a gradient is not finite."""
         recipe, data, plan = self.setup.settings, self.setup.data.train, self.plan
-        rate = recipe.learning_rate_at(step, plan.epochs * plan.models_per_epoch * plan.batches_per_model)
+        num_steps = plan.epochs * plan.models_per_epoch * plan.batches_per_model
+        if not self._reads_ahead:
+            read_ahead(data.x, self._batches, step, num_steps)
+            self._reads_ahead = True
+        rate = recipe.learning_rate_at(step, num_steps)
         x, y = recipe.batch(data.x, data.y, self._batches[step].to(data.x.device), seed=plan.seed, step=step)
         of_outputs, together = recipe.loss_for(y), self._together
         self.network.train()

@@ -18,7 +18,7 @@ from ramet.searching.measures import Score, measure
 from ramet.searching.plan import SearchPlan
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, Relaxed, Supernet
-from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer
+from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead
 
 Batch = tuple[Tensor, Tensor]
 
@@ -85,7 +85,9 @@ class RelaxedSearch:
         training = Batches(len(data.train), settings.batch_size, derive_seed(plan.seed, "batches"))
         held_out = Batches(len(data.validation), settings.batch_size, derive_seed(plan.seed, "rewards"))
         num_steps = plan.epochs * training.steps_per_epoch
-        for epoch in range(self._saver.resume() or 0, plan.epochs):
+        first = self._saver.resume() or 0
+        read_ahead(data.train.x, training, first * training.steps_per_epoch, num_steps)
+        for epoch in range(first, plan.epochs):
             total, validation = 0.0, 0.0
             with seeded_globally(plan.seed, "draws", epoch, *self._together.draws):
                 for step in range(epoch * training.steps_per_epoch, (epoch + 1) * training.steps_per_epoch):

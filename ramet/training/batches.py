@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -53,4 +55,5 @@ def read_ahead(x: object, batches: Batches, first: int, last: int) -> None:
     """Tell inputs that are read as they are asked for what the steps of a training will ask for; not a tensor."""
     expect = getattr(x, "expect", None)
     if expect is not None:
-        expect(lambda: ((step, batches[step]) for step in range(first, last)))
+        ahead = copy.copy(batches)  # it remembers the epoch that it is in, which is not that of the trainer
+        expect(lambda: ((step, ahead[step]) for step in range(first, last)))

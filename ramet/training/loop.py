@@ -91,7 +91,7 @@ def fit(
     with seeded_globally(seed, "draws"), compiled(network, settings):
         first = saver.resume() or 0
         network.train()
-        read_ahead(x, Batches(len(x), settings.batch_size, seed), first, last)
+        read_ahead(x, batches, first, last)
         for number in range(first, last):
             epoch, place = divmod(number, batches.steps_per_epoch)
             batch = settings.batch(x, y, batches[number].to(x.device), seed=seed, step=number)

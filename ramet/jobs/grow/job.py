@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.plan import GrowPlan
-from ramet.jobs.data_options import DataOptions
+from ramet.jobs.data_options import ImageOptions
 from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
 from ramet.jobs.supernet import build_data
 from ramet.runs.encoding import Json
@@ -84,7 +84,7 @@ class GrowJob(Job["GrowthSetup"]):
     network: str | Module = option("vgg", kind=str)
     sizes: NetworkOptions = field(default_factory=NetworkOptions)
     data: str | DataSet = option("digits", kind=str)
-    data_options: DataOptions = field(default_factory=DataOptions)
+    data_options: ImageOptions = field(default_factory=ImageOptions)
     recipe: Recipe = option(factory=GrowRecipe, kind=GrowRecipe)
     plan: GrowPlan = field(default_factory=GrowPlan)
 

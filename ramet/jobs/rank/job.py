@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
-from ramet.jobs.data_options import DataOptions
+from ramet.jobs.data_options import ImageOptions
 from ramet.jobs.job import Job, Session, a_verb, run_verb
 from ramet.jobs.supernet import SpaceSizes, build_data, build_space
 from ramet.ranking.plan import Plan
@@ -71,7 +71,7 @@ class RankJob(Job["SupernetSetup"]):
     space: str | Space = option("cells64", kind=str)
     sizes: SpaceSizes = field(default_factory=SpaceSizes)
     data: str | DataSet = option("digits", kind=str)
-    data_options: DataOptions = field(default_factory=DataOptions)
+    data_options: ImageOptions = field(default_factory=ImageOptions)
     recipe: Recipe = option(factory=RankRecipe, kind=RankRecipe)
     plan: Plan = field(default_factory=Plan)
     truth_cache: str | None = None
