@@ -79,11 +79,7 @@ class Job(ABC, Generic[Setup]):
 
     @abstractmethod
     def build(self, *, trust: bool = False) -> Setup:
-        """All that the options name; refuses whatever cannot work, before anything is written.
-
-        Args:
-            trust: whether code may run that files name which the options name: a stream's, or a saved network's.
-        """
+        """All that the options name, or a refusal before anything is written; ``trust`` lets code of files run."""
 
     @abstractmethod
     def setting(self, setup: Setup) -> Json:
@@ -91,10 +87,7 @@ class Job(ABC, Generic[Setup]):
 
     @abstractmethod
     def work(self, setup: Setup, session: Session) -> Json | None:
-        """Do what the run's records do not hold yet, and give the result as JSON values.
-
-        None on a rank that is not the leader.
-        """
+        """Do what the run's records do not hold yet; gives JSON values, and none on a rank that is not the leader."""
 
     def code(self) -> list[str]:
         """The references to code that the options name; a job that a run directory holds needs trust for them."""

@@ -100,9 +100,6 @@ class Budgeted(Strategy):
     A proposal that costs too much is drawn again, ``redraws`` times at most; then its decisions are turned, one by one,
     into those of the cheapest architecture until it fits. The wrapped strategy learns from what was really looked at.
     Costs are called as ``costs(name, arch)``; ``ArchCosts`` counts, and a table is a function too.
-
-    Raises:
-        ConfigError: if even the cheapest architecture costs more than a limit.
     """
 
     def __init__(

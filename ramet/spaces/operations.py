@@ -70,9 +70,6 @@ def make_strided(name: str, channels: int, stride: int, momentum: float, *, affi
     """One operation of DARTS by its name, with stride 1 or 2; None for ``none``.
 
     ``affine`` is False for a supernet, whose poolings are followed by a batch norm; True for a network of its own.
-
-    Raises:
-        ConfigError: an unknown operation.
     """
     check_operations([name], DARTS_OPERATIONS)
     kernel = 5 if name.endswith("5x5") else 3

@@ -34,14 +34,7 @@ class LeftAlone:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFigures:
-    """What a group of channels gained in a step.
-
-    Attributes:
-        units: how many it had before.
-        split: those that were split.
-        new: how many brand-new ones it got.
-        best_score: of the chosen candidates; none where a whole network was chosen.
-    """
+    """What a group of ``units`` channels gained in a step; there is no score where a whole network was chosen."""
 
     units: int
     split: list[int] = field(default_factory=list)
@@ -64,15 +57,11 @@ class StepFigures:
 
     Attributes:
         number: 0 is the first training, before anything grew.
-        widened: what grew, by group.
         layers: the widths of new layers, by the place that they stand behind.
-        num_candidates: how many there were to choose from.
-        sizes: of the network afterwards.
         budget_size: in the budget's unit.
         score: the accuracy on validation data.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth.
-        loss_after: just after it.
     """
 
     number: int
@@ -106,10 +95,6 @@ class MethodFigures:
     """What a method made of the network; sizes and accuracies are those of the end.
 
     Attributes:
-        stopped: why it ended.
-        steps: its curve, from the network as it was.
-        flops: multiplications for one example.
-        neurons: units of groups that can grow.
         test: the accuracy on test data, looked at once.
         network: its folder inside the run directory.
         not_exported: why there is no ``network.pt2`` in it, or nothing.
@@ -133,9 +118,7 @@ class GrowResult(Result):
 
     Attributes:
         data: the fingerprint of the data.
-        budget: how large it might get.
         layers: of the network before it grew.
-        refusals: what of it cannot grow.
         methods: by name, in the order in which they were asked for.
     """
 

@@ -48,10 +48,7 @@ class GrowthStages:
         return self._summary()
 
     def _start(self, setup: GrowthSetup) -> dict[str, Tensor]:
-        """The weights that all methods start from: the run's, because a function may draw others another time.
-
-        A module that is given again has to have them still.
-        """
+        """What all methods start from: the run's weights. A function may draw others; a module must have them still."""
         checkpoints = self.run.checkpoints("start")
         kept = checkpoints.load()
         if kept is None:

@@ -34,14 +34,9 @@ class StreamSetup:
     """What every worker is given.
 
     Args:
-        name: of the stream, for reports.
         streams: one for each seed.
         methods: by their names and options, individual networks first, because the gain is over theirs.
-        onto: a saved joint network that learns the stream as well.
-        scenario: ``streaming`` or ``all``.
-        seed: the first seed.
         trust: whether code that the saved network names may run.
-        folder: the run directory.
         seconds_between_checkpoints: how much work of a training a kill may cost.
     """
 

@@ -78,11 +78,7 @@ class StudyJob(Job["StudySetup"]):
 
     @classmethod
     def from_json(cls, values: Json) -> StudyJob:
-        """The job of a run's ``config.json``; an address whose password was masked comes from ``RAMET_STORAGE``.
-
-        Raises:
-            ConfigError: the values describe no study, or the password is missing.
-        """
+        """The job of a run's ``config.json``; an address whose password was masked comes from ``RAMET_STORAGE``."""
         job = super().from_json(values)
         shown = job.plan.storage or ""
         return replace(job, plan=replace(job.plan, storage=_from_environment(shown))) if is_masked(shown) else job
