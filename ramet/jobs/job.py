@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ramet.runs import Run
 
 Setup = TypeVar("Setup")
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,9 @@ def new_folder(kind: str) -> Path:
     return Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def a_verb(function: Verb) -> Verb:
+def complete_words(verb: Callable[..., Any]) -> None:
     """Adds to a verb's docstring what all verbs have in common; its own words say the rest."""
-    function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{inspect.cleandoc(_EVERY_VERB)}\n"
-    return function
+    verb.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\n{inspect.cleandoc(_EVERY_VERB)}\n"
 
 
 _EVERY_VERB = """

@@ -25,6 +25,15 @@ class LayerFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SizeFigures:
+    """How large a network is: units of groups that can grow, weights, multiplications for one example."""
+
+    neurons: float
+    params: int
+    flops: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeftAlone:
     """A layer or weight that cannot grow, and why."""
 
@@ -40,15 +49,6 @@ class GroupFigures:
     split: list[int] = field(default_factory=list)
     new: int = 0
     best_score: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizeFigures:
-    """How large a network is: units of groups that can grow, weights, multiplications for one example."""
-
-    neurons: float
-    params: int
-    flops: float
 
 
 @dataclass(frozen=True, kw_only=True)

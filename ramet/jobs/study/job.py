@@ -13,7 +13,7 @@ from ramet.continual.study.plan import SequencePlan, StudyPlan, population_for
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
+from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -153,7 +153,6 @@ class StudyJob(Job["StudySetup"]):
         return options
 
 
-@a_verb
 def study(
     stream: str | Stream = "split-digits:5",
     *,
@@ -173,6 +172,9 @@ def study(
     """
     job = StudyJob(stream=stream, plan=plan or StudyPlan(), recipe=recipe or LearnRecipe(), seed=seed, device=device)
     return cast("StudyResult", run_verb(job, out, executor, options))
+
+
+complete_words(study)
 
 
 def _result(setup: StudySetup, run: Run, found: SearchResult) -> Json:
