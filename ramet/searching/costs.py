@@ -78,10 +78,7 @@ class ArchCosts:
 
 
 def find_cheapest(space: Space, cost: Callable[[Arch], float]) -> Arch:
-    """The cheapest architecture that changing one decision at a time leads to.
-
-    Where a cost is a sum over decisions, as parameters nearly always are, it is the cheapest of the space.
-    """
+    """What changing one decision at a time leads to: the cheapest, where a cost is a sum over them."""
     best: Arch = tuple(0 for _ in space.num_options)
     value, improved = cost(best), True
     while improved:

@@ -14,8 +14,7 @@ from ramet.errors import ConfigError
 from ramet.execution import Inline, WorkItem
 from ramet.fields import from_json
 from ramet.growth.tasks import GrowthSetup, finish, take_turn
-from ramet.jobs.grow.result import StepFigures
-from ramet.jobs.grow.words import step_line
+from ramet.jobs.grow.result import StepFigures, step_line
 from ramet.jobs.job import Session
 from ramet.runs.encoding import Json, plain
 

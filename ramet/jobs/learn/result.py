@@ -65,10 +65,7 @@ class LayerMap:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitUses:
-    """Which neurons or weights each task uses.
-
-    ``uses`` has for each task and layer how many of those made for the first task, the second, ... up to its own.
-    """
+    """Which neurons or weights each task uses, by layer: of those made for the first task, the second, ... up to it."""
 
     unit: str
     layers: list[str]
@@ -147,10 +144,7 @@ class MethodOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnResult(Result):
-    """What was learned, forgotten and gained.
-
-    The methods are by their names and options, individual networks first; ``onto`` is the network that went on.
-    """
+    """What was learned, forgotten and gained, individual networks first; ``onto`` is the network that went on."""
 
     stream: str
     tasks: list[str]

@@ -36,13 +36,7 @@ class FoundArchitecture:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedArchitecture:
-    """One that was trained alone from scratch.
-
-    Attributes:
-        validation: the error on which the best is chosen, the mean over seeds.
-        test: the same of the test split.
-        tests: the test error of each seed.
-    """
+    """One that was trained alone from scratch: mean errors over seeds, that on validation data to choose by."""
 
     name: str
     arch: list[int]

@@ -60,13 +60,7 @@ class IndividualNetworks:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult(Result):
-    """How a stream is learned best.
-
-    Attributes:
-        num_trials: how many finished, of all runs of the study together.
-        population: of NSGA-II; none for others.
-        front: the Pareto front, the smallest network first.
-    """
+    """How a stream is learned best, by the trials of all runs of the study; the front's smallest network is first."""
 
     stream: str
     tasks: list[str]
