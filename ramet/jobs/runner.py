@@ -106,7 +106,7 @@ def resume(
 
 
 def read_job(kind: str, config: Json, where: Path) -> Job[Any]:
-    """The job of a run, unless it was given objects from Python."""
+    """The job of a run; refused if it was given objects from Python."""
     if kind not in JOBS:
         raise ConfigError(f"a run must be of one of the kinds {', '.join(JOBS)}, but {where} is of kind {kind!r}.")
     if objects := _objects(config):

@@ -100,7 +100,7 @@ class Registry(Generic[Part]):
         return cast("Callable[..., Part]", found)
 
     def class_of(self, name: str, *, trusted: bool = True) -> type[Part]:
-        """The class of the parts of a name, which no function may make."""
+        """The class of the parts of a name; refused where a function makes them."""
         maker: Any = self.maker(name, trusted=trusted)
         found = getattr(maker, "__self__", maker)  # a class method's class
         if not isinstance(found, type) or not issubclass(found, self.base):

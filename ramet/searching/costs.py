@@ -78,7 +78,7 @@ class ArchCosts:
 
 
 def find_cheapest(space: Space, cost: Callable[[Arch], float]) -> Arch:
-    """What changing one decision at a time leads to: the cheapest, where a cost is a sum over them."""
+    """The cheapest architecture by changing one decision at a time; of all there are, where costs add up over them."""
     best: Arch = tuple(0 for _ in space.num_options)
     value, improved = cost(best), True
     while improved:

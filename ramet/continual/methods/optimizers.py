@@ -16,7 +16,8 @@ from ramet.training import Settings
 class Sparse:
     """A penalty mu |W|_1 + gamma (the sum of the norms of its rows) on a parameter; ``l1`` is mu, ``group`` gamma.
 
-    Booleans say which ``rows`` have the penalty of groups and, broadcast, in ``mask`` which values that of magnitudes.
+    Booleans say which ``rows`` the penalty of groups is on and, broadcast, in ``mask`` which values that of magnitudes;
+    all if none.
     """
 
     param: Tensor

@@ -24,7 +24,7 @@ _MAX_READOUTS = 260
 
 @dataclass(frozen=True)
 class Line:
-    """One line: its name, its points, which a missing value parts, and if ``low`` and ``high`` are given its band."""
+    """One line: its name, its points, and its band if ``low`` and ``high`` are given; a missing value breaks it."""
 
     name: str
     x: Sequence[Number]
