@@ -96,6 +96,10 @@ class MethodFigures:
     """What a method made of the network; sizes and accuracies are those of the end.
 
     Attributes:
+        stopped: why it ended.
+        steps: its curve, from the network as it was.
+        flops: multiplications for one example.
+        neurons: units of groups that can grow.
         test: the accuracy on test data, looked at once.
         network: its folder inside the run directory.
         not_exported: why there is no ``network.pt2`` in it, or nothing.
@@ -115,7 +119,15 @@ class MethodFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class GrowResult(Result):
-    """What each method made of the same network, whose ``layers`` are those before it grew."""
+    """What each method made of the same network.
+
+    Attributes:
+        data: the fingerprint of the data.
+        budget: how large it might get.
+        layers: of the network before it grew.
+        refusals: what of it cannot grow.
+        methods: by name, in the order in which they were asked for.
+    """
 
     network: str
     data_name: str

@@ -65,7 +65,13 @@ class LayerMap:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitUses:
-    """Which neurons or weights each task uses, by layer: of those made for the first task, the second, ... up to it."""
+    """Which neurons or weights each task uses.
+
+    Attributes:
+        unit: what they are called.
+        layers: the names of the layers.
+        uses: for each task and layer, how many of those made for the first task, the second, ... up to its own.
+    """
 
     unit: str
     layers: list[str]
@@ -101,13 +107,18 @@ class MethodOutcome:
     """What one method made of the stream.
 
     Attributes:
+        figures: over seeds.
         matrix: the mean accuracy on each task after each task; none for tasks that were still to come.
         growth: the mean parameters after each task.
+        notes: what the method said of each task of the first seed.
+        stored: the mean stored bytes after each task.
+        explanation: why the network of the first seed became what it is.
         graph: the network of the first seed, if it consists of shared and own layers.
         units: the same, if its tasks share single neurons or weights.
         file: the network of the first seed, in the run directory.
         unmeasured: tasks that the network knew before, on which it was not measured.
         forgets_nothing: whether the method promises it; none where that was not looked at.
+        validation_accuracy: the average accuracy on validation data.
     """
 
     figures: StreamFigures
@@ -144,7 +155,10 @@ class MethodOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnResult(Result):
-    """What was learned, forgotten and gained, individual networks first; ``onto`` is the network that went on."""
+    """What was learned, forgotten and gained.
+
+    The methods are by their names and options, individual networks first; ``onto`` is the network that went on.
+    """
 
     stream: str
     tasks: list[str]

@@ -170,6 +170,8 @@ class RankResult(Result):
     """How far a supernet's ranking can be trusted. What needs a truth is none without one.
 
     Attributes:
+        children: their names.
+        instances: how many supernets were trained.
         correlation: of each ranking by its name, ``last``, ``averaged``, ..., ``parameters``, ``flops``.
         top: the true rank of the best of the first n picks, by ranking and ``top_n``.
         pruning: the share of the truly best quarter that survives pruning the worst half by a ranking.

@@ -36,7 +36,13 @@ class FoundArchitecture:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedArchitecture:
-    """One that was trained alone from scratch: mean errors over seeds, that on validation data to choose by."""
+    """One that was trained alone from scratch.
+
+    Attributes:
+        validation: the error on which the best is chosen, the mean over seeds.
+        test: the same of the test split.
+        tests: the test error of each seed.
+    """
 
     name: str
     arch: list[int]
@@ -50,15 +56,21 @@ class SearchEpoch:
     """An epoch of a search; what its kind of search does not measure is none.
 
     Attributes:
+        number: from 0 on.
         archs: the children that were trained, by name.
         err1: the error of each right after its training; none if it diverged.
         err2: the same at the end of the epoch.
         difference_mean: the mean of err2 - err1.
         difference_best5: of the five lowest err1.
+        difference_max: the largest.
         disturbance: how far outputs moved, the mean over children.
+        loss: the mean training loss.
         validation_loss: of the relaxed network.
         diverged: the children that were put back, by name.
         reward: the mean reward of what the strategy proposed.
+        strategy: its own figures.
+        guard: the guard's own figures.
+        best: what has been the best so far.
     """
 
     number: int
@@ -93,9 +105,11 @@ class SearchResult(Result):
 
     Attributes:
         metric: what an error is: ``error``, the share of wrong labels, or ``perplexity``.
+        best: the name of the architecture found.
         candidates: what the search ended with, the best on shared weights first.
         trained: the first of them trained alone, in the same order.
         pareto: by cost, the names of the candidates that no other beats in both cost and error.
+        epochs: how many the search had.
         diverged: how many children were put back because they diverged.
         exported: the file of the network found, none where there is none.
         cells: of the architecture found, as the space draws them; none for a space that draws none.

@@ -36,7 +36,9 @@ class FrontPoint(FinishedTrial):
         bound_to: the task that each was bound to.
         generation: of the population, counted from 0.
         test_gain: the gain on test data, measured once, at the end.
+        test_accuracy: the mean accuracy on test data.
         accuracies: of each task, on test data.
+        explanation: why the network became what it is.
         file: the network, in the run directory.
     """
 
@@ -60,7 +62,15 @@ class IndividualNetworks:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult(Result):
-    """How a stream is learned best, by the trials of all runs of the study; the front's smallest network is first."""
+    """How a stream is learned best.
+
+    Attributes:
+        num_trials: how many finished, of all runs of the study together.
+        population: of NSGA-II; none for others.
+        space: the sequences there are.
+        front: the Pareto front, the smallest network first.
+        alone: individual networks.
+    """
 
     stream: str
     tasks: list[str]
