@@ -89,11 +89,7 @@ def measure_latency(
 def zeros_for(
     module: nn.Module, input_shape: Sequence[int], batch_size: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """A batch that stands for any other of its shape, where the module is.
-
-    Raises:
-        ConfigError: if ``input_shape`` is not made of positive numbers.
-    """
+    """A batch that stands for any other of its shape, of positive numbers, where the module is."""
     shape = tuple(input_shape)
     if not shape or any(size < 1 for size in shape):
         raise ConfigError(f"an input shape is made of positive numbers, but got {shape}.")

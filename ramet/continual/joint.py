@@ -110,11 +110,7 @@ class JointNetwork:
         *,
         trust: bool = False,
     ) -> JointNetwork:
-        """The inverse of ``snapshot``.
-
-        Raises:
-            ConfigError: Another version wrote it, or its method is unknown here or not trusted.
-        """
+        """The inverse of ``snapshot``; a method that it names must be known here, or trusted."""
         from ramet.continual.methods.making import make_method
 
         values = unpack_state(tensors, packed)

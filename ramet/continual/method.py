@@ -60,11 +60,7 @@ class Method(ABC):
 
     @final
     def start(self, skeleton: Skeleton, settings: Settings, seed: int, device: str = "cpu") -> None:
-        """Begin with no task; whatever was learned before is dropped.
-
-        Raises:
-            ConfigError: The tasks of the skeleton share a head, and the method has one for each.
-        """
+        """Begin with no task; whatever was learned before is dropped."""
         self.check_head(skeleton)
         self.skeleton, self.settings, self.seed, self.device, self.tasks = skeleton, settings, seed, device, []
         self._begin()
@@ -113,11 +109,7 @@ class Method(ABC):
 
     @final
     def fresh(self) -> Self:
-        """A method of the same options that has learned nothing.
-
-        Raises:
-            ConfigError: Its class takes other arguments than its options.
-        """
+        """A method of the same options that has learned nothing."""
         try:
             return type(self)(**self.options)
         except TypeError as error:

@@ -30,11 +30,6 @@ class Saves:
 
     A method that trains in several phases (train, prune, train again) gives each a name. On resuming, ``train`` puts a
     finished phase back as it ended; what lies between phases is computed again.
-
-    Args:
-        folder: Where the checkpoints go.
-        seconds: How much work may be lost.
-        identity: Of the run that this is a part of, if it is.
     """
 
     folder: Path | None = None

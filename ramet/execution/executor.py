@@ -120,10 +120,7 @@ class Executor(ABC):
     def _stream(
         self, tasks: Sequence[WorkItem], context: object, on_pulse: Callable[[WorkItem, float], None]
     ) -> Generator[tuple[WorkItem, Outcome], None, None]:
-        """Run all tasks and yield each once with its outcome; when closed, end what is under way.
-
-        ``on_pulse`` is to be called, in the thread that iterates, with what a running task says through ``pulse``.
-        """
+        """Yield each task once with its outcome; ``on_pulse`` hears what tasks say, in the thread that iterates."""
 
 
 def _summary(failures: dict[str, BaseException], num_tasks: int) -> BaseException:

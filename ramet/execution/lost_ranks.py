@@ -63,8 +63,7 @@ class Voice:
 def ending_together(store: Store, *, is_leader: bool) -> Iterator[None]:
     """A block that the loss of another rank ends; ``store`` is what the ranks met by, the leader tells common errors.
 
-    Raises:
-        LostRankError: another rank was lost, and this one is the first to notice; the others exit with code 1, silent.
+    The first to notice raises ``LostRankError``; the others exit with code 1, silent.
     """
     voice = Voice(store)
     with _ended_by_a_signal(voice):

@@ -119,11 +119,7 @@ class Ranks:
         return content.numpy().tobytes()
 
     def agree(self, action: Callable[[], T]) -> T:
-        """Do something that may be refused on some rank: if it is, every rank raises that refusal.
-
-        Raises:
-            RametError: what the first rank that failed has to say.
-        """
+        """Do something that some rank may refuse: every rank then raises the ``RametError`` of the first that did."""
         if self.size == 1:
             return action()
         codes, refusal, result = torch.zeros(self.size, dtype=torch.int64), "", None
@@ -198,10 +194,6 @@ def joined(*, timeout_seconds: float = TIMEOUT_SECONDS) -> Iterator[Ranks]:
 
     Messages go by gloo between CPUs and by nccl between GPUs. A rank that dies, or hangs for longer than the timeout,
     ends the block on every other rank, with one line from one of them.
-
-    Raises:
-        RunError: the ranks do not find each other.
-        LostRankError: one was lost; see ``ending_together``.
     """
     if not is_launched():
         yield ALONE

@@ -55,11 +55,6 @@ def connect(address: str | None, *, cpus: float, gpus: float) -> ModuleType:
     A process has one connection. If the caller has opened it with ``ray.init``, it is used as it is; if an earlier call
     has, it is used again where it serves. Our own cluster, reachable from this machine only, has so many CPUs and GPUs,
     all tasks together.
-
-    Raises:
-        MissingExtraError: If Ray is not installed.
-        ConfigError: If no cluster answers at the address, or one of other versions of Ray or Python.
-        RunError: If a cluster of our own does not start.
     """
     global _ours
     wanted = _Connection(address, math.ceil(cpus), math.ceil(gpus))
@@ -78,10 +73,7 @@ def connect(address: str | None, *, cpus: float, gpus: float) -> ModuleType:
 
 
 def disconnect() -> None:
-    """Close the connection that ``connect`` opened, and end the cluster if it was our own; else do nothing.
-
-    It happens by itself when the process ends.
-    """
+    """Close the connection that ``connect`` opened, and end our own cluster; so does the end of the process."""
     global _ours
     if _ours is not None:
         import ray
@@ -97,12 +89,7 @@ def _serves(there: _Connection, wanted: _Connection) -> bool:
 
 
 def import_ray(address: str | None) -> ModuleType:
-    """The library, not connected, for an address. It reads some settings from the environment when it is imported.
-
-    Raises:
-        MissingExtraError: If Ray is not installed.
-        ConfigError: If it is installed, and does not work.
-    """
+    """The library, not connected, for an address. It reads some settings from the environment when it is imported."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Nothing is reported to anybody.
     # A task that asks for no GPU sees those that the driver sees, as in a worker process; and no warning about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

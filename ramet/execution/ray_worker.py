@@ -57,12 +57,7 @@ def versions() -> dict[str, str]:
 
 
 def run_task(job: Job, message: bytes) -> Any:
-    """Run one task in a worker of Ray's; gives ``Done``, ``Broken`` or ``Unopened``, and raises for Ray's own errors.
-
-    Args:
-        job: What the tasks of the run share.
-        message: The task, pickled.
-    """
+    """Run a pickled task in a worker of Ray's; gives ``Done``, ``Broken`` or ``Unopened``, raises Ray's own errors."""
     from ray.exceptions import RayError
 
     from ramet.execution.executor import Done

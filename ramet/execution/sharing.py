@@ -35,14 +35,7 @@ class SharedContext:
 
     @classmethod
     def of(cls, context: object, *, is_shared: bool = True) -> SharedContext:
-        """Put a context into shared memory; later changes of the original do not reach the workers.
-
-        It is not shared if it is sent on in another way.
-
-        Raises:
-            RunError: If there is too little shared memory.
-            Exception: What pickling raises for a context that cannot be pickled.
-        """
+        """Put a context into shared memory, unless it is sent on in another way; later changes do not reach workers."""
         stream = io.BytesIO()
         pickler = _Pickler(stream)
         pickler.dump(context)

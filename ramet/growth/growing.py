@@ -59,11 +59,8 @@ class Growing:
     """The state of one growth: a network between two steps, which grows in place, its optimizer and its history.
 
     Args:
-        data: inputs and targets to train and to validate with.
         loss: of outputs and targets; by the targets' type if none.
         optimizer: makes the optimizer that trains; SGD by the settings if none.
-        averages: copies of the network that grow along.
-        seconds_between_checkpoints: how much of a training a kill may cost.
     """
 
     def __init__(

@@ -18,10 +18,7 @@ from ramet.growth.tracing.coupling import Inputs, Refusal
 
 @dataclass
 class GroupGrowth:
-    """What one group or one new layer gained: it had so many units, some were split, and it got so many new ones.
-
-    The best score is that of its chosen candidates; it is not known where a whole network was chosen.
-    """
+    """What one group or one new layer gained; the best score is not known where a whole network was chosen."""
 
     units: int
     split: list[int] = field(default_factory=list)

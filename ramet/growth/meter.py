@@ -18,10 +18,7 @@ from ramet.growth.tracing.coupling import Coupling
 
 
 class Meter:
-    """The size of a network, and what further units would add to it.
-
-    Latency is taken to be proportional to multiplications, starting from what was ``measured`` of the network now.
-    """
+    """The size of a network and of further units; latency follows multiplications, from what was ``measured`` now."""
 
     def __init__(
         self, network: nn.Module, coupling: Coupling, sites: Sequence[Site], unit: str, measured: float = 0.0

@@ -35,8 +35,6 @@ class GrowthSetup:
 
     Attributes:
         network: its name, ``FILE.py:function``, or a module, which is copied.
-        data: the splits, already on the device.
-        methods: a spec for each name of a method.
         start: the weights before anything grew; those that the function gives if none.
         described: what the network and the data are, in plain values, for the records.
         folder: of the run; ``identity`` is the run's, too.
@@ -137,9 +135,6 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     """Refuse what cannot work before anything is written: one forward and backward pass, and the start of a growth.
 
     Gives the setup with what it is described by: the data, the network's layers, what of them cannot grow, the budget.
-
-    Raises:
-        ConfigError: the network does not run on the data, cannot be traced, cannot grow or is too large already.
     """
     network, data = setup.new_network(), setup.data
     x, y = data.train.x[: max(2, PROBE_SIZE)], data.train.y[: max(2, PROBE_SIZE)]

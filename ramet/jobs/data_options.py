@@ -95,11 +95,7 @@ class StreamOptions(DataOptions):
     """
 
     def streams(self, source: Any, seeds: range, trust: bool = False) -> list[Stream]:
-        """The stream of a name or a file, drawn by each of several seeds; or what was given as objects.
-
-        Raises:
-            ConfigError: there is no such stream, the objects do not fit the seeds, or its code is not trusted.
-        """
+        """The stream of a name or a file, drawn by each of several seeds; or what was given as objects."""
         from ramet.continual.streams.makers import make_stream
         from ramet.continual.streams.stream import Stream
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ramet.runs import Run
 
 Setup = TypeVar("Setup")
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -79,11 +78,7 @@ class Job(ABC, Generic[Setup]):
 
     @abstractmethod
     def build(self, *, trust: bool = False) -> Setup:
-        """All that the options name; refuses whatever cannot work, before anything is written.
-
-        Args:
-            trust: whether code may run that files name which the options name: a stream's, or a saved network's.
-        """
+        """All that the options name, or a refusal before anything is written; ``trust`` lets code of files run."""
 
     @abstractmethod
     def setting(self, setup: Setup) -> Json:
@@ -91,10 +86,7 @@ class Job(ABC, Generic[Setup]):
 
     @abstractmethod
     def work(self, setup: Setup, session: Session) -> Json | None:
-        """Do what the run's records do not hold yet, and give the result as JSON values.
-
-        None on a rank that is not the leader.
-        """
+        """Do what the run's records do not hold yet; gives JSON values, and none on a rank that is not the leader."""
 
     def code(self) -> list[str]:
         """The references to code that the options name; a job that a run directory holds needs trust for them."""
@@ -141,10 +133,9 @@ def new_folder(kind: str) -> Path:
     return Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def a_verb(function: Verb) -> Verb:
+def complete_words(verb: Callable[..., Any]) -> None:
     """Adds to a verb's docstring what all verbs have in common; its own words say the rest."""
-    function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{inspect.cleandoc(_EVERY_VERB)}\n"
-    return function
+    verb.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\n{inspect.cleandoc(_EVERY_VERB)}\n"
 
 
 _EVERY_VERB = """

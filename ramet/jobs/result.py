@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Result(ABC):
-    """The result of a job.
-
-    Args:
-        folder: the run directory, if it has one.
-    """
+    """The result of a job, and the run directory, if it has one."""
 
     folder: Path | None = field(default=None, compare=False, repr=False)
 
@@ -65,11 +61,7 @@ class Result(ABC):
         print("\n".join(["", *self.words()]))
 
     def to_frame(self) -> DataFrame:
-        """The table as a pandas frame.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
+        """The table as a pandas frame; a ``MissingExtraError`` if pandas is not installed."""
         try:
             import pandas
         except ImportError:
@@ -111,11 +103,7 @@ class Result(ABC):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The result that a file holds, or that a finished run directory holds.
-
-        Raises:
-            ConfigError: it holds none.
-        """
+        """The result that a file or a finished run directory holds; a ``ConfigError`` if it holds none."""
         place = Path(path)
         if place.is_dir():
             from ramet.jobs.runner import read_result

@@ -85,14 +85,9 @@ def resume(
 ) -> Result | None:
     """Go on with a run that was interrupted; one that is finished gives its result again.
 
-    Args:
-        path: the run directory; only the leader needs it.
-        executor: where independent trainings run.
-        trust: run code that the run's configuration names (``FILE.py:name``); without it, such a run is refused.
-        tensorboard: also write the numbers of the records as TensorBoard scalars.
-        seconds_between_checkpoints: how much work a kill may cost.
-        ranks: the processes that go on together; their number may be another than before.
-        notify: called with events while the job is done.
+    Code that the run's configuration names (``FILE.py:name``) runs only with ``trust``; without it, such a run is
+    refused. Only the leader of the ranks needs the path, and there may be more or fewer ranks than before. All else is
+    as in ``start``.
     """
     if tensorboard:
         require_tensorboard()
@@ -111,11 +106,7 @@ def resume(
 
 
 def read_job(kind: str, config: Json, where: Path) -> Job[Any]:
-    """The job of a run.
-
-    Raises:
-        ConfigError: its kind or its configuration is not a job's, or it was given objects from Python.
-    """
+    """The job of a run; refused if it was given objects from Python."""
     if kind not in JOBS:
         raise ConfigError(f"a run must be of one of the kinds {', '.join(JOBS)}, but {where} is of kind {kind!r}.")
     if objects := _objects(config):
@@ -126,11 +117,7 @@ def read_job(kind: str, config: Json, where: Path) -> Job[Any]:
 
 
 def read_result(path: Path) -> Result:
-    """The result of a finished run.
-
-    Raises:
-        ConfigError: there is no run, or it is not finished.
-    """
+    """The result of a finished run."""
     kind = read_config(path)["kind"]
     if kind not in JOBS:
         raise ConfigError(f"a run must be of one of the kinds {', '.join(JOBS)}, but {path} is of kind {kind!r}.")

@@ -37,10 +37,7 @@ CHILDREN_A_TASK = 8
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One diagnosis under way: everything it needs, and where it writes.
-
-    The run directory makes it resumable; the truth is kept across runs in the folder ``cache``.
-    """
+    """One diagnosis under way: all it needs, its run directory, and the ``cache`` of truths across runs."""
 
     setup: SupernetSetup
     plan: Plan
@@ -297,10 +294,7 @@ class Diagnosis:
 
 
 class _TruthSource:
-    """Where a truth comes from: what must still be trained for it, and the whole of it in the end.
-
-    A table is known from the beginning; without a truth there is none.
-    """
+    """Where a truth comes from, a table or none: what must still be trained for it, and all of it in the end."""
 
     def __init__(self, truth: Truth | None = None) -> None:
         self._truth = truth

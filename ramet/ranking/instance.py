@@ -189,10 +189,7 @@ def calibration_batches(setup: SupernetSetup, seed: int) -> list[Tensor]:
 
 
 def score_children(supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Tensor) -> list[float]:
-    """The accuracy of every child with the shared weights and batch-norm statistics as they stand.
-
-    Common prefixes are computed once a batch (``Supernet.forward_all``).
-    """
+    """The accuracy of every child with the shared weights and batch norms as they are; common prefixes run once."""
     correct = torch.zeros(len(archs), dtype=torch.long)
     with evaluating(supernet):
         for inputs, labels in in_batches(x, y):
@@ -227,9 +224,6 @@ def fine_tune(
     momentum starts from zero: the supernet's belongs to other children. The snapshot is the last checkpoint of
     ``train_instance`` with the arguments ``instance``; a child is scored after each of ``score_after`` mini-batches,
     rising, 0 being the snapshot itself. Gives [children, len(score_after)].
-
-    Raises:
-        RunError: a loss is not finite.
     """
     data = setup.data
     network = load_network(setup, instance)

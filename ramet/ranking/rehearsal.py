@@ -16,12 +16,7 @@ from ramet.spaces import Space
 
 
 def rehearse(setup: SupernetSetup, plan: Plan) -> None:
-    """Try on two samples what the diagnosis will do for hours.
-
-    Raises:
-        ConfigError: the plan does not fit the space or the settings.
-        DataError: the table of the truth cannot serve, or a child does not run on the data.
-    """
+    """Try on two samples what the diagnosis will do for hours, and refuse what does not fit."""
     plan.check(setup.space, setup.settings)
     if plan.table is not None:
         read_table(plan.table, setup.space, plan.scored(setup.space))

@@ -28,7 +28,6 @@ class SupernetSetup:
     A setup is sent to each worker once, so that tasks need only name what differs.
 
     Args:
-        data: the splits, already on the device.
         folder: where trainings keep their checkpoints, under the ``identity`` of their run; none to keep nothing.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         guard: of supernets, where it is an object and not a text; each gets a copy.

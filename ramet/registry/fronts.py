@@ -16,10 +16,7 @@ from typing import Any
 
 
 def lazy_front(package: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package: imports what is asked for, from where the package says that it lies.
-
-    Sub-modules are imported when they are asked for, too.
-    """
+    """The ``__getattr__`` of a package: imports what is asked for, sub-modules too, from where the package says."""
 
     @cache
     def places() -> dict[str, tuple[str, str]]:

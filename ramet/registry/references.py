@@ -50,11 +50,7 @@ def resolve_reference(text: str, *, trusted: bool) -> Any:
 
 
 def check_trust(references: Iterable[str], trusted: bool) -> None:
-    """Refuse code that data name, unless the user trusts it; nothing is imported.
-
-    Raises:
-        ConfigError: it is not trusted; the one line shows all that would run.
-    """
+    """Refuse code that data name, unless the user trusts it: nothing is imported, and one line shows what would run."""
     names = list(dict.fromkeys(references))
     if names and not trusted:
         shown = ", ".join(map(repr, names))

@@ -100,11 +100,7 @@ class Registry(Generic[Part]):
         return cast("Callable[..., Part]", found)
 
     def class_of(self, name: str, *, trusted: bool = True) -> type[Part]:
-        """The class of the parts of a name.
-
-        Raises:
-            ConfigError: there is no such part, or a function makes it.
-        """
+        """The class of the parts of a name; refused where a function makes them."""
         maker: Any = self.maker(name, trusted=trusted)
         found = getattr(maker, "__self__", maker)  # a class method's class
         if not isinstance(found, type) or not issubclass(found, self.base):
@@ -274,11 +270,7 @@ KINDS = {
 
 
 def registry_of(kind: str) -> Registry[Any]:
-    """The registry of a kind; its parts are not imported.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+    """The registry of a kind; its parts are not imported."""
     if kind not in KINDS:
         raise ConfigError(f"a kind is one of {', '.join(KINDS)}, but got {kind!r}.")
     found: Registry[Any] = resolve_reference(KINDS[kind], trusted=True)

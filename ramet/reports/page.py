@@ -127,11 +127,7 @@ class Page:
         return clean(document)
 
     def write(self, path: str | Path) -> Path:
-        """Writes the document in one step: a reader sees the old file or the new one, never a half.
-
-        Raises:
-            RunError: If the file cannot be written.
-        """
+        """Writes the document in one step: a reader sees the old file or the new one, never a half."""
         path = Path(path)
         try:
             write_atomically(path, self.html().encode())

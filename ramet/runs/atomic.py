@@ -15,11 +15,7 @@ _SUFFIX = ".ramet-tmp"
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure of the disk inside the block into one line: what could not be written, and why.
-
-    Raises:
-        RunError: For a full disk, a read-only folder, missing permission and every other ``OSError``.
-    """
+    """Turn a failure of the disk inside the block into one line, a ``RunError``: what could not be written, and why."""
     try:
         yield
     except OSError as error:
@@ -27,11 +23,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, and give it its own name only once it is safely on the disk.
-
-    Raises:
-        RunError: If the disk refuses; what the path held before is untouched, and no temporary file is left.
-    """
+    """Write a file under a temporary name, and give it its own once it is safely on the disk; a failure leaves none."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_SUFFIX}")
     with writing(path):
         try:

@@ -150,11 +150,7 @@ class Checkpoints:
         return None
 
     def check(self) -> None:
-        """Refuse checkpoints of another run before any work is done; damaged ones are left to ``load``.
-
-        Raises:
-            ConfigError: If another run or another version of the format wrote a checkpoint.
-        """
+        """Refuse checkpoints of another run before any work is done; damaged ones are left to ``load``."""
         if self.folder.is_dir():
             with folder_lock(self.folder):
                 for step in self._steps():
@@ -235,8 +231,7 @@ def _rebuild(folder: str, keep: int, identity: str | None) -> Checkpoints:
 def serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dict[str, list[int]]]:
     """The tensors as the bytes of a safetensors file, with what that format cannot hold beside it.
 
-    Returns:
-        The bytes; for each name that is another name's tensor, that other name; the strides that are not contiguous.
+    Gives the bytes; for each name that is another's tensor, that other name; the strides that are not contiguous.
     """
     import safetensors.torch
     import torch

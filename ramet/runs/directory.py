@@ -186,11 +186,7 @@ class Run:
 
 
 def read_config(run: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a run's ``config.json``, read without a lock: ``format``, ``ramet``, ``kind`` and ``config``.
-
-    Raises:
-        ConfigError: If the folder is not a run, its configuration is damaged, or another format wrote it.
-    """
+    """The content of a run's ``config.json``, read without a lock: ``format``, ``ramet``, ``kind`` and ``config``."""
     folder = Path(run)
     path = folder / "config.json"
     if not folder.is_dir():
@@ -214,12 +210,7 @@ def read_config(run: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def remove_run(path: str | os.PathLike[str]) -> None:
-    """Remove a run directory to make room for a new run; a folder that is not a run is refused, none is fine.
-
-    Raises:
-        ConfigError: If the folder is there and is not a run.
-        RunError: If it is in use or cannot be removed.
-    """
+    """Remove a run directory to make room for a new run; a folder that is not a run is refused, none is fine."""
     folder = Path(path)
     if not folder.exists():
         return

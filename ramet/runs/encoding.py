@@ -25,11 +25,7 @@ _TAG = "$float"
 
 
 def plain(value: object, where: str = "value") -> Any:
-    """A copy of a value in built-in types only: tuples become lists, subclasses of float and int lose their class.
-
-    Raises:
-        TypeError: If the value, or something inside it, is not JSON: a tensor, a set, a key that is not a string; the
-            message says ``where``.
+    """A copy of a value in built-in types only; a ``TypeError`` says ``where`` something is not JSON.
 
     >>> plain({"scores": (1, 2.5), "done": True})
     {'scores': [1, 2.5], 'done': True}
@@ -59,9 +55,6 @@ def plain(value: object, where: str = "value") -> Any:
 def encode(value: object, *, where: str = "value", sort_keys: bool = False, indent: int | None = None) -> str:
     """A value as one JSON text, without a newline unless ``indent`` asks for some.
 
-    Raises:
-        TypeError: If the value is not JSON.
-
     >>> encode({"loss": float("nan"), "step": 3})
     '{"loss":{"$float":"nan"},"step":3}'
     """
@@ -71,10 +64,7 @@ def encode(value: object, *, where: str = "value", sort_keys: bool = False, inde
 
 
 def decode(text: str | bytes) -> Any:
-    """The value of one JSON text that ``encode`` wrote.
-
-    Raises:
-        ValueError: If the text is not strict JSON in UTF-8.
+    """The value of one JSON text that ``encode`` wrote; a ``ValueError`` if it is not strict JSON in UTF-8.
 
     >>> decode('{"loss":{"$float":"-inf"}}')
     {'loss': -inf}

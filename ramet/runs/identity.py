@@ -69,11 +69,7 @@ def unlike_defaults(maker: Callable[..., Any], arguments: Mapping[str, Any]) -> 
 
 
 def as_before(value: Any, names: Sequence[str]) -> dict[str, Any] | None:
-    """Every field of a dataclass from the time when it had these only: what names were once made of.
-
-    Returns:
-        None if a field that came later is in use, so that nothing from that time can be meant.
-    """
+    """A dataclass as it was when it had these fields only, from which names were made; None if it uses a later one."""
     if set(differences(value, defaults_of=_base(type(value)))) - set(names):
         return None
     return {name: plain(getattr(value, name), name) for name in names}

@@ -22,9 +22,6 @@ class RunLock:
 
     Spawned processes do not inherit the descriptor (Python opens files close-on-exec). Forked ones do, and would keep
     the lock after their parent is gone, so they close it at once.
-
-    Raises:
-        RunError: If another process, or another ``Run`` in this one, holds the lock; the message names its process id.
     """
 
     def __init__(self, path: Path) -> None:

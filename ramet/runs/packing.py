@@ -39,11 +39,7 @@ def pack_state(value: object) -> tuple[dict[str, Tensor], Any]:
 
 
 def unpack_state(tensors: Mapping[str, Tensor], packed: Any) -> Any:
-    """The structure that ``pack_state`` split; dict subclasses come back as dicts.
-
-    Raises:
-        KeyError: If a tensor is missing.
-    """
+    """The structure that ``pack_state`` split; dict subclasses come back as dicts."""
     if isinstance(packed, list):
         return [unpack_state(tensors, item) for item in packed]
     if not isinstance(packed, dict):

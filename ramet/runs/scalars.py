@@ -12,11 +12,7 @@ from ramet.runs.directory import Run
 
 
 def require_tensorboard() -> None:
-    """Refuse early, before a run directory is made, where tensorboard is not installed.
-
-    Raises:
-        MissingExtraError: If it is not.
-    """
+    """Refuse early, before a run directory is made, where tensorboard is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
         raise MissingExtraError("tensorboard", "tensorboard")
 
@@ -27,10 +23,6 @@ class ScalarMirror:
     The copy is made anew from the records when a run is opened, so that it never holds less or more than they do.
     A record ``epoch/3`` with ``loss`` gives the scalar ``epoch/loss`` at step 3: the last number in the key is the
     step, unless a field ``step`` says another, and a key without a number counts from the order of the file.
-
-    Raises:
-        MissingExtraError: If tensorboard is not installed.
-        RunError: If the disk refuses.
     """
 
     def __init__(self, run: Run) -> None:

@@ -6,14 +6,11 @@ from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
     from ramet.searching.costs import ArchCosts, Budgeted, pareto_front, parse_limits
-    from ramet.searching.final_network_options import FinalNetworkOptions
     from ramet.searching.loop import Search
     from ramet.searching.measures import Score, measure
-    from ramet.searching.plan import SearchPlan
+    from ramet.searching.plan import FinalNetworkOptions, SearchPlan
     from ramet.searching.relaxed import RelaxedSearch
     from ramet.searching.strategies import STRATEGIES, Strategy, make_strategy
-
-__getattr__ = lazy_front(__name__)
 
 __all__ = ["STRATEGIES", "ArchCosts", "Budgeted", "FinalNetworkOptions", "RelaxedSearch", "Score", "Search"]
 __all__ += ["SearchPlan", "Strategy", "make_strategy", "measure", "pareto_front", "parse_limits"]

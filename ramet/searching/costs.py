@@ -78,10 +78,7 @@ class ArchCosts:
 
 
 def find_cheapest(space: Space, cost: Callable[[Arch], float]) -> Arch:
-    """The cheapest architecture that changing one decision at a time leads to.
-
-    Where a cost is a sum over decisions, as parameters nearly always are, it is the cheapest of the space.
-    """
+    """The cheapest architecture by changing one decision at a time; of all there are, where costs add up over them."""
     best: Arch = tuple(0 for _ in space.num_options)
     value, improved = cost(best), True
     while improved:
@@ -100,9 +97,6 @@ class Budgeted(Strategy):
     A proposal that costs too much is drawn again, ``redraws`` times at most; then its decisions are turned, one by one,
     into those of the cheapest architecture until it fits. The wrapped strategy learns from what was really looked at.
     Costs are called as ``costs(name, arch)``; ``ArchCosts`` counts, and a table is a function too.
-
-    Raises:
-        ConfigError: if even the cheapest architecture costs more than a limit.
     """
 
     def __init__(

@@ -46,11 +46,7 @@ class RankedTraining:
         return () if self.ranks.is_leader else ("rank", self.ranks.rank)
 
     def step(self, optimizer: torch.optim.Optimizer, recipe: Recipe, **options: Any) -> Step:
-        """Takes the steps of the ranks by a recipe; each is taken inside a ``batch``.
-
-        Raises:
-            ConfigError: several ranks would cut their parts of a mini-batch into different numbers of micro-batches.
-        """
+        """Takes the ranks' steps by a recipe, each inside a ``batch`` that all cut into equally many micro-batches."""
         if self.ranks.size > 1 and recipe.accumulate > 1:
             raise ConfigError(f"ranks divide a mini-batch as it is: accumulate must be 1, but got {recipe.accumulate}.")
         sums = self.sum_gradients if self.ranks.size > 1 else None

@@ -17,8 +17,8 @@ from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
 from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import Json
-from ramet.searching.final_network_options import FinalNetworkOptions
 from ramet.searching.measures import measure
+from ramet.searching.plan import FinalNetworkOptions
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, NetworkAlone, Supernet, cutout
 from ramet.training import Batches, fit, saved_part

@@ -34,9 +34,6 @@ class RelaxedSearch:
     trained) and seed are used. The plan's strategy options are ``order`` (1 or 2), ``alpha_learning_rate`` (3e-4) and
     ``alpha_weight_decay`` (1e-3), DARTS' own values. An epoch is a pass over the training split.
 
-    Raises:
-        ConfigError: an unknown option or order, or a space that cannot be mixed.
-
     Reference: Liu, Simonyan and Yang, DARTS: Differentiable Architecture Search, 2019.
     """
 

@@ -34,12 +34,7 @@ class Grouped(nn.Module):
 
 
 def share(space: Space, supernet: Supernet, source: SharingSource, seed: int) -> nn.Module:
-    """The network of a sharing; called as ``network(x, arch)``.
-
-    Raises:
-        ConfigError: more groups than children, groups that are measured, or prefix sharing of a space that is too large
-            for it.
-    """
+    """The network of a sharing; called as ``network(x, arch)``."""
     sharing = make_sharing(source)
     if sharing.is_measured:
         raise ConfigError(f"a search has no measured groups, but got {sharing}.")

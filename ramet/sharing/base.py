@@ -36,11 +36,7 @@ class Sharing(ABC):
         """The group, from 0, of the child at a place in its space's order; the seed is for groups that are drawn."""
 
     def groups(self, num_children: int, seed: int) -> Groups:
-        """The groups of all children, for a space that fits into a list.
-
-        Raises:
-            ConfigError: there are more groups than children, a group is empty, or the groups are yet to be measured.
-        """
+        """The groups of all children, for a space that fits into a list."""
         if self.is_measured:
             raise ConfigError("groups by interference follow from a measurement; use affinity_groups.")
         self.check(num_children)

@@ -229,9 +229,6 @@ class Supernet(nn.Module, ABC):
 
         Only for evaluation mode: a batch norm in training mode would see the shared prefix once instead of once a
         child. Wrap it in ``torch.no_grad()``, or the graph keeps what could be freed on the way.
-
-        Raises:
-            ConfigError: if the supernet is in training mode.
         """
         self.check_evaluation()
         return (self(x, arch) for arch in archs)

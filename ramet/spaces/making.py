@@ -59,11 +59,6 @@ def make_space(source: SpaceSource, *, trusted: bool | None = None, **arguments:
 def fitting_options(source: SpaceSource, *, trusted: bool = True, **known: Any) -> dict[str, Any]:
     """What a space of one's own is told of the data: a factory of modules all of it, a class what it asks for.
 
-    Args:
-        source: names the space.
-        trusted: whether code that the source names may run.
-        known: what there is to tell, such as ``in_channels`` and ``num_classes``.
-
     >>> fitting_options("cells64", in_channels=3)
     {}
     """
@@ -77,12 +72,7 @@ def takes_text(source: SpaceSource, *, trusted: bool = True) -> bool:
 
 
 def size_options(source: SpaceSource, *, trusted: bool = True, **sizes: int | None) -> dict[str, Any]:
-    """The arguments of a space for sizes that every space understands, small ones where none are given.
-
-    Args:
-        source: names the space.
-        trusted: whether code that the source names may run.
-        sizes: ``channels``, ``cells`` and ``nodes``; see ``Space.size_arguments``.
+    """The arguments of a space for sizes (see ``Space.size_arguments``), small ones where none are given.
 
     >>> size_options("recurrent", channels=32, nodes=4), size_options("darts")
     ({'hidden_size': 32, 'num_nodes': 4}, {'channels': 8, 'num_cells': 4})

@@ -67,13 +67,7 @@ def squeeze(in_channels: int, out_channels: int, momentum: float, affine: bool) 
 
 
 def make_strided(name: str, channels: int, stride: int, momentum: float, *, affine: bool) -> nn.Module | None:
-    """One operation of DARTS by its name, with stride 1 or 2; None for ``none``.
-
-    ``affine`` is False for a supernet, whose poolings are followed by a batch norm; True for a network of its own.
-
-    Raises:
-        ConfigError: an unknown operation.
-    """
+    """One operation of DARTS by its name; None for ``none``. A supernet's is not ``affine``, and norms its poolings."""
     check_operations([name], DARTS_OPERATIONS)
     kernel = 5 if name.endswith("5x5") else 3
     if name == "none":

@@ -101,9 +101,6 @@ def check_growth(
     ``make`` makes the method with a step size; one that is exact may ignore it. ``keeps_function`` is whether the
     method promises that the function changes by the order of its step size; ``trains_candidates`` whether the edit
     holds weights that were trained already, with which the function differs.
-
-    Raises:
-        AssertionError: the method breaks a rule, which the message names.
     """
     if network is None or inputs is None:
         generator = torch.Generator().manual_seed(0)

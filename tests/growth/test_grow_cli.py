@@ -14,8 +14,7 @@ from ramet.errors import ConfigError
 from ramet.fields import from_json
 from ramet.growth import Budget, GrowPlan, load_network
 from ramet.growth.methods.making import make_method
-from ramet.jobs.grow.result import StepFigures
-from ramet.jobs.grow.words import step_line
+from ramet.jobs.grow.result import StepFigures, step_line
 
 FROZEN = """
 from torch import nn

@@ -11,8 +11,7 @@ from test_reports_browser import Visit, assert_readable, browser, visit  # noqa:
 
 from ramet.fields import from_json
 from ramet.jobs.grow.report import page
-from ramet.jobs.grow.result import GrowResult, StepFigures, StepSeconds
-from ramet.jobs.grow.words import words_of
+from ramet.jobs.grow.result import GrowResult, StepFigures, StepSeconds, words_of
 from ramet.reports.charts import Block, layer_chart
 from ramet.runs.encoding import Json
 
@@ -129,6 +128,6 @@ def test_the_report_in_a_browser(visit: Callable[..., Visit], width: int) -> Non
 
 
 def test_the_report_reads_results_only() -> None:
-    for name in ("report", "result", "words"):
+    for name in ("report", "result"):
         source = (Path(__file__).parents[2] / f"ramet/jobs/grow/{name}.py").read_text()
         assert "import torch" not in source

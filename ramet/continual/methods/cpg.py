@@ -36,10 +36,7 @@ def picked(scores: Tensor) -> Tensor:
 
 
 class PickedNetwork(nn.Module):
-    """A network of which some weights are multiplied by a learned binary mask; all other weights are used as they are.
-
-    For each layer ``maskable`` says which weights are picked from, booleans of the weights' shape.
-    """
+    """A network of which the weights that are ``maskable``, booleans for each layer, have a learned binary mask."""
 
     def __init__(self, network: nn.Sequential, maskable: Sequence[Tensor]) -> None:
         super().__init__()

@@ -14,14 +14,10 @@ from ramet.training import Settings
 
 @dataclass(frozen=True)
 class Sparse:
-    """A penalty mu |W|_1 + gamma (the sum of the norms of its rows) on a parameter.
+    """A penalty mu |W|_1 + gamma (the sum of the norms of its rows) on a parameter; ``l1`` is mu, ``group`` gamma.
 
-    Args:
-        param: The parameter.
-        l1: Mu.
-        group: Gamma.
-        rows: Which rows the penalty of groups is on, booleans; all if none.
-        mask: Which values the penalty of magnitudes is on, booleans that broadcast; all if none.
+    Booleans say which ``rows`` the penalty of groups is on and, broadcast, in ``mask`` which values that of magnitudes;
+    all if none.
     """
 
     param: Tensor

@@ -50,15 +50,7 @@ class PathStep:
 
 @dataclass(frozen=True)
 class TaskPath:
-    """A task's way through the graph.
-
-    Attributes:
-        task: the task's name.
-        num_classes: the logits of its head.
-        skeleton: the layers that its network consists of.
-        steps: from the image on, without the head.
-        head: the node that gives the logits.
-    """
+    """A task's way through the graph: the steps from the image on, and the node of the head that gives the logits."""
 
     task: str
     num_classes: int

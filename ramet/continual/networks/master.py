@@ -17,10 +17,7 @@ from ramet.continual.training import Held
 class Draft:
     """The network of one task while it is being made: a compact chain, and where each of its neurons comes from.
 
-    Args:
-        skeleton: The layers.
-        network: Layers of any width, and a head.
-        origins: For each layer, the master's neuron that each of its neurons is, -1 for one of its own; [neurons].
+    ``origins`` has for each layer the master's neuron that each of its neurons is, -1 for one of its own; [neurons].
     """
 
     def __init__(self, skeleton: Skeleton, network: nn.Sequential, origins: Sequence[Tensor]) -> None:
@@ -83,10 +80,7 @@ class Master:
         return [len(bias) for bias in self.biases]
 
     def draft(self, chosen: Sequence[Tensor], num_classes: int) -> Draft:
-        """Some neurons, ascending numbers for each layer, as a network with a fresh head and fresh batch norms.
-
-        What is fresh is drawn from the global generator.
-        """
+        """Some neurons, ascending for each layer, as a network; its head and norms come from the global generator."""
         network = self.skeleton.make_of_widths([len(neurons) for neurons in chosen], num_classes).to(self.device)
         for place, neurons in enumerate(chosen):
             weights = weights_of(network[place])

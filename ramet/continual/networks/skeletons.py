@@ -113,10 +113,7 @@ class Skeleton:
         return 1 if is_conv else math.prod(self.shape_before(place)[1:])
 
     def make_layer(self, place: int, *, in_width: int | None = None, width: int | None = None) -> nn.Sequential:
-        """A fresh layer; weights are torch's own, drawn from the global generator (see ``seeded_globally``).
-
-        Neurons before it, and its own, are the skeleton's unless other widths are given.
-        """
+        """A layer of fresh weights from the global generator (see ``seeded_globally``), of other widths if given."""
         layer = self.layers[place]
         neurons, height, size = self.shape_before(place)
         in_width, width = in_width or neurons, width or layer.width

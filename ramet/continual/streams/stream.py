@@ -38,13 +38,10 @@ class TaskInfo:
 
 
 class TaskData:
-    """What a method is given of a task: its training and validation data, until the task is closed.
+    """What a method is given of a task: training and validation data, or a ``GoneDataError`` once the task is closed.
 
     The tensors are copies. Closing fills them with NaN and with labels that no loss accepts, so that a tensor that
     was put aside is of no use either; a method may keep copies of its own (replay does), and these count as stored.
-
-    Raises:
-        GoneDataError: From ``train`` and ``validation``, when the task is closed.
     """
 
     def __init__(self, info: TaskInfo, train: Split | None, validation: Split | None, device: str = "cpu") -> None:

@@ -46,12 +46,7 @@ def scrubbed(text: str, address: str) -> str:
 
 
 def engine_address(address: str) -> Any:
-    """The address as SQLAlchemy's own object, a SQLite file named from the root.
-
-    Raises:
-        ConfigError: it is no address, of no known database, or of a SQLite database that is in memory only.
-        MissingExtraError: its driver is not installed.
-    """
+    """The address as SQLAlchemy's own object, a SQLite file named from the root."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 

@@ -39,8 +39,6 @@ class Turns:
     was only asleep finds its trial failed when it wants to tell the result, and drops it.
 
     Attributes:
-        study: that all share.
-        storage: where it is.
         member: the name of this run, unlike any other's.
         silence: seconds without a beat after which others may take this run's trials over.
         clock: the time in seconds, from anywhere.

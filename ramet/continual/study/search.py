@@ -61,12 +61,7 @@ class SequenceSearch(SequencePlan):
         device: str = "cpu",
         seconds_between_checkpoints: float = 30.0,
     ) -> SearchResult:
-        """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there.
-
-        Raises:
-            ConfigError: the study has another setting, or is not the one that the run began with.
-            RunError: the storage cannot be used, or most trials fail.
-        """
+        """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there."""
         optuna = import_optuna()
         batch = self._drawn_together(run, executor)
         folder = run.path / "networks"

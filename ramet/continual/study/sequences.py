@@ -29,16 +29,10 @@ class SequenceBench:
     """What all sequences have in common: sent to each worker once.
 
     Args:
-        stream: the tasks.
-        skeleton: their network.
-        settings: the numbers of each training.
-        seed: what all trainings' randomness follows from.
         options: options of ``BindAndGrow``, but for delta and bindings.
         folder: where the networks that were trained alone are, and where trials save themselves.
         alone: the accuracies of the tasks trained alone, by split and task; empty until they are known.
-        device: where tensors are.
         seconds_between_checkpoints: how much work of a training a kill may cost.
-        identity: of the run, if it is one.
     """
 
     stream: Stream
@@ -88,18 +82,11 @@ def run_sequence(
     save: str | None = None,
     blind: bool = False,
 ) -> dict[str, Any]:
-    """Learn the tasks as a sequence says.
+    """Learn the tasks as a sequence, the JSON of a ``GrowSequence``, says; the ``alone`` of the setup must be known.
 
-    Args:
-        setup: what all sequences have in common; its ``alone`` must be known.
-        sequence: the JSON of a ``GrowSequence``.
-        checkpoints: where the learning saves itself; called again, it goes on from there.
-        save: the file that the joint network is written to.
-        blind: leave test data out, as a search must, which chooses among sequences.
-
-    Returns:
-        The ``gain`` on validation data, more is better, the ``gains`` of each task and ``parameters``; the same on test
-        data for reports, unless blind.
+    Gives the ``gain`` on validation data, more is better, the ``gains`` of each task and ``parameters``; the same on
+    test data for reports, unless ``blind``, as a search must be, which chooses among sequences. The learning saves
+    itself in ``checkpoints`` and goes on from there; ``save`` is the file of the joint network.
     """
     asked = from_json(GrowSequence, sequence)
     tasks = {task.name: _without_test(task) if blind else task for task in setup.stream}

@@ -37,11 +37,7 @@ def import_optuna() -> Any:
 
 @dataclass(frozen=True)
 class StudyStorage:
-    """An Optuna storage by address.
-
-    Attributes:
-        address: as it was given; it may hold a password, and is shown through ``masked`` only.
-    """
+    """An Optuna storage by an address that may hold a password, and is shown through ``masked`` only."""
 
     address: str
 
@@ -51,11 +47,7 @@ class StudyStorage:
         return masked(self.address)
 
     def check(self, name: str, setting: Mapping[str, str], former: Mapping[str, str] | None = None) -> None:
-        """Refuse, before anything is written, an address that does not work or a study that is another's.
-
-        Raises:
-            ConfigError: the address is wrong, no server answers, it does not let us in, or the study is another's.
-        """
+        """Refuse, before anything is written, an address that does not work or a study that is another's."""
         url = engine_address(self.address)
         if url.get_backend_name() == "sqlite" and not Path(url.database).exists():
             return  # it will be made
@@ -88,11 +80,9 @@ class StudyStorage:
     ) -> optuna.Study:
         """The study of a name, made if there is none; exactly one of those that join makes it.
 
-        Args:
-            name: of the study.
-            setting: a digest of each thing that all trials of the study have in common; another one is refused.
-            former: what earlier versions took for some of these digests; it counts as the same.
-            may_adopt: whether a study without a setting is taken for ours, as in a run of an earlier version.
+        ``setting`` has a digest of each thing that all trials of the study have in common; another one is refused, but
+        for ``former`` ones, which earlier versions took. ``may_adopt`` says whether a study without a setting is taken
+        for ours, as in a run of an earlier version.
         """
         optuna, storage = import_optuna(), self.open()
         try:

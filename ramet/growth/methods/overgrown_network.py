@@ -108,15 +108,7 @@ class CandidateBlock:
 
 
 class OvergrownNetwork:
-    """Every candidate of a step at once.
-
-    Args:
-        split: whether every unit may be split.
-        num_new: brand-new units for each group (``m'``).
-        layer_width: neurons of a candidate layer at each site; 0 for none.
-        only: the groups that may grow; all by default.
-        new_scale: standard deviation of a new unit's incoming weights (0.1 in B.1 and B.2).
-    """
+    """Every candidate of a step at once; the arguments are those of ``Firefly``."""
 
     def __init__(
         self,

@@ -127,10 +127,7 @@ def _parents(name: str) -> list[str]:
 
 
 def is_new_layer(module: nn.Module) -> bool:
-    """Whether a module is a layer that a deepening has added.
-
-    Its parts tell, because a deep copy of a graph module loses the name of its class.
-    """
+    """Whether a module is a layer that was added. Its parts tell: a deep copy loses the name of a graph's class."""
     parts = {name for name, _ in module.named_children()}
     return isinstance(module, torch.fx.GraphModule) and parts == {"inner", "norm", "activation", "outer"}
 

@@ -145,10 +145,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class ValueReads(TorchFunctionMode):
-    """Notes where a forward turns a tensor into a Python number, so that other inputs may take another way.
-
-    Reads in torch's own code do not count: its modules check their arguments in that way.
-    """
+    """Notes where a forward, not torch's own code, makes a tensor a number, so that other inputs may go another way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,9 +235,6 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
     """Run the network once on a small batch and find what widens together; it is left as it was.
 
     The groups are as the operations imply them; ``checking.find_coupling`` also checks each by growing a copy.
-
-    Raises:
-        ConfigError: if the network does not run on the inputs, or turns tensors into Python numbers on the way.
     """
     ledger, calls = Ledger(), list[Call]()
     aliases: dict[str, list[str]] = {}

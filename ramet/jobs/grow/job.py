@@ -10,7 +10,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.plan import GrowPlan
 from ramet.jobs.data_options import ImageOptions
-from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
+from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
 from ramet.jobs.supernet import build_data
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
@@ -158,7 +158,6 @@ class GrowJob(Job["GrowthSetup"]):
         return spec.name, sizes | dict(spec.options)
 
 
-@a_verb
 def grow(
     network: str | Module = "vgg",
     data: str | DataSet = "digits",
@@ -179,11 +178,9 @@ def grow(
     trained between two growths. ``ramet.growth.grow`` is the loop alone: it gives the grown module and writes nothing.
     """
     job = GrowJob(
-        network=network,
-        data=data,
-        plan=plan or GrowPlan(),
-        recipe=recipe or GrowRecipe(),
-        seed=seed,
-        device=device,
+        network=network, data=data, plan=plan or GrowPlan(), recipe=recipe or GrowRecipe(), seed=seed, device=device
     )
     return cast("GrowResult", run_verb(job, out, executor, options))
+
+
+complete_words(grow)

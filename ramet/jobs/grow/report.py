@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ramet.jobs.grow.result import GrowResult, MethodFigures, StepFigures, StepSeconds
-from ramet.jobs.grow.words import behind, words_of
+from ramet.jobs.grow.result import GrowResult, MethodFigures, StepFigures, StepSeconds, behind, words_of
 from ramet.reports.charts import Block, Line, heat_map, layer_chart, line_chart
 from ramet.reports.formats import count, decimals, duration, percent, times
 from ramet.reports.page import KeyNumber, Page

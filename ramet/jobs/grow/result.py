@@ -8,6 +8,7 @@ from pathlib import Path
 from ramet.fields import from_json
 from ramet.growth.budget import Budget
 from ramet.jobs.result import Result
+from ramet.reports.formats import count, percent
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
 
@@ -25,31 +26,6 @@ class LayerFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftAlone:
-    """A layer or weight that cannot grow, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupFigures:
-    """What a group of channels gained in a step.
-
-    Attributes:
-        units: how many it had before.
-        split: those that were split.
-        new: how many brand-new ones it got.
-        best_score: of the chosen candidates; none where a whole network was chosen.
-    """
-
-    units: int
-    split: list[int] = field(default_factory=list)
-    new: int = 0
-    best_score: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class SizeFigures:
     """How large a network is: units of groups that can grow, weights, multiplications for one example."""
 
@@ -59,20 +35,34 @@ class SizeFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftAlone:
+    """A layer or weight that cannot grow, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFigures:
+    """What a group of ``units`` channels gained in a step; there is no score where a whole network was chosen."""
+
+    units: int
+    split: list[int] = field(default_factory=list)
+    new: int = 0
+    best_score: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepFigures:
     """A step of a growth, once the network has been trained again.
 
     Attributes:
         number: 0 is the first training, before anything grew.
-        widened: what grew, by group.
         layers: the widths of new layers, by the place that they stand behind.
-        num_candidates: how many there were to choose from.
-        sizes: of the network afterwards.
         budget_size: in the budget's unit.
         score: the accuracy on validation data.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth.
-        loss_after: just after it.
     """
 
     number: int
@@ -179,3 +169,34 @@ def read_seconds(records: list[Json]) -> dict[str, list[StepSeconds]]:
         values = {name: value for name, value in record.items() if name != "key"}
         found.setdefault(record["key"].split("/")[0], []).append(from_json(StepSeconds, values, record["key"]))
     return found
+
+
+def words_of(step: StepFigures, most: int = 99) -> str:
+    """What grew in a step, in words.
+
+    >>> sizes = SizeFigures(neurons=9, params=99, flops=99.0)
+    >>> widened = {"conv1": GroupFigures(units=4, split=[3, 5], new=1)}
+    >>> words_of(StepFigures(number=1, widened=widened, layers={"conv2": 4}, sizes=sizes, score=0.5))
+    'conv1 +3 (2 split, 1 new), a new layer behind conv2 with 4'
+    """
+    parts = []
+    for place, group in step.widened.items():
+        split, new = len(group.split), group.new
+        kinds = [f"{split} split"] * bool(split) + [f"{new} new"] * bool(new)
+        parts.append(f"{place} +{split + new} ({', '.join(kinds)})")
+    parts += [f"{behind(site)} with {width}" for site, width in step.layers.items()]
+    hidden = len(parts) - most
+    return ", ".join(parts[:most]) + (f" and {hidden} more" if hidden > 0 else "")
+
+
+def behind(site: str) -> str:
+    """What a new layer is called."""
+    return f"a new layer behind {site}"
+
+
+def step_line(method: str, step: StepFigures) -> str:
+    """A step in a line: its size, its accuracy as a figure and a bar, and what grew."""
+    bar = "█" * round(20 * max(step.score, 0.0))
+    grew = words_of(step, most=3) if step.number else "as it was"
+    size = count(step.sizes.params)
+    return f"{method:<10}{step.number:>3}  {size:>8} parameters  {percent(step.score):>7}  {bar:<20}  {grew}"

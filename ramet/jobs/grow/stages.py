@@ -14,8 +14,7 @@ from ramet.errors import ConfigError
 from ramet.execution import Inline, WorkItem
 from ramet.fields import from_json
 from ramet.growth.tasks import GrowthSetup, finish, take_turn
-from ramet.jobs.grow.result import StepFigures
-from ramet.jobs.grow.words import step_line
+from ramet.jobs.grow.result import StepFigures, step_line
 from ramet.jobs.job import Session
 from ramet.runs.encoding import Json, plain
 
@@ -48,10 +47,7 @@ class GrowthStages:
         return self._summary()
 
     def _start(self, setup: GrowthSetup) -> dict[str, Tensor]:
-        """The weights that all methods start from: the run's, because a function may draw others another time.
-
-        A module that is given again has to have them still.
-        """
+        """What all methods start from: the run's weights. A function may draw others; a module must have them still."""
         checkpoints = self.run.checkpoints("start")
         kept = checkpoints.load()
         if kept is None:

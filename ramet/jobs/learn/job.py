@@ -12,7 +12,7 @@ from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
+from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -85,7 +85,6 @@ class LearnJob(Job["StreamSetup"]):
         return learn_all(setup, session)
 
 
-@a_verb
 def learn(
     stream: str | Stream | Sequence[Stream] = "split-digits:5",
     *,
@@ -117,3 +116,6 @@ def learn(
         device=device,
     )
     return cast("LearnResult", run_verb(job, out, executor, options))
+
+
+complete_words(learn)

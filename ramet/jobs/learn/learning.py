@@ -1,16 +1,18 @@
-"""What `ramet learn` does: builds what its options name, and learns the stream by each method with each seed."""
+"""What `ramet learn` does: learns the stream by each method with each seed, and turns the rows into figures."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ramet.continual.analysis import analyse
 from ramet.continual.joint import JointNetwork
-from ramet.continual.loop import learn
+from ramet.continual.loop import accuracy_matrix, costs_of, learn
+from ramet.continual.measures import summary
 from ramet.continual.method import Method, check_classes
 from ramet.continual.methods.making import make_method
 from ramet.continual.networks.skeletons import Skeleton, make_skeleton
@@ -28,20 +30,17 @@ if TYPE_CHECKING:
     from ramet.jobs.job import Session
     from ramet.jobs.learn.job import LearnJob
 
+Rows = list[dict[str, Any]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSetup:
     """What every worker is given.
 
     Args:
-        name: of the stream, for reports.
         streams: one for each seed.
         methods: by their names and options, individual networks first, because the gain is over theirs.
-        onto: a saved joint network that learns the stream as well.
-        scenario: ``streaming`` or ``all``.
-        seed: the first seed.
         trust: whether code that the saved network names may run.
-        folder: the run directory.
         seconds_between_checkpoints: how much work of a training a kill may cost.
     """
 
@@ -207,3 +206,55 @@ def _check_onto(file: str, stream: Stream, trust: bool) -> None:
 def _file_name(spec: str) -> str:
     """A method with its options as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9=.]+", "-", spec)
+
+
+def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[str, Any]:
+    """The figures of each method, over seeds, with individual networks and joint training as references if they ran.
+
+    Args:
+        rows: For each method, by its name and options, the rows of ``Learned`` for each seed, in one order of seeds.
+        split: The split that accuracies are taken from.
+
+    Returns:
+        For each method ``figures`` (each with ``mean``, ``deviation`` over seeds and ``values``), the mean ``matrix``
+        (None for tasks still to come), the parameters (``growth``) and stored bytes (``stored``) after each task, and
+        the ``notes`` of the first seed's tasks.
+    """
+    alone = [[row[split][-1] for row in seed] for seed in rows["individual"]] if "individual" in rows else None
+    joint = [[row[split][-1] for row in seed] for seed in rows["joint"]] if "joint" in rows else None
+    methods = {}
+    for name, seeds in rows.items():
+        figures = [
+            _figures(seed, split, None if alone is None else alone[place], None if joint is None else joint[place])
+            for place, seed in enumerate(seeds)
+        ]
+        matrices = [accuracy_matrix(seed, split) for seed in seeds]
+        methods[name] = {
+            "figures": {key: _spread([seed[key] for seed in figures]) for key in figures[0]},
+            "matrix": _mean_matrix(matrices),
+            "growth": [statistics.fmean(seed[task]["parameters"] for seed in seeds) for task in range(len(seeds[0]))],
+            "stored": [statistics.fmean(seed[task]["stored_bytes"] for seed in seeds) for task in range(len(seeds[0]))],
+            "notes": [row["notes"] for row in seeds[0]],
+        }
+    return methods
+
+
+def _figures(
+    rows: Rows, split: str, alone: Sequence[float] | None, joint: Sequence[float] | None
+) -> dict[str, float | None]:
+    seconds = math.fsum(row["seconds"] for row in rows)
+    return summary(accuracy_matrix(rows, split), alone, joint) | costs_of(rows) | {"seconds": seconds}
+
+
+def _spread(values: Sequence[float | None]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return {"mean": None, "deviation": None, "values": list(values)}
+    deviation = statistics.stdev(known) if len(known) > 1 else None
+    return {"mean": statistics.fmean(known), "deviation": deviation, "values": list(values)}
+
+
+def _mean_matrix(matrices: Sequence[Sequence[Sequence[float]]]) -> list[list[float | None]]:
+    size = len(matrices[0])
+    means = [[statistics.fmean(m[i][j] for m in matrices) for j in range(size)] for i in range(size)]
+    return [[None if math.isnan(value) else value for value in row] for row in means]

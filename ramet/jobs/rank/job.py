@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import ImageOptions
-from ramet.jobs.job import Job, Session, a_verb, run_verb
+from ramet.jobs.job import Job, Session, complete_words, run_verb
 from ramet.jobs.supernet import SpaceSizes, build_data, build_space
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
@@ -95,7 +95,7 @@ class RankJob(Job["SupernetSetup"]):
 
         data = build_data(self.data, self.data_options.given(seed=self.seed), self.device)
         setup = SupernetSetup(build_space(self.space, self.sizes, data), data, self.recipe)
-        rehearse(setup, self._plan)
+        rehearse(setup, replace(self.plan, seed=self.seed))
         if self.plan.truth == "train" and self.truth_cache is not None:
             check_folder(Path(self.truth_cache))
         return setup
@@ -116,14 +116,10 @@ class RankJob(Job["SupernetSetup"]):
             seconds_between_checkpoints=session.seconds_between_checkpoints,
         )
         cache = Path(self.truth_cache) if self.truth_cache is not None else default_cache() / "truth"
-        return Diagnosis(setup, self._plan, run, session.executor, cache)()
-
-    @property
-    def _plan(self) -> Plan:
-        return replace(self.plan, seed=self.seed)
+        plan = replace(self.plan, seed=self.seed)
+        return Diagnosis(setup, plan, run, session.executor, cache)()
 
 
-@a_verb
 def rank(
     space: str | Space = "cells64",
     data: str | DataSet = "digits",
@@ -154,6 +150,9 @@ def rank(
         truth_cache=None if truth_cache is None else str(Path(truth_cache).absolute()),
     )
     return cast("RankResult", run_verb(job, out, executor, options))
+
+
+complete_words(rank)
 
 
 def default_cache() -> Path:

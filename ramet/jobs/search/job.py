@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
-from ramet.jobs.job import Job, Session, a_verb, run_verb
+from ramet.jobs.job import Job, Session, complete_words, run_verb
 from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
@@ -105,9 +105,10 @@ class SearchJob(Job["SupernetSetup"]):
                 f"text is for spaces of language models and images for the others, got {self.space}, {self.data}."
             )
         setup = SupernetSetup(space, data, self.recipe)
-        self.seeded_plan.check(space)
-        self.plan.final_network.check(space, tuple(data.train.x.shape[1:]))
-        make_loop(setup, self.seeded_plan)
+        plan = replace(self.plan, seed=self.seed)
+        plan.check(space)
+        plan.final_network.check(space, tuple(data.train.x.shape[1:]))
+        make_loop(setup, plan)
         return setup
 
     def setting(self, setup: SupernetSetup) -> Json:
@@ -119,15 +120,9 @@ class SearchJob(Job["SupernetSetup"]):
         from ramet.jobs.search.stages import Stages
 
         setup = replace(setup, seconds_between_checkpoints=session.seconds_between_checkpoints)
-        return Stages(setup, self.seeded_plan, session)()
-
-    @property
-    def seeded_plan(self) -> SearchPlan:
-        """The plan with the run's seed."""
-        return replace(self.plan, seed=self.seed)
+        return Stages(setup, replace(self.plan, seed=self.seed), session)()
 
 
-@a_verb
 def search(
     space: str | Space = "cells64",
     data: str | DataSet = "digits",
@@ -146,11 +141,9 @@ def search(
     done, ``recipe`` how the shared weights and the architectures found are trained; its epochs are the plan's.
     """
     job = SearchJob(
-        space=space,
-        data=data,
-        plan=plan or SearchPlan(),
-        recipe=recipe or SearchRecipe(),
-        seed=seed,
-        device=device,
+        space=space, data=data, plan=plan or SearchPlan(), recipe=recipe or SearchRecipe(), seed=seed, device=device
     )
     return cast("SearchResult", run_verb(job, out, executor, options))
+
+
+complete_words(search)

@@ -13,7 +13,7 @@ from ramet.continual.study.plan import SequencePlan, StudyPlan, population_for
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, a_verb, code_of, run_verb
+from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -78,11 +78,7 @@ class StudyJob(Job["StudySetup"]):
 
     @classmethod
     def from_json(cls, values: Json) -> StudyJob:
-        """The job of a run's ``config.json``; an address whose password was masked comes from ``RAMET_STORAGE``.
-
-        Raises:
-            ConfigError: the values describe no study, or the password is missing.
-        """
+        """The job of a run's ``config.json``; an address whose password was masked comes from ``RAMET_STORAGE``."""
         job = super().from_json(values)
         shown = job.plan.storage or ""
         return replace(job, plan=replace(job.plan, storage=_from_environment(shown))) if is_masked(shown) else job
@@ -157,7 +153,6 @@ class StudyJob(Job["StudySetup"]):
         return options
 
 
-@a_verb
 def study(
     stream: str | Stream = "split-digits:5",
     *,
@@ -177,6 +172,9 @@ def study(
     """
     job = StudyJob(stream=stream, plan=plan or StudyPlan(), recipe=recipe or LearnRecipe(), seed=seed, device=device)
     return cast("StudyResult", run_verb(job, out, executor, options))
+
+
+complete_words(study)
 
 
 def _result(setup: StudySetup, run: Run, found: SearchResult) -> Json:

@@ -24,10 +24,7 @@ _MAX_READOUTS = 260
 
 @dataclass(frozen=True)
 class Line:
-    """One line: its name, its points, and the band of its uncertainty if ``low`` and ``high`` are given.
-
-    A value that is missing breaks the line.
-    """
+    """One line: its name, its points, and its band if ``low`` and ``high`` are given; a missing value breaks it."""
 
     name: str
     x: Sequence[Number]

@@ -51,11 +51,7 @@ def marker(series: int, x: float, y: float, radius: float = 3.5) -> Markup:
 
 
 def legend(entries: Sequence[LegendEntry], left: float, width: float, font_size: float) -> tuple[Markup, float]:
-    """A legend in as many rows as it needs.
-
-    Returns:
-        The markup, to be placed at the top of a chart, and its height.
-    """
+    """A legend in as many rows as it needs: the markup, to be placed at the top of a chart, and its height."""
     if not entries:
         return Markup(""), 0.0
     sign_width, gap, row_height = 26.0, 20.0, font_size * 1.6

@@ -92,9 +92,6 @@ def depths(ways: Sequence[Sequence[str]]) -> dict[str, int]:
 
     >>> depths([["a", "b", "x"], ["a", "y"]])
     {'a': 0, 'b': 1, 'x': 2, 'y': 2}
-
-    Raises:
-        ConfigError: Two ways pass the same stops in opposite orders.
     """
     depth = {key: 0 for way in ways for key in way}
     for _ in range(len(depth) + 1):

@@ -33,9 +33,6 @@ class Strategy(ABC):
     Args:
         space: the architectures.
         seed: the seed of all that the strategy draws.
-
-    Raises:
-        ConfigError: if the space has fewer than two architectures.
     """
 
     def __init__(self, space: Space, *, seed: int = 0) -> None:

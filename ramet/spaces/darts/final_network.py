@@ -93,10 +93,7 @@ class FinalNetwork(NetworkAlone):
 
 
 class EnasNetwork(FinalNetwork):
-    """One architecture of ENAS' micro space as a network of its own, of the space's width and depth.
-
-    The auxiliary head, if there is one, reads the second reduction cell.
-    """
+    """An architecture of ENAS' micro space as its own network; an auxiliary head reads the second reduction cell."""
 
     def __init__(
         self,

@@ -33,11 +33,7 @@ def write_genotype(normal: Sequence[Gene], reduce: Sequence[Gene]) -> str:
 
 
 def read_genotype(text: str, operations: Sequence[str], num_nodes: int) -> tuple[list[Gene], list[Gene]]:
-    """The genes of both cells, two for each node; nothing of the text is executed.
-
-    Raises:
-        ConfigError: the text is no genotype, or one of other operations, inputs or nodes.
-    """
+    """The genes of both cells, two for each node; nothing of the text is executed."""
     fields = _fields(text)
     for name in ("normal_concat", "reduce_concat"):
         nodes = list(range(2, 2 + num_nodes))

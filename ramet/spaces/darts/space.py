@@ -89,11 +89,7 @@ class Darts(Space):
         return write_genotype(normal, reduce)
 
     def parse(self, text: str) -> Arch:
-        """The architecture of a genotype; the two inputs of a node may come in either order.
-
-        Raises:
-            ConfigError: if the text is no genotype of this space; a node that uses one input twice is not.
-        """
+        """The architecture of a genotype; the two inputs of a node come in either order, and must differ."""
         choices: list[int] = []
         for genes in read_genotype(text, self.operations, self.num_nodes):
             choices += self._choices(genes)
@@ -164,10 +160,7 @@ def _cells(num_nodes: int, arch: Arch) -> tuple[list[Node], list[Node]]:
 
 
 def darts_stages(space: Darts, in_channels: int, num_classes: int, only: Arch | None = None) -> list[nn.Module]:
-    """The stem, each cell, and the head.
-
-    ``only`` builds the operations of this architecture alone, with affine batch norms: a network of its own.
-    """
+    """The stem, each cell, and the head; ``only`` is an architecture to build alone, with affine batch norms."""
     channels = space.channels
     older = newer = 3 * channels
     stages: list[nn.Module] = [PairStem(in_channels, newer, space.bn_momentum)]

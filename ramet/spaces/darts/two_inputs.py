@@ -74,10 +74,7 @@ class PairHead(nn.Module):
 
 
 def run_operation(operation: nn.Module, x: Tensor, drop_path: float) -> Tensor:
-    """What an operation makes of images.
-
-    With drop-path the result is left out for some images, and the others make up for it; a skip always stays.
-    """
+    """What an operation makes of images; drop-path leaves some out, others make up for it, and a skip always stays."""
     value: Tensor = operation(x)
     if drop_path > 0 and not isinstance(operation, nn.Identity):
         kept = torch.rand(len(value), 1, 1, 1, device=value.device) >= drop_path

@@ -30,9 +30,6 @@ class DepthwiseConv2d(nn.Conv2d):
     devices, under autocast and ``torch.func``, for gradients of gradients, and for settings that differ between height
     and width.
 
-    Raises:
-        ConfigError: if the numbers of input channels, output channels and groups differ.
-
     >>> convolution = DepthwiseConv2d(8, 8, 5, padding=4, dilation=2, bias=False)
     >>> convolution(torch.zeros(2, 8, 16, 16)).shape
     torch.Size([2, 8, 16, 16])

@@ -94,12 +94,7 @@ class Decision:
 
 
 def find_decisions(module: nn.Module) -> tuple[Decision, ...]:
-    """The decisions of a module in the order in which its choices were registered, and each choice told its place.
-
-    Raises:
-        ConfigError: if there is no choice, a choice lies inside an option of another, two choices of one name have
-            different options, or a name is also the place of another choice.
-    """
+    """The decisions of a module in the order in which its choices were registered, and each choice told its place."""
     decisions: dict[str, Decision] = {}
     owners: dict[str, Choice] = {}
     for place, choice in module.named_modules():

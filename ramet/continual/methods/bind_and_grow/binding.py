@@ -61,12 +61,9 @@ class BindingDecision:
     """What was decided for one task, and on which grounds.
 
     Attributes:
-        task: the new task.
-        bound_to: the task whose path it shares.
         delta: the grow coefficient; None where the layers were not chosen by it.
         expanded: the layers that are the task's own, by their place.
         conflicts: the conflict with each candidate; empty where none was measured.
-        distribution: the probability of each layer.
         reason: ``least conflict``, ``given`` or ``random``.
     """
 

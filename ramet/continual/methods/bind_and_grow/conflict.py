@@ -60,19 +60,11 @@ def measure_conflicts(
 ) -> list[Conflict]:
     """The conflict of a new task with each of the candidates, on images of the new task alone that validate.
 
-    Both networks see the same images. C_tb(l) = 1 - rho, where rho is Spearman's correlation between the dissimilarity
-    matrices of the two layers (``rsa``), or their linear CKA. Nothing of a candidate's data is needed.
-
-    Departs from the released code, which takes the similarity itself as the conflict, and so binds to the least similar
-    task; this is the paper's text.
-
-    Args:
-        layers: the network that was trained on the new task alone, without its head, in evaluation mode.
-        skeleton: what these layers are.
-        graph: the paths of the candidates.
-        candidates: tasks of the graph.
-        x: the images, shape [samples, channels, height, width].
-        measure: ``rsa`` or ``cka``.
+    Both networks see the same images ``x``, [samples, channels, height, width]. C_tb(l) = 1 - rho, where rho is
+    Spearman's correlation between the dissimilarity matrices of the two layers (``rsa``), or their linear CKA
+    (``cka``). Nothing of a candidate's data is needed. ``layers`` are the network that was trained on the new task
+    alone, without its head, in evaluation mode. Departs from the released code, which takes the similarity itself as
+    the conflict, and so binds to the least similar task; this is the paper's text.
     """
     ours = [Represented(features, measure) for features in layer_features(layers, x)]
     paths = [graph.path(task) for task in candidates]

@@ -86,11 +86,7 @@ class BindAndGrow(GraphMethod):
             )
 
     def delta_of(self, task: str) -> float:
-        """The grow coefficient of a task.
-
-        Raises:
-            ConfigError: deltas are given by task, and this one has none.
-        """
+        """The grow coefficient of a task."""
         if not isinstance(self.delta, dict):
             return self.delta
         if task not in self.delta and "" not in self.delta:

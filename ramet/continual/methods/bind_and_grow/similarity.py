@@ -151,13 +151,8 @@ def _unit_ranks(values: Tensor) -> Tensor:
 def centred_gram(activations: Tensor, *, block: int = FEATURE_BLOCK) -> Tensor:
     """The Gram matrix of samples whose features have mean 0, which is all that linear CKA needs to know of a layer.
 
-    Features are taken ``block`` at a time.
-
-    Returns:
-        float64 of shape [samples, samples]. Samples with a value that is not finite are NaN, and left out of the means.
-
-    Raises:
-        DataError: fewer than two samples or no feature at all.
+    Features are taken ``block`` at a time. Gives float64, [samples, samples]; samples with a value that is not finite
+    are NaN, and left out of the means.
     """
     rows = _as_rows(activations)
     known = torch.isfinite(rows).all(dim=1)

@@ -17,10 +17,7 @@ START, THRESHOLD = 0.01, 0.005
 
 
 def binary(scores: Tensor, threshold: float = THRESHOLD) -> Tensor:
-    """1 where a score is above the threshold and 0 elsewhere; its gradient passes straight through to the scores.
-
-    If no score is above, the best one is 1: a layer must have a neuron.
-    """
+    """1 where a score is above the threshold, or for the best if none is, as a layer must have a neuron; else 0."""
     hard = (scores > threshold).to(scores.dtype)
     if not bool(hard.any()):
         hard = torch.zeros_like(scores)
@@ -57,12 +54,9 @@ def train_masks(
     saves: Saves,
     most: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Train masks over all neurons of a draft, along with its head and its batch norms, in place.
+    """Train masks over all neurons of a draft, its head and batch norms, in place; gives those ``kept`` of each layer.
 
     The head learns at a tenth of the settings' learning rate: Adam takes larger steps than SGD.
-
-    Returns:
-        For each layer the neurons that the mask keeps, ascending; of more than ``most`` those with the highest scores.
     """
     masked = MaskedNetwork(draft.network, draft.widths).to(data.x.device)
 

@@ -30,9 +30,7 @@ class LayerChoice:
 
     Attributes:
         kind: ``reuse`` takes an earlier layer as it is, ``adapt`` adds a small map beside it, ``new`` is a fresh one.
-        source: The earlier layer; none for a new one.
         patch: The description of the map (see ``make_patch``).
-        size: The parameters that the choice adds.
     """
 
     kind: Literal["reuse", "adapt", "new"]
@@ -151,19 +149,9 @@ def search_choices(
 ) -> list[Tensor]:
     """Train the mixture: weights on one half of the data, choices on the other, earlier layers not at all.
 
-    Departs from DARTS, which alternates: both take their step at once, from gradients at the same point.
-
-    Args:
-        network: All choices.
-        data: The task's training data.
-        settings: How long, and the learning rate of the weights.
-        seed: Of the halves and the batches.
-        choice_rate: The learning rate of the choices' scores (Adam).
-        size_penalty: The weight of ``expected_size`` in the loss of the choices.
-        saves: Where the search saves itself.
-
-    Returns:
-        For each layer the probabilities of its choices.
+    Gives for each layer the probabilities of its choices. ``choice_rate`` is the learning rate of their scores (Adam),
+    ``size_penalty`` the weight of ``expected_size`` in their loss. Departs from DARTS, which alternates: both take
+    their step at once, from gradients at the same point.
     """
     half = len(data) // 2
     if half < 2:

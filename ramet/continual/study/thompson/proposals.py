@@ -19,14 +19,7 @@ _ATTEMPTS, _CELLS = 20, 1000
 
 @dataclass(frozen=True)
 class Seen:
-    """A finished trial, as the next is proposed from it.
-
-    Attributes:
-        parameters: of the trial, by the names that the space asks for.
-        layers: the places that each task but the first has made anew.
-        gains: of each task on validation data.
-        added: the parameters that each task added.
-    """
+    """A finished trial: for each task the layers it made anew, its gain on validation data, the parameters it added."""
 
     parameters: Parameters
     layers: Mapping[str, Layers]
@@ -202,10 +195,6 @@ class Knapsack(Generic[Option]):
     """The best choices at each of a thousand budgets, from what options are worth, by dynamic programming.
 
     Exact, but that costs are rounded up to a thousandth of what the dearest choices cost more than the cheapest.
-
-    Attributes:
-        budgets: from the least that must be spent to all that can be.
-        worth: of the best choices at each budget.
 
     >>> values = {"a": {"small": 1.0, "large": 3.0}, "b": {"small": 2.0, "large": 7.0}}
     >>> costs = {"a": {"small": 10.0, "large": 20.0}, "b": {"small": 10.0, "large": 40.0}}

@@ -18,13 +18,7 @@ _BROAD, _LEAST = 1e4, 1e-9
 
 @dataclass(frozen=True)
 class Finished:
-    """A sequence that was learned, task by task.
-
-    Attributes:
-        layers: what each task has made anew; the task that founded the network is not among them.
-        gains: of each task on validation data.
-        rest: all else that was chosen, the order and the bindings.
-    """
+    """A sequence that was learned; the founding task has no ``layers``, ``rest`` is the order and the bindings."""
 
     layers: Mapping[str, Layers]
     gains: Mapping[str, float]
