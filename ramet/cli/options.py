@@ -89,15 +89,34 @@ def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None
     """The command of a job, which ``run`` does: a function whose keywords are the job's options and the common ones."""
     options = list(_options(job_class))
 
-    def command(common: Common | None = None, **values: Any) -> None:
-        run(_assembled(job_class, values), common or Common())
+    def command(common: Common | None = None, recipe: str | None = None, **values: Any) -> None:
+        run(_assembled(job_class, {**_recipe_values(recipe), **values}), common or Common())
 
+    named = inspect.Parameter("recipe", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=RECIPE)
     common = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, default=Common(), annotation=Common)
-    command.__signature__ = inspect.Signature([*options, common])  # type: ignore[attr-defined]
-    command.__annotations__ = {option.name: option.annotation for option in [*options, common]}
+    command.__signature__ = inspect.Signature([*options, named, common])  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in [*options, named, common]}
     command.__doc__ = inspect.cleandoc(job_class.help())
     command.__name__ = job_class.kind
     return command
+
+
+RECIPE = Annotated[
+    str | None,
+    Parameter(
+        help="darts, adamw, ... (`ramet list recipe`), or FILE.py:function that gives a Recipe or some of its fields: "
+        "what it sets is the default of the options for training."
+    ),
+]
+
+
+def _recipe_values(text: str | None) -> dict[str, Any]:
+    """What a recipe by name sets."""
+    if text is None:
+        return {}
+    from ramet.training.recipes import recipe_options
+
+    return recipe_options(text)
 
 
 def _options(kind: type) -> list[inspect.Parameter]:

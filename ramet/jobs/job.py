@@ -90,12 +90,14 @@ class Job(ABC, Generic[Setup]):
 
     def code(self) -> list[str]:
         """The references to code that the options name; a job that a run directory holds needs trust for them."""
-        return [found for kind in self.sources for found in code_of(kind, getattr(self, kind))]
+        named = [found for kind in self.sources for found in code_of(kind, getattr(self, kind))]
+        return [*named, *self.recipe.code()]  # type: ignore[attr-defined]  # every job has one
 
     def anchored(self) -> Self:
         """The job with its files and folders named from the root, so that it is found again from any other folder."""
         changes: dict[str, Any] = {kind: anchored_source(kind, getattr(self, kind)) for kind in self.sources}
         changes["data_options"] = self.data_options.anchored()  # type: ignore[attr-defined]  # every job has some
+        changes["recipe"] = self.recipe.anchored()  # type: ignore[attr-defined]
         return replace(self, **changes)
 
     def to_json(self) -> Json:

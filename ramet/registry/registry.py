@@ -262,6 +262,7 @@ KINDS = {
     "method": "ramet.continual.methods:METHODS",
     "score": "ramet.ranking:SCORES",
     "data": "ramet.data.registry:DATA",
+    "recipe": "ramet.training.registry:RECIPES",
     "schedule": "ramet.training.registry:SCHEDULES",
     "loss": "ramet.training.registry:LOSSES",
     "augmentation": "ramet.training.registry:AUGMENTATIONS",

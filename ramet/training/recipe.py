@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.registry.functions import FunctionRegistry
+from ramet.registry.references import anchored_parts
 from ramet.runs.encoding import Json
 from ramet.training.registry import AUGMENTATIONS, LOSSES, SCHEDULES
 
@@ -122,6 +123,15 @@ class Recipe:
     def code(self) -> list[str]:
         """The references to code in the recipe's texts; a recipe that data hold needs trust for them."""
         return [reference for registry, source in self._functions() for reference in registry.code(source)]
+
+    def anchored(self) -> Self:
+        """The recipe with the files of its functions named from the root."""
+        texts = {
+            name: anchored_parts(source, registry)
+            for name, registry in (("schedule", SCHEDULES), ("loss", LOSSES), ("augment", AUGMENTATIONS))
+            if isinstance(source := getattr(self, name), str)
+        }
+        return replace(self, **texts)
 
     def learning_rate_at(self, step: int, num_steps: int) -> float:
         """The learning rate of a step, counted from 0, of a training of ``num_steps`` steps.

@@ -32,3 +32,6 @@ AUGMENTATIONS = FunctionRegistry(
     given=("x", "y", "generator"),
 )
 """What ``Recipe.augment`` names, joined by ``+``."""
+
+RECIPES = FunctionRegistry("recipe", group="ramet.recipes", built_in=_in("recipes", "darts", "adamw", "enas"), given=())
+"""What ``--recipe`` names: functions that give a ``Recipe``, or a mapping of its fields."""

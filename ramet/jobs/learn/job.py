@@ -59,7 +59,7 @@ class LearnJob(Job["StreamSetup"]):
     def code(self) -> list[str]:
         """Of the network and the methods."""
         methods = [found for method in self.plan.each_method for found in code_of("method", method)]
-        return [*code_of("skeleton", self.plan.network), *methods]
+        return [*super().code(), *code_of("skeleton", self.plan.network), *methods]
 
     def build(self, *, trust: bool = False) -> StreamSetup:
         """The streams, the network and the methods."""

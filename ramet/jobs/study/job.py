@@ -91,7 +91,7 @@ class StudyJob(Job["StudySetup"]):
 
     def code(self) -> list[str]:
         """Of the network and the method."""
-        return [*code_of("skeleton", self.plan.network), *code_of("method", self.plan.method)]
+        return [*super().code(), *code_of("skeleton", self.plan.network), *code_of("method", self.plan.method)]
 
     def build(self, *, trust: bool = False) -> StudySetup:
         """The stream, the network and the storage."""
