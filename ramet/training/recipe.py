@@ -126,7 +126,7 @@ class Recipe:
 
     def anchored(self) -> Self:
         """The recipe with the files of its functions named from the root."""
-        texts = {
+        texts: dict[str, Any] = {
             name: anchored_parts(source, registry)
             for name, registry in (("schedule", SCHEDULES), ("loss", LOSSES), ("augment", AUGMENTATIONS))
             if isinstance(source := getattr(self, name), str)

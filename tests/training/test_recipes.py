@@ -98,6 +98,6 @@ def test_on_the_command_line_options_come_first_and_a_run_goes_on(file, tmp_path
 def test_a_recipe_changes_what_is_trained(tmp_path, capsys):
     found = []
     for number, options in enumerate(([], ["--recipe", "adamw"], ["--recipe", "adamw", "--optimizer", "sgd"])):
-        main([*GROW, "--out", str(tmp_path / str(number)), "--epochs", "1", *options])
+        main([*GROW, "--out", str(tmp_path / str(number)), "--epochs", "1", "--batch-size", "16", *options])
         found.append(json.loads(capsys.readouterr().out)["methods"]["firefly"]["steps"][0]["loss"])
     assert len(set(found)) == 3
