@@ -59,7 +59,7 @@ def from_npy_files(folder: Path, layout: Layout | None = None) -> RawData:
                 arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
             except (OSError, ValueError, EOFError) as error:
                 raise DataError(f"{path} must be a whole .npy file of numbers, but cannot be read as one.") from error
-    return from_arrays(arrays, name=folder.name, place=f" of {folder}", layout=layout)
+    return from_arrays(arrays, name=folder.absolute().name, place=f" of {folder}", layout=layout)
 
 
 def from_arrays(arrays: Mapping[str, Any], *, name: str, place: str = "", layout: Layout | None = None) -> RawData:
