@@ -2,6 +2,7 @@
 
 import re
 
+import growth_networks
 import pytest
 import torch
 import torch.nn.functional as F
@@ -28,6 +29,26 @@ class Function(nn.Module):
 def reasons(network, inputs=None):
     coupling = find_coupling(network, torch.randn(5, 4) if inputs is None else inputs)
     return coupling.groups, {refusal.name: refusal.reason for refusal in coupling.refusals}
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 80])
+def test_a_vision_transformer_with_a_class_token_grows_whatever_the_batch(batch):
+    groups, named = reasons(growth_networks.Vision(), torch.randn(batch, 3, 4, 4))
+    assert {name: group.size for name, group in groups.items()} == {"block.qkv#2": 4, "block.up": 10}
+    assert "a layer norm takes its statistics" in named["patches"]
+
+
+def test_a_weight_beside_activations_is_no_channel():
+    class Biased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.more, self.b = nn.Linear(4, 6), nn.Parameter(torch.randn(1, 2)), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.b(torch.cat([self.a(x).relu(), self.more.expand(len(x), -1)], 1))
+
+    groups, _ = reasons(Biased())
+    assert {name: group.size for name, group in groups.items()} == {"a": 6}
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,21 @@ class Language(nn.Module):
         return self.head(self.block(self.mix(a * torch.sigmoid(b))))
 
 
+class Vision(nn.Module):
+    """A vision transformer: patches, a class token in front of them, positions, and the token's answer."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.token = nn.Conv2d(3, 8, 2, 2), nn.Parameter(torch.randn(1, 1, 8))
+        self.positions, self.block = nn.Parameter(torch.randn(1, 5, 8)), Attention()
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(self.norm(self.block(x))[:, 0])
+
+
 class Shared(nn.Module):
     """One layer that is used twice."""
 
@@ -157,6 +172,7 @@ def build():
         "mobile": (Mobile(), (3, 6, 6)),
         "grouped": (Grouped(), (3, 5, 5)),
         "encoder": (nn.TransformerEncoderLayer(8, 2, 12, batch_first=True), (5, 8)),
+        "vision": (Vision(), (3, 4, 4)),
         "shared": (Shared(), (4,)),
         "shuffled": (Shuffled(), (3, 4, 4)),
         "decoder": (Decoder(), (2, 6)),

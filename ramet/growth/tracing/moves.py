@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ramet.growth.tracing.axes import Axis, cut, fixed, regroup, single, unify
+from ramet.growth.tracing.axes import Axis, Layout, cut, fixed, layout_size, normal, regroup, single, unify
 from ramet.growth.tracing.labels import Dim, Label, Ledger
 from ramet.growth.tracing.rules import follow, rule, tensors_in
 
@@ -129,7 +129,11 @@ def concatenate(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -
     for other in range(result.dim()):
         column = [label[other] for label in labels]
         if other == place:
-            dims.append(Dim(tuple(term for dim in column for term in dim.layout)))
+            # A weight among activations is no channel: a class token in front of the patches of an image.
+            tokens = [dim for dim in column if dim.origin is not None]
+            if len(tokens) < len(column):
+                ledger.forbid(tokens, "a weight is put beside other values")
+            dims.append(Dim(_joined(tuple(term for dim in column for term in dim.layout))))
         else:
             for dim in column[1:]:
                 ledger.tie(column[0], dim)
@@ -137,6 +141,12 @@ def concatenate(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -
         for dim in column:
             ledger.use(dim, "follow")
     ledger.write(result, dims)
+
+
+def _joined(layout: Layout) -> Layout:
+    """A concatenation; where no piece can change it is one piece, which reshapes can move around with others."""
+    reasons = [axis.reason for term in normal(layout) for axis in term]
+    return fixed(layout_size(layout), reasons[0]) if reasons and reasons[0] and all(reasons) else layout
 
 
 @rule(aten.stack)
