@@ -208,3 +208,36 @@ def test_ties_are_transitive_and_carry_reasons():
     whole.fix("whole")
     unify(single(whole), ((left, right),))
     assert left.reason == right.reason == "whole"
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda h: h * float(torch.ones(3).all()),
+        lambda h: h if torch.ones(5, dtype=torch.bool).all() else -h,
+        lambda h: h[: int(torch.arange(5).max()) + 1],
+        lambda h: h * torch.full((2,), 3.0).tolist()[0],
+    ],
+)
+def test_numbers_that_are_the_same_in_every_run_may_be_read(between):
+    """Models make masks of ones and ask whether they mask anything."""
+    groups, _ = reasons(Function(between))
+    assert groups["a"].size == 6
+
+
+class Sneaky(nn.Module):
+    """Reads a value that came from the input by way of a tensor made of constants."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        counter = torch.zeros(())
+        counter += x.sum()
+        return self.b(self.a(x) * counter.item())
+
+
+def test_a_constant_that_the_input_changed_is_no_constant():
+    with pytest.raises(ConfigError, match="turns a tensor into a Python number"):
+        find_coupling(Sneaky(), torch.randn(5, 4))

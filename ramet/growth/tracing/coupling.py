@@ -136,7 +136,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        depends = self.ledger.depends(tensors_in((args, kwargs or {})))
         result = func(*args, **(kwargs or {}))
+        if depends:
+            self.ledger.changing.update(id(tensor) for tensor in tensors_in(result))
         if tensors_in(result):
             names, defaults = _arguments(func)
             named = {**defaults, **dict(zip(names, args, strict=False)), **(kwargs or {})}
@@ -145,16 +148,20 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class ValueReads(TorchFunctionMode):
-    """Notes where a forward, not torch's own code, makes a tensor a number, so that other inputs may go another way."""
+    """Notes where a forward, not torch's own code, makes a tensor a number, so that other inputs may go another way.
 
-    def __init__(self) -> None:
+    A number that depends on neither inputs nor weights is the same in every run: masks are often made of such.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
         super().__init__()
+        self.ledger = ledger
         self.places: list[str] = []
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in READERS:
+        if func in READERS and self.ledger.depends(tensors_in(args)):
             # The last frame is this one, the one before it asked for the value.
             asking = traceback.extract_stack(limit=2)[0]
             if not asking.filename.startswith(_TORCH):
@@ -249,7 +256,8 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
             ledger.enter(name, tensor)
     for tensor in tensors_in(inputs):
         ledger.write(tensor, [Dim(fixed(size, "it is the network's input")) for size in tensor.shape])
-    reads = ValueReads()
+        ledger.changing.add(id(tensor))
+    reads = ValueReads(ledger)
     with evaluating(network), _watched(network, ledger, calls):
         try:
             with reads, _Recorder(ledger):

@@ -10,7 +10,7 @@ each dimension of each weight was used. The roles decide what a growth writes in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -66,6 +66,7 @@ class Ledger:
         counts: attributes of modules that are the size of a layout (``groups`` of a depthwise convolution).
         hints: where sizes are written into a forward.
         starts: which filling a new channel of a ``follow`` dimension starts with.
+        changing: the tensors that depend on inputs or weights, by identity; what others hold is the same in every run.
         module: the innermost module that runs now, by name.
     """
 
@@ -76,6 +77,7 @@ class Ledger:
     hints: list[Hint] = field(default_factory=list)
     starts: dict[Origin, str] = field(default_factory=dict)
     weights: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = field(default_factory=dict)
+    changing: set[int] = field(default_factory=set)
     module: str = ""
 
     @property
@@ -87,19 +89,28 @@ class Ledger:
         """Register a named parameter or buffer, each dimension an axis of its own."""
         layouts = layouts or [single(Axis(size)) for size in tensor.shape]
         self.labels[id(tensor)] = (tensor, [Dim(layout, (name, i)) for i, layout in enumerate(layouts)])
+        self.changing.add(id(tensor))
         if tensor.numel():
             self.weights[tensor.data_ptr(), tuple(tensor.shape), tensor.stride()] = id(tensor)
 
     def read(self, tensor: Tensor) -> Label:
         """The label of a tensor; one that the trace did not see being made may not change size."""
         if id(tensor) not in self.labels:
-            # `weight.data` is a new object over the same memory, made without the dispatcher's knowledge.
-            key = (tensor.data_ptr() if tensor.numel() else 0, tuple(tensor.shape), tensor.stride())
-            if key in self.weights:
-                return self.labels[self.weights[key]][1]
+            weight = self._weight(tensor)
+            if weight is not None:
+                return self.labels[weight][1]
             reason = f"a tensor in {self.place} that was not made by a traced operation"
             self.write(tensor, [Dim(fixed(size, reason)) for size in tensor.shape])
         return self.labels[id(tensor)][1]
+
+    def depends(self, tensors: Iterable[Tensor]) -> bool:
+        """Whether one of these tensors depends on the inputs or the weights."""
+        return any(id(tensor) in self.changing or self._weight(tensor) is not None for tensor in tensors)
+
+    def _weight(self, tensor: Tensor) -> int | None:
+        """The identity of the weight whose memory this is: ``weight.data`` is a new object over the same memory."""
+        key = (tensor.data_ptr() if tensor.numel() else 0, tuple(tensor.shape), tensor.stride())
+        return self.weights.get(key)
 
     def write(self, tensor: Tensor, label: Label) -> None:
         """Set the label of a result."""
