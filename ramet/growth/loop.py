@@ -15,6 +15,7 @@ from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import Growing
 from ramet.growth.history import GrowthStep, History
 from ramet.growth.methods.making import make_method
+from ramet.growth.surgery.attention import open_attention
 from ramet.training import SavesCheckpoints, Settings
 from ramet.training.functions import Loss
 
@@ -87,7 +88,7 @@ def grow(
         raise ConfigError("a growth with checkpoints works on a copy, but got in_place=True.")
     ends = Ends(target=target, patience=patience, min_gain=min_gain, max_steps=max_steps)
     growing = Growing(
-        network=network if in_place else copy.deepcopy(network),
+        network=open_attention(network if in_place else copy.deepcopy(network)),
         data=_split(data),
         budget=Budget.parse(budget) if isinstance(budget, str) else budget,
         method=make_method(method, **(method_options or {})),

@@ -23,6 +23,7 @@ from ramet.errors import ConfigError
 from ramet.exporting import export
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
+from ramet.growth.surgery.attention import open_attention
 from ramet.runs.atomic import write_atomically, writing
 from ramet.seeding import torch_generator
 
@@ -96,6 +97,8 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
     if origin["network"] is not None and not isinstance(origin["network"], str):
         raise ConfigError(f"network.json must name its network, but {folder} has {origin['network']!r}.")
     network = make_network(**origin, trusted=trust) if network is None else copy.deepcopy(network)
+    closed = {name.removesuffix(".in_proj_weight").removesuffix(".q_proj_weight") for name in tensors}
+    open_attention(network, kept=closed)  # networks of earlier versions kept torch's own
     probe = torch.randn((4, *_input_shape(origin)), generator=torch_generator(0, "probe"))
     try:
         replay(network, probe, steps)

@@ -20,6 +20,7 @@ from ramet.growth.growing import PROBE_SIZE, Growing
 from ramet.growth.making import make_network
 from ramet.growth.methods.making import make_method
 from ramet.growth.saving import save_network
+from ramet.growth.surgery.attention import open_attention
 from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
@@ -82,7 +83,7 @@ class GrowthSetup:
     def new_network(self) -> nn.Module:
         """The network before it grew, on the data's device."""
         made = make_network(**self.origin) if isinstance(self.network, str) else copy.deepcopy(self.network)
-        network = made.to(self.data.train.x.device)
+        network = open_attention(made).to(self.data.train.x.device)
         if self.start:
             network.load_state_dict(self.start)
         return network
