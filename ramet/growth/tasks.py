@@ -25,6 +25,7 @@ from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.training import Settings, accuracy, training_modes
+from ramet.training.weights import load_weights
 
 KINDS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.Embedding, nn.MultiheadAttention)
 """The layers that have channels of their own; norms and activations go along."""
@@ -36,7 +37,8 @@ class GrowthSetup:
 
     Attributes:
         network: its name, ``FILE.py:function``, or a module, which is copied.
-        start: the weights before anything grew; those that the function gives if none.
+        weights: a file of trained weights that the network begins with, or none.
+        start: the weights before anything grew; those that the function and the file give if none.
         described: what the network and the data are, in plain values, for the records.
         folder: of the run; ``identity`` is the run's, too.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
@@ -51,6 +53,7 @@ class GrowthSetup:
     ends: Ends
     methods: dict[str, str]
     seed: int
+    weights: str | None = None
     start: dict[str, Tensor] = field(default_factory=dict)
     described: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
@@ -83,6 +86,8 @@ class GrowthSetup:
     def new_network(self) -> nn.Module:
         """The network before it grew, on the data's device."""
         made = make_network(**self.origin) if isinstance(self.network, str) else copy.deepcopy(self.network)
+        if self.weights is not None and not self.start:
+            load_weights(made, self.weights)
         network = open_attention(made).to(self.data.train.x.device)
         if self.start:
             network.load_state_dict(self.start)

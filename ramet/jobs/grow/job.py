@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
@@ -70,6 +70,7 @@ class GrowJob(Job["GrowthSetup"]):
         network: mlp, vgg or mobilenet, with options after a colon, or FILE.py:function for your own (a function that
             takes any of in_channels, image_size and num_classes and gives a module).
         sizes: how large it is before it grows.
+        start: a file of trained weights that it starts with: .safetensors, or a state_dict that torch saved.
         data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
             folders.
         data_options: which part of it.
@@ -83,6 +84,7 @@ class GrowJob(Job["GrowthSetup"]):
 
     network: str | Module = option("vgg", kind=str)
     sizes: NetworkOptions = field(default_factory=NetworkOptions)
+    start: str | None = None
     data: str | DataSet = option("digits", kind=str)
     data_options: ImageOptions = field(default_factory=ImageOptions)
     recipe: Recipe = option(factory=GrowRecipe, kind=GrowRecipe)
@@ -98,6 +100,10 @@ class GrowJob(Job["GrowthSetup"]):
     def code(self) -> list[str]:
         """Of the network, the data and the methods."""
         return [*super().code(), *(found for text in self.plan.methods for found in code_of("growth", text))]
+
+    def anchored(self) -> Self:
+        """The file of weights named from the root, too."""
+        return replace(super().anchored(), start=None if self.start is None else str(Path(self.start).absolute()))
 
     def build(self, *, trust: bool = False) -> GrowthSetup:
         """The network, the data, the methods and the budget; a growth's start is tried."""
@@ -123,6 +129,7 @@ class GrowJob(Job["GrowthSetup"]):
             ends=ends,
             methods=methods,
             seed=self.seed,
+            weights=self.start,
         )
         network = setup.new_network()
         start = {name: value.detach() for name, value in network.state_dict().items()}
@@ -131,7 +138,9 @@ class GrowJob(Job["GrowthSetup"]):
 
     def setting(self, setup: GrowthSetup) -> Json:
         """The data, the network's layers and what of them cannot grow, and the budget."""
-        return setup.described
+        from ramet.training.weights import digest_of_file
+
+        return setup.described | ({} if self.start is None else {"start": digest_of_file(self.start)})
 
     def work(self, setup: GrowthSetup, session: Session) -> Json:
         """All steps of all methods, and then the test set, once."""
