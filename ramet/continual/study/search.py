@@ -14,8 +14,8 @@ from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import Stream
 from ramet.continual.study.leases import END, ERROR, SUPERFLUOUS, Turns, finished_elsewhere
 from ramet.continual.study.plan import SequencePlan, population_for
-from ramet.continual.study.result import SearchResult, network_file
-from ramet.continual.study.sequences import SequenceBench, measure_on_test, run_sequence, train_alone
+from ramet.continual.study.result import FoundSequences, network_file
+from ramet.continual.study.sequences import SequenceSetup, measure_on_test, run_sequence, train_alone
 from ramet.continual.study.storage import StudyStorage, digest, import_optuna
 from ramet.continual.study.suggestions import Replayed, make_nsga2
 from ramet.continual.study.thompson.proposals import Seen, propose
@@ -42,7 +42,7 @@ class SequenceSearch(SequencePlan):
     coefficient for each task, the first trials are those of one coefficient for all, unless the sampler is ``random``.
     """
 
-    def check(self, setup: SequenceBench) -> None:
+    def check(self, setup: SequenceSetup) -> None:
         """Refuse, before a run is made, a storage that does not work, or a study of another setting."""
         import_optuna()
         if self.storage:
@@ -60,12 +60,12 @@ class SequenceSearch(SequencePlan):
         options: Mapping[str, Any] | None = None,
         device: str = "cpu",
         seconds_between_checkpoints: float = 30.0,
-    ) -> SearchResult:
+    ) -> FoundSequences:
         """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there."""
         optuna = import_optuna()
         batch = self._drawn_together(run, executor)
         folder = run.path / "networks"
-        setup = SequenceBench(
+        setup = SequenceSetup(
             stream,
             skeleton,
             settings,
@@ -92,10 +92,10 @@ class SequenceSearch(SequencePlan):
                         time.sleep(min(2.0, self.silence / 6))
             for trial in turns.left(turns.known()):
                 turns.fail(trial, SUPERFLUOUS)
-            result = SearchResult.of(study, run.path, population_for(self.num_trials))
+            result = FoundSequences.of(study, run.path, population_for(self.num_trials))
         return self._tested(result, setup, run, executor)
 
-    def _setting(self, setup: SequenceBench) -> dict[str, str]:
+    def _setting(self, setup: SequenceSetup) -> dict[str, str]:
         """What all trials of a study have in common, as digests by name."""
         return {
             "stream": setup.stream.fingerprint(),
@@ -106,7 +106,7 @@ class SequenceSearch(SequencePlan):
             "space": digest(differences(self.space)),
         }
 
-    def _former_setting(self, setup: SequenceBench) -> dict[str, str]:
+    def _former_setting(self, setup: SequenceSetup) -> dict[str, str]:
         """The digests of studies from before they were made of what differs from the defaults."""
         return {
             "settings": digest(as_before(setup.settings, FIRST_FIELDS)),
@@ -131,7 +131,7 @@ class SequenceSearch(SequencePlan):
             raise ConfigError(f"a run goes on with the study it began with, but that of {run.path} is another now.")
         return str(run.records["member"]["name"])
 
-    def _alone(self, setup: SequenceBench, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
+    def _alone(self, setup: SequenceSetup, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
         """The accuracies of the tasks alone, from the records where they are known."""
         names = setup.stream.names
         items = [WorkItem(f"alone/{name}", train_alone, {"task": name}) for name in names]
@@ -158,7 +158,7 @@ class SequenceSearch(SequencePlan):
         bar.set(len(done))
         return len(done) >= self.num_trials
 
-    def _next(self, optuna: Any, turns: Turns, setup: SequenceBench, batch: int) -> list[optuna.Trial]:
+    def _next(self, optuna: Any, turns: Turns, setup: SequenceSetup, batch: int) -> list[optuna.Trial]:
         """The trials to evaluate next: those that this run left when it was killed, or a batch of others."""
         states = optuna.trial.TrialState
         turns.requeue_dead()
@@ -173,7 +173,7 @@ class SequenceSearch(SequencePlan):
         asked = [turns.ask(len(known) + wanted if not left else end, given) for _ in range(wanted)]
         return trials + (turns.give_back_superfluous(asked, self.num_trials) if self.storage else asked)
 
-    def _given(self, setup: SequenceBench, known: Sequence[Any]) -> Mapping[str, float | str]:
+    def _given(self, setup: SequenceSetup, known: Sequence[Any]) -> Mapping[str, float | str]:
         """The parameters of the next trial that are not left to Optuna's sampler."""
         tasks = setup.stream.names
         starts = [] if self.sampler == "random" else self.space.starts(tasks)
@@ -214,7 +214,7 @@ class SequenceSearch(SequencePlan):
         return sequences
 
     def _evaluate(
-        self, turns: Turns, trials: Sequence[optuna.Trial], setup: SequenceBench, run: Run, executor: Executor
+        self, turns: Turns, trials: Sequence[optuna.Trial], setup: SequenceSetup, run: Run, executor: Executor
     ) -> None:
         with turns.beating(trials):
             sequences = self._suggest(turns, trials, setup.seed, setup.stream.names)
@@ -251,7 +251,7 @@ class SequenceSearch(SequencePlan):
                 trial.set_user_attr(name, result[name])
         turns.tell(trial, [result["gain"], result["parameters"]])
 
-    def _tested(self, result: SearchResult, setup: SequenceBench, run: Run, executor: Executor) -> SearchResult:
+    def _tested(self, result: FoundSequences, setup: SequenceSetup, run: Run, executor: Executor) -> FoundSequences:
         """The result with the figures of the front on test data; networks that other runs have are trained again."""
         if self.networks == "none":
             return result
@@ -273,7 +273,7 @@ class SequenceSearch(SequencePlan):
         return result.tested({n: {name: run.records[f"test/{n}"][name] for name in names} for n in here})
 
 
-def attempt(setup: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
+def attempt(setup: SequenceSetup, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
     """A trial: what a sequence gives on validation data, or why it gives nothing, which ends no other trial."""
     try:
         return run_sequence(setup, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
@@ -282,7 +282,7 @@ def attempt(setup: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: s
 
 
 def _record(
-    items: Sequence[WorkItem], setup: SequenceBench, run: Run, executor: Executor, label: str, **options: Any
+    items: Sequence[WorkItem], setup: SequenceSetup, run: Run, executor: Executor, label: str, **options: Any
 ) -> None:
     """Do what the records do not have yet, and record it."""
     missing = [item for item in items if item.key not in run.records]
