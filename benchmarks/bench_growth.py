@@ -33,7 +33,7 @@ def vgg(channels, classes=10, size=16):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * side * side, classes))
 
 
-def make_scene(network, x, y, budget, batch_size=64):
+def make_context(network, x, y, budget, batch_size=64):
     coupling = find_coupling(network, x[:4])
     sites, _ = find_sites(network, coupling)
 
@@ -50,7 +50,7 @@ def make_scene(network, x, y, budget, batch_size=64):
 
 def grow(network, x, y, budget, method):
     """One whole step, in place, as the loop does it: trace, check, propose, score, choose, write."""
-    context = make_scene(network, x, y, budget)
+    context = make_context(network, x, y, budget)
     proposal = method.propose(context)
     scores = method.score(context, proposal)
     edit = method.apply(context, proposal, context.choose(proposal.candidates, scores))
@@ -151,7 +151,7 @@ def step_bytes(depth, width, num_new, generator):
     hidden = [layer for _ in range(depth - 1) for layer in (nn.Linear(width, width), nn.ReLU())]
     network = nn.Sequential(nn.Linear(width, width), nn.ReLU(), *hidden, nn.Linear(width, width))
     x, y = torch.randn(8, width, generator=generator), torch.randint(0, width, (8,), generator=generator)
-    context = make_scene(network, x, y, Budget("neurons", 1e9, 8.0), batch_size=8)
+    context = make_context(network, x, y, Budget("neurons", 1e9, 8.0), batch_size=8)
     method = make_method("firefly", num_new=num_new, num_steps=1, num_score_batches=1)
     with Peak() as peak:
         method.score(context, method.propose(context))

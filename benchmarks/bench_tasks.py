@@ -24,9 +24,9 @@ SETTINGS = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_
 SIZES = {"train_size": 400, "eval_size": 200}
 # Each method, and the function in which it looks through all that was learned before.
 METHODS = {
-    "bind-and-grow": "bind_and_grow.measure_conflicts",
+    "bind-and-grow": "methods.bind_and_grow.method.measure_conflicts",
     # Without a limit a task's mask keeps most neurons of all tasks before it, as in the paper, and costs accordingly.
-    "firefly:reuse=1": "firefly.train_masks",
+    "firefly:reuse=1": "methods.firefly.method.train_masks",
 }
 
 
@@ -123,7 +123,7 @@ def measure(spec: str, search: str) -> list[Cost]:
 @contextmanager
 def timed(name: str) -> Iterator[list[float]]:
     """The CPU seconds spent in ``ramet.continual.MODULE.FUNCTION`` so far, in a list of one."""
-    where, _, function = name.partition(".")
+    where, _, function = name.rpartition(".")
     module = importlib.import_module(f"ramet.continual.{where}")
     real, spent = getattr(module, function), [0.0]
 

@@ -16,7 +16,7 @@ _SECONDS_BEFORE_SHOWN = 2.0
 
 
 class Bar:
-    """How far one piece of work is; made by :func:`progress`."""
+    """How far one piece of work is; made by ``progress``."""
 
     def __init__(self, label: str, total: float, completed: float) -> None:
         self.label = label

@@ -69,7 +69,7 @@ def generator_states(tensors: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def restore_generators(states: dict[str, torch.Tensor]) -> None:
-    """Put torch's global generators back to what :func:`generator_states` gave."""
+    """Put torch's global generators back to what ``generator_states`` gave."""
     import torch
 
     for device, state in states.items():

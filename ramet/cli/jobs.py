@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ramet.cli.options import FLAG, Common, print_json
-from ramet.jobs.job import new_folder
 
 if TYPE_CHECKING:
     from ramet.jobs import Job
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 def start_job(job: Job[Any], common: Common) -> None:
     """Start a new run of a job, and show its result."""
+    from ramet.jobs.job import new_folder
     from ramet.jobs.runner import start
 
     out = common.out or new_folder(job.kind)

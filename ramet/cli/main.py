@@ -5,33 +5,48 @@ from __future__ import annotations
 import errno
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cyclopts import App, CycloptsError
 
 import ramet
-from ramet.cli.jobs import report, resume, start_job
+from ramet.cli.jobs import report, resume
 from ramet.cli.listing import data_app, list_parts
-from ramet.cli.options import command_of
 from ramet.cli.reproduce import reproduce
 from ramet.errors import ConfigError, LostRankError, RametError
 from ramet.execution.launch import is_launched, is_leader
-from ramet.jobs import JOBS, job_class
+from ramet.jobs import SUMMARIES, job_class
 
-app = App(
-    name="ramet",
-    help="Train many networks on one set of weights without letting them forget each other.",
-    version=ramet.__version__,
-    help_format="markdown",
-    help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. `ramet COMMAND --help` says more.",
-)
-for kind in JOBS:
-    app.command(command_of(job_class(kind), start_job), name=kind)
-app.command(reproduce)
-app.command(resume)
-app.command(report)
-app.command(list_parts, name="list")
-app.command(data_app)
+
+def make_app(arguments: Sequence[str]) -> App:
+    """The commands; only that of the job which the arguments name has its options, which take time to make."""
+    app = App(
+        name="ramet",
+        help="Train many networks on one set of weights without letting them forget each other.",
+        version=ramet.__version__,
+        help_format="markdown",
+        help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. "
+        "`ramet COMMAND --help` says more.",
+    )
+    for kind, summary in SUMMARIES.items():
+        if kind in arguments:
+            app.command(_job_command(kind), name=kind)
+        else:
+            app.command(App(name=kind, help=summary, help_format="markdown"))
+    app.command(reproduce)
+    app.command(resume)
+    app.command(report)
+    app.command(list_parts, name="list")
+    app.command(data_app)
+    return app
+
+
+def _job_command(kind: str) -> Callable[..., None]:
+    from ramet.cli.jobs import start_job
+    from ramet.cli.options import command_of
+
+    return command_of(job_class(kind), start_job)
+
 
 RANKED = ("search", "resume")
 """The commands that share their work among the processes of torchrun."""
@@ -42,8 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     level = logging.WARNING if is_leader() else logging.CRITICAL
     logging.basicConfig(level=level, format="ramet: %(message)s", stream=sys.stderr)
     try:
-        _check_launch(sys.argv[1:] if arguments is None else arguments)
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        given = sys.argv[1:] if arguments is None else arguments
+        _check_launch(given)
+        make_app(given)(given, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         _fail(" ".join(str(error).split()), code=2)
     except LostRankError as error:

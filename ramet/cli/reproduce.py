@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -75,6 +74,8 @@ def reproduce(
 
 def _reproductions() -> Any:
     """The package of the papers' tables and figures, as its entry point names it: the library does not know it."""
+    from importlib.metadata import entry_points  # late, as all that --help need not wait for
+
     found = list(entry_points(group="ramet.reproductions"))
     if not found:
         raise ConfigError("reproduce needs a package with the entry point ramet.reproductions, but none is installed.")

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from ramet.continual.streams.makers import DOMAINS, make_stream
     from ramet.continual.streams.stream import GoneDataError, Stream, Task, TaskData, TaskInfo, fit_together
     from ramet.continual.study.plan import StudyPlan
-    from ramet.continual.study.result import SearchResult
+    from ramet.continual.study.result import FoundSequences
     from ramet.continual.study.search import SequenceSearch
     from ramet.continual.study.space import GrowSequence, SequenceSpace
     from ramet.continual.training import Held, Saves, train
 
 __all__ = ["DOMAINS", "METHODS", "BindAndGrow", "GoneDataError", "GrowSequence", "Held", "JointNetwork", "Layer"]
-__all__ += ["LearnPlan", "LearnRecipe", "Learned", "Method", "RandomGrowth", "Saves", "Scenario", "SearchResult"]
+__all__ += ["FoundSequences", "LearnPlan", "LearnRecipe", "Learned", "Method", "RandomGrowth", "Saves", "Scenario"]
 __all__ += ["SequenceSearch", "SequenceSpace", "Skeleton", "Stream", "StudyPlan", "Task", "TaskData", "TaskInfo"]
 __all__ += ["accuracy_matrix", "average_accuracy", "average_gain", "backward_transfer", "dissimilarity_matrix"]
 __all__ += ["fit_together", "forgetting", "forward_transfer", "intransigence", "learn", "linear_cka", "make_method"]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ramet.errors import ConfigError
-from ramet.execution.executor import Done, Executor, Failed, Outcome
-from ramet.execution.tasks import WorkItem, pulse
+from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
+    from ramet.execution.executor import Done, Executor, Failed, Outcome
     from ramet.execution.inline import Inline
     from ramet.execution.processes import Processes
     from ramet.execution.ray_executor import Ray
+    from ramet.execution.tasks import WorkItem, pulse
+
+__getattr__ = lazy_front(__name__)
 
 __all__ = ["EXECUTORS", "Done", "Executor", "Failed", "Inline", "Outcome", "Processes", "Ray", "WorkItem"]
 __all__ += ["make_executor", "pulse"]
@@ -20,12 +22,6 @@ __all__ += ["make_executor", "pulse"]
 
 EXECUTORS = ("inline", "processes", "ray")
 """The kinds of executor that there are."""
-
-_MODULES = {
-    "Inline": "ramet.execution.inline",
-    "Processes": "ramet.execution.processes",
-    "Ray": "ramet.execution.ray_executor",
-}
 
 
 def make_executor(
@@ -67,10 +63,3 @@ def make_executor(
     if kind == "inline" and workers != 1:
         raise ConfigError(f"the executor inline has one worker, but got {workers}.")
     return Inline() if kind == "inline" or (kind is None and workers == 1) else processes
-
-
-def __getattr__(name: str) -> Any:
-    # They need torch, which `import ramet.execution` must not wait for.
-    if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'ramet.execution' has no attribute {name!r}")

@@ -16,7 +16,7 @@ from ramet.errors import ConfigError
 from ramet.execution.executor import Attempts, Done, Executor, Outcome
 from ramet.execution.numerics import Numerics, check_number
 from ramet.execution.ray_cluster import check_address, connect, import_ray
-from ramet.execution.ray_worker import Board, Job, Unopened, run_task, versions
+from ramet.execution.ray_worker import Board, RayJob, Unopened, run_task, versions
 from ramet.execution.sharing import put_context
 from ramet.execution.tasks import WorkItem
 from ramet.execution.worker import Broken
@@ -81,7 +81,7 @@ class Ray(Executor):
         ray = self._connect()
         self._check_request(ray)
         board = ray.remote(Board).options(num_cpus=0).remote() if _is_watched() else None
-        job = Job(
+        job = RayJob(
             context=[put_context(ray, context)],
             numerics=Numerics.of_this_process(),
             threads=self._threads,
@@ -91,7 +91,7 @@ class Ray(Executor):
             board=board,
         )
         submit = partial(self._submit, ray, ray.remote(run_task), job)
-        pulses = _Pulses(ray, board)
+        pulses = _RayPulses(ray, board)
         attempts = Attempts(self._num_attempts)
         waiting = deque(sorted(tasks, key=lambda task: -task.cost))
         running: dict[Any, WorkItem] = {}
@@ -142,7 +142,7 @@ class Ray(Executor):
             task = waiting.popleft()
             running[submit(task, attempts.of(task) > 0)] = task
 
-    def _submit(self, ray: ModuleType, function: Any, job: Job, task: WorkItem, is_repeated: bool) -> Any:
+    def _submit(self, ray: ModuleType, function: Any, job: RayJob, task: WorkItem, is_repeated: bool) -> Any:
         """Give a task to Ray; gives the reference of its outcome."""
         options = {
             "name": task.key,
@@ -204,7 +204,7 @@ def _is_watched() -> bool:
     return sys.stderr.isatty()
 
 
-class _Pulses:
+class _RayPulses:
     """Asks the board what is new, and never waits for its answer."""
 
     def __init__(self, ray: ModuleType, board: Any) -> None:

@@ -19,7 +19,7 @@ _SECONDS_BETWEEN_PULSES = 0.5
 
 
 @dataclass(frozen=True)
-class Job:
+class RayJob:
     """What all tasks of one run share.
 
     Args:
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
     return {"ramet": ramet.__version__, "torch": str(torch.__version__), "numpy": numpy.__version__}
 
 
-def run_task(job: Job, message: bytes) -> Any:
+def run_task(job: RayJob, message: bytes) -> Any:
     """Run a pickled task in a worker of Ray's; gives ``Done``, ``Broken`` or ``Unopened``, raises Ray's own errors."""
     from ray.exceptions import RayError
 
@@ -81,7 +81,7 @@ def run_task(job: Job, message: bytes) -> Any:
 _opened: tuple[str, Any] | None = None  # Workers outlive tasks; the context of the last run is kept ready.
 
 
-def _open(job: Job) -> Any:
+def _open(job: RayJob) -> Any:
     """The context of the run, and the settings of the driver with it; once a worker."""
     global _opened
     reference = job.context[0]
@@ -99,7 +99,7 @@ def _open(job: Job) -> Any:
     return _opened[1]
 
 
-def _check_node(job: Job) -> None:
+def _check_node(job: RayJob) -> None:
     for name, version in versions().items():
         if version != job.versions[name]:
             raise ConfigError(

@@ -28,7 +28,7 @@ from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
 from ramet.training.functions import Loss
 
 
-def make_scene(
+def make_context(
     network: nn.Module,
     inputs: Tensor,
     *,
@@ -108,7 +108,7 @@ def check_growth(
         for parameter in network.parameters():
             parameter.data = 0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         inputs = torch.randn(6, 4, generator=generator, dtype=torch.float64)
-    context = make_scene(network, inputs, budget=budget)
+    context = make_context(network, inputs, budget=budget)
     before = copy.deepcopy(network.state_dict())
     method = make(1e-3)
     proposal, scores, chosen = choose(method, context)

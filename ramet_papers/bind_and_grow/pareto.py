@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramet.continual.study.plan import Sampler
-from ramet.continual.study.result import SearchResult
+from ramet.continual.study.result import FoundSequences
 from ramet.continual.study.search import SequenceSearch
 from ramet.continual.study.space import STARTS, SequenceSpace
 from ramet.reports import Table
@@ -43,7 +43,7 @@ KINDS = (_Kind(PAPER, "thompson"), _Kind(PAPER, "nsga2"), _Kind(OWN, "thompson")
 class _Searched:
     """The searches of one kind on a stream, a seed."""
 
-    fronts: list[SearchResult]  # what was found
+    fronts: list[FoundSequences]  # what was found
     fixed: list[Json]  # one coefficient for all tasks
 
     def points(self) -> Fronts:
@@ -99,7 +99,7 @@ def _searched(experiment: Experiment, preset: BindingPreset, trials: BindingTria
 
 def _search(
     experiment: Experiment, preset: BindingPreset, trials: BindingTrials, number: int, kind: _Kind
-) -> SearchResult:
+) -> FoundSequences:
     """The search of one seed, in a run of its own beside the figure's."""
     setup = trials.setup
     config: Json = {"trials": preset.trials, "number": number, "rule": kind.options, "sampler": kind.sampler}

@@ -9,7 +9,7 @@ from typing import Any
 
 from ramet.continual import BindAndGrow, Skeleton, Stream, average_gain, learn, make_method
 from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, draw_of_total, layer_sizes
-from ramet.continual.study.sequences import SequenceBench, run_sequence, train_alone
+from ramet.continual.study.sequences import SequenceSetup, run_sequence, train_alone
 from ramet.continual.study.space import GrowSequence
 from ramet.execution import WorkItem
 from ramet.runs.encoding import Json
@@ -59,10 +59,10 @@ class BindingSetup:
         """Options of growth by similarity, which is measured and blamed as in the paper."""
         return {**RULES["the paper's"], **self.options}
 
-    def at(self, number: int, alone: Mapping[str, Any] | None = None, **options: Any) -> SequenceBench:
+    def at(self, number: int, alone: Mapping[str, Any] | None = None, **options: Any) -> SequenceSetup:
         """The setup of grow sequences of one seed, with further options of growth by similarity."""
         stream, seed, folder = self.streams[number], self.seeds[number], self.folder / f"seed-{number}"
-        return SequenceBench(
+        return SequenceSetup(
             stream, self.skeleton, self.settings, seed, folder, {**self.guided, **options}, alone or {}
         )
 

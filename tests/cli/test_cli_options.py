@@ -43,3 +43,12 @@ def test_a_path_that_is_too_long_is_bad_input(length, capsys):
         main(["rank", "--data", "x" * length + ".npz"])
     assert end.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_summaries_of_commands_are_those_of_their_jobs():
+    """They are written down so that `ramet --help` need not import the jobs."""
+    from ramet.jobs import JOBS, SUMMARIES, job_class
+
+    assert list(SUMMARIES) == list(JOBS)
+    for kind, summary in SUMMARIES.items():
+        assert job_class(kind).help().strip().splitlines()[0] == summary

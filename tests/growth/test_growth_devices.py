@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ramet.growth import Widening, find_coupling, find_sites, widen
 from ramet.growth.base import GrowthContext
 from ramet.growth.meter import Meter
-from ramet.growth.methods.overgrown_network import OvergrownNetwork
+from ramet.growth.methods.candidate_network import CandidateNetwork
 from ramet.growth.methods.splitting import hessian_product, random_blocks
 
 
@@ -43,7 +43,7 @@ def are_elsewhere(tensors: list[Tensor]) -> bool:
 
 def test_candidates_and_their_gradients_stay_on_the_networks_device() -> None:
     context = scene_elsewhere()
-    over = OvergrownNetwork(context, num_new=2)
+    over = CandidateNetwork(context, num_new=2)
     epsilon = over.step_sizes(0.1).requires_grad_()
     (x, y), *_ = context.batches(1, "test")
     context.loss(over(x, epsilon), y).backward()
@@ -53,7 +53,7 @@ def test_candidates_and_their_gradients_stay_on_the_networks_device() -> None:
     made = [t for w in edit.widenings.values() for part in (w.steps, w.incoming, w.outgoing) for t in part.values()]
     assert are_elsewhere(made)
     blocks = hessian_product(
-        context, OvergrownNetwork(context), [(x, y)], random_blocks(OvergrownNetwork(context), torch.Generator())
+        context, CandidateNetwork(context), [(x, y)], random_blocks(CandidateNetwork(context), torch.Generator())
     )
     assert are_elsewhere(blocks)
 

@@ -13,18 +13,18 @@ from ramet.growth.base import Edit, Growth, Proposal
 from ramet.growth.budget import Budget
 from ramet.growth.meter import Meter, select
 from ramet.growth.methods.autogrow import AutoGrow
+from ramet.growth.methods.candidate_network import CandidateNetwork
 from ramet.growth.methods.firefly import Firefly, integrated_gradients, integrated_separately, train_candidates
 from ramet.growth.methods.gradmax import GradMax
 from ramet.growth.methods.nash import Nash
 from ramet.growth.methods.net2net import Net2Net
-from ramet.growth.methods.overgrown_network import OvergrownNetwork
 from ramet.growth.methods.random_choice import RandomChoice
 from ramet.growth.methods.scratch import Scratch
 from ramet.growth.methods.splitting import Splitting, hessian_product, random_blocks, smallest_eigenpairs
 from ramet.growth.surgery.layers import Deepening, Site, deepen
 from ramet.growth.tracing.axes import Axis
 from ramet.growth.tracing.checking import largest_change, outputs
-from ramet.testing.growths import check_growth, choose, grow_once, make_scene
+from ramet.testing.growths import check_growth, choose, grow_once, make_context
 
 METHODS = {
     "firefly": (lambda e: Firefly(num_new=3, layer_width=3, epsilon=e, num_steps=3, num_score_batches=1), {}),
@@ -98,13 +98,13 @@ def test_the_suite_can_fail():
 def scene_of(hidden=3, budget=None, activation=nn.Tanh):
     torch.manual_seed(1)
     network = nn.Sequential(nn.Linear(2, hidden), activation(), nn.Linear(hidden, 2)).double()
-    return make_scene(network, torch.randn(4, 2).double(), budget=budget)
+    return make_context(network, torch.randn(4, 2).double(), budget=budget)
 
 
 def test_the_over_grown_network_is_the_formula():
     """f = sum of half the copies at +- eps delta, plus eps sigma(delta): Section 2.2, written out."""
     context = scene_of()
-    over = OvergrownNetwork(context, num_new=2)
+    over = CandidateNetwork(context, num_new=2)
     generator = torch.Generator().manual_seed(5)
     epsilon = 0.3 * torch.randn(5, generator=generator, dtype=torch.float64)
     first, _, second = context.network
@@ -129,7 +129,7 @@ def test_the_over_grown_network_is_the_formula():
 
 def test_a_layer_is_the_formula():
     context = scene_of(budget=Budget("neurons", 1e9, 4.0, layers=1))
-    over = OvergrownNetwork(context, split=False, layer_width=2)
+    over = CandidateNetwork(context, split=False, layer_width=2)
     epsilon = torch.tensor([0.3, -0.2], dtype=torch.float64)
     (part,) = over.parts
     inner, bias = part.incoming["1.1.inner.weight"].value, part.incoming["1.1.inner.bias"].value
@@ -152,7 +152,7 @@ def test_a_copy_of_a_deepened_network_gets_further_layers_in_the_same_place():
 
 def test_layers_and_widenings_of_the_same_place_go_together():
     context = scene_of(budget=Budget("neurons", 1e9, 40.0, layers=1))
-    over = OvergrownNetwork(context, num_new=2, layer_width=2)
+    over = CandidateNetwork(context, num_new=2, layer_width=2)
     for epsilon, bound in ((1e-2, 2e-2), (0.0, 1e-13)):
         step = torch.full((len(over.candidates),), epsilon, dtype=torch.float64)
         grown = context.grown(over.edit(range(len(over.candidates)), step))
@@ -162,7 +162,7 @@ def test_layers_and_widenings_of_the_same_place_go_together():
 
 def test_step_one_lowers_the_loss_and_keeps_its_bounds():
     context = scene_of()
-    over = OvergrownNetwork(context, num_new=4)
+    over = CandidateNetwork(context, num_new=4)
     epsilon = torch.full((7,), 0.05, dtype=torch.float64, requires_grad=True)
     before = context.loss(over(context.x, epsilon), context.y).item()
     train_candidates(context, over, epsilon, 0.1, 60, 0.02)
@@ -179,7 +179,7 @@ def test_step_one_lowers_the_loss_and_keeps_its_bounds():
 def test_directions_start_at_norm_one_over_all_tensors_of_a_unit(name):
     """Also where a unit's weights do not lie side by side (flattened images): the twin gathers them as rows."""
     network, inputs = growth_networks.build()[name]
-    over = OvergrownNetwork(make_scene(network, inputs), num_new=2)
+    over = CandidateNetwork(make_context(network, inputs), num_new=2)
     for part in over.parts:
         for directions, exactly in ((part.incoming, part.kind == "split"), (part.outgoing, True)):
             if not directions:
@@ -202,8 +202,8 @@ def test_weights_that_two_layers_share_are_shared_in_the_over_grown_network():
             return self.last(torch.tanh(self.again(x)) + torch.tanh(self.first(x.flip(1))))
 
     torch.manual_seed(0)
-    context = make_scene(Twice().double(), torch.randn(4, 3).double())
-    over = OvergrownNetwork(context, num_new=2)
+    context = make_context(Twice().double(), torch.randn(4, 3).double())
+    over = CandidateNetwork(context, num_new=2)
     epsilon = over.step_sizes(0.3)
     chosen = list(range(len(over.candidates)))
     assert torch.allclose(over(context.x, 0 * epsilon), context.network(context.x), atol=1e-12)
@@ -213,7 +213,7 @@ def test_weights_that_two_layers_share_are_shared_in_the_over_grown_network():
 def test_scores_are_the_integral():
     """With many points, eps_i s_i is what the loss changes by when candidate i alone is turned on (Eq. 5)."""
     context = scene_of()
-    over = OvergrownNetwork(context, num_new=2)
+    over = CandidateNetwork(context, num_new=2)
     epsilon = torch.linspace(0.05, 0.3, 5, dtype=torch.float64)
     batches = [(context.x, context.y)]
     scores = integrated_separately(context, over, epsilon, batches, 64)
@@ -227,7 +227,7 @@ def test_scores_are_the_integral():
 
 def test_scores_along_the_common_path_add_up_to_the_change_of_the_loss():
     context = scene_of()
-    over = OvergrownNetwork(context, num_new=2)
+    over = CandidateNetwork(context, num_new=2)
     epsilon = torch.linspace(0.05, 0.3, 5, dtype=torch.float64)
     scores = integrated_gradients(context, over, epsilon, [(context.x, context.y)], 64)
     with torch.no_grad():
@@ -242,7 +242,7 @@ def test_scores_along_the_common_path_add_up_to_the_change_of_the_loss():
 
 def test_only_some_groups_may_grow():
     network, inputs = growth_networks.build()["mlp"]
-    context = make_scene(network, inputs)
+    context = make_context(network, inputs)
     assert {
         c.where for c in Firefly(num_steps=0, num_new=1, layer_width=0, only=["2"]).propose(context).candidates
     } == {"2"}
@@ -252,7 +252,7 @@ def test_only_some_groups_may_grow():
 
 def test_the_common_path_agrees_with_separate_ones_to_first_order():
     context = scene_of()
-    over = OvergrownNetwork(context, num_new=2)
+    over = CandidateNetwork(context, num_new=2)
     batches = [(context.x, context.y)]
     differences = []
     for size in (2e-3, 1e-3):
@@ -265,7 +265,7 @@ def test_the_common_path_agrees_with_separate_ones_to_first_order():
 
 def test_a_split_has_a_score_at_the_midpoints_but_no_derivative_at_zero():
     context = scene_of()
-    over = OvergrownNetwork(context)
+    over = CandidateNetwork(context)
     zero = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(context.loss(over(context.x, zero), context.y), zero)
     assert gradient.abs().max() < 1e-15
@@ -288,7 +288,7 @@ def test_firefly_goes_against_the_gradient_and_lowers_the_loss():
 def test_splitting_matrices_are_those_of_the_paper():
     """S = E[dL/dsigma d2 sigma/d theta^2], formed densely for a two-layer network, against the implicit products."""
     context = scene_of(hidden=3)
-    over = OvergrownNetwork(context)
+    over = CandidateNetwork(context)
     over.big.eval()
     batches = [(context.x, context.y)]
     first, _, second = context.network
@@ -360,7 +360,7 @@ def test_gradmax_wants_activations_that_are_zero_at_zero():
         choose(GradMax(num_new=2), scene_of(activation=nn.Sigmoid))
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(2, 3), nn.Sigmoid(), nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)).double()
-    edit, _ = grow_once(GradMax(num_new=2), make_scene(network, torch.randn(4, 2).double()))
+    edit, _ = grow_once(GradMax(num_new=2), make_context(network, torch.randn(4, 2).double()))
     assert list(edit.widenings) == ["2"]
 
 
@@ -380,7 +380,7 @@ def test_nash_keeps_the_best_not_the_last():
 def test_net2net_grows_every_layer_by_the_same_share():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 10), nn.ReLU(), nn.Linear(10, 2))
-    context = make_scene(network, torch.randn(4, 3), budget=Budget("neurons", 1e9, 0.3))
+    context = make_context(network, torch.randn(4, 3), budget=Budget("neurons", 1e9, 0.3))
     edit, _ = grow_once(Net2Net(), context)
     assert {name: w.num_added for name, w in edit.widenings.items()} == {"0": 6, "2": 3}
 
@@ -388,7 +388,7 @@ def test_net2net_grows_every_layer_by_the_same_share():
 def test_autogrow_takes_turns_and_stops_what_does_not_pay():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
-    context = make_scene(network, torch.randn(4, 3), budget=Budget("neurons", 1e9, 99.0, layers=1))
+    context = make_context(network, torch.randn(4, 3), budget=Budget("neurons", 1e9, 99.0, layers=1))
     method = AutoGrow(threshold=0.01)
     turns = []
     for score in (0.5, 0.6, 0.601, 0.7):
@@ -426,8 +426,8 @@ def test_meters_agree_with_the_grown_network(unit, name):
     from ramet.growth.tracing.checking import find_coupling
 
     network, inputs = growth_networks.build()[name]
-    context = make_scene(network, inputs, budget=Budget(unit, 1e12, 0.5, layers=2))
-    over = OvergrownNetwork(context, num_new=2, layer_width=2)
+    context = make_context(network, inputs, budget=Budget(unit, 1e12, 0.5, layers=2))
+    over = CandidateNetwork(context, num_new=2, layer_width=2)
     meter = context.meter()
     scores = torch.rand(len(over.candidates), generator=torch.Generator().manual_seed(0))
     places = [(c.kind, c.where) for c in over.candidates]
@@ -490,7 +490,7 @@ def test_an_edit_on_the_network_itself_carries_the_optimizer_along():
     context.loss(network(context.x), context.y).backward()
     optimizer.step()
     context.network.load_state_dict(network.state_dict())
-    over = OvergrownNetwork(context, num_new=2, layer_width=2)
+    over = CandidateNetwork(context, num_new=2, layer_width=2)
     edit = over.edit(range(len(over.candidates)), torch.zeros(len(over.candidates), dtype=torch.float64))
     assert isinstance(edit, Edit)
     carry_out(network, context.coupling, context.sites, edit, seed=0, optimizer=optimizer)

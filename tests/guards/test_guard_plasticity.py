@@ -323,3 +323,30 @@ def test_nothing_to_keep_costs_nothing_and_is_finite():
     assert float(quadratic_penalty({}, {}, {"w": torch.ones(2)})) == 0.0
     assert float(all_finite([])) == float(all_finite([torch.zeros(0)])) == 1.0
     assert float(all_finite([torch.ones(2), torch.tensor([float("nan")])])) == 0.0
+
+
+def test_a_search_has_the_values_of_the_released_code():
+    """Alpha 60, down by 1 an epoch from epoch 15 on; it begins at epoch 5, and the Fisher buffer is flushed every 3."""
+    guard = WeightPlasticity.for_search()
+    assert (guard.strength, guard.decay, guard.decay_from) == (60.0, 1.0, 15)
+    assert (guard.warmup_epochs, guard.flush_every, guard.eta) == (5, 3, 0.9)
+    plain = WeightPlasticity()
+    assert (plain.strength, plain.decay, plain.decay_from, plain.warmup_epochs) == (60.0, 0.0, 0, 0)
+    assert plain.flush_every is None and plain.eta is None
+
+
+@pytest.mark.parametrize(
+    ("options", "worst"),
+    [({"warmup_epochs": -1}, "-1"), ({"decay": -2.0, "decay_from": 3}, "-2.0"), ({"decay_from": -1}, "-1")],
+)
+def test_negative_numbers_are_named(options, worst):
+    with pytest.raises(ConfigError, match=f"must not be negative, but got {worst}"):
+        WeightPlasticity(**options)
+
+
+def test_the_smallest_values_that_are_allowed():
+    assert WeightPlasticity(flush_every=1, max_fisher_norm=0.5).flush_every == 1
+    with pytest.raises(ConfigError, match="flush_every must be at least 1"):
+        WeightPlasticity(flush_every=0)
+    with pytest.raises(ConfigError, match="max_fisher_norm must be above 0"):
+        WeightPlasticity(max_fisher_norm=0.0)

@@ -16,7 +16,7 @@ from tiny_study import OPTIONS as STUDY
 
 from ramet.cli import main
 from ramet.continual.study.search import SequenceSearch
-from ramet.continual.study.sequences import SequenceBench
+from ramet.continual.study.sequences import SequenceSetup
 from ramet.continual.study.storage import StudyStorage, digest
 from ramet.data import load
 from ramet.errors import ConfigError
@@ -319,8 +319,8 @@ def test_a_shared_study_from_before_is_joined(tmp_path: Path) -> None:
     stream: Any = SimpleNamespace(fingerprint=lambda: "stream")
     skeleton: Any = SimpleNamespace(to_json=lambda: {})
 
-    def bench(settings: Settings) -> SequenceBench:
-        return SequenceBench(stream, skeleton, settings, 0, tmp_path)
+    def bench(settings: Settings) -> SequenceSetup:
+        return SequenceSetup(stream, skeleton, settings, 0, tmp_path)
 
     now, later = (
         Settings(epochs=3),

@@ -53,6 +53,12 @@ def test_of_several_rankings_it_is_the_mean_of_their_correlations():
         assert (found.low, found.high) == pytest.approx(tuple(np.quantile(resampled, [0.025, 0.975])))
 
 
+def test_children_that_diverged_are_tied_at_the_end():
+    low = float("-inf")
+    found = correlation_interval([low, low, 1.0, 2.0], [0.1, 0.2, 0.3, 0.4], generator=np.random.default_rng(0))
+    assert found.value == pytest.approx(kendalltau([0, 0, 1, 2], [1, 2, 3, 4]).statistic)
+
+
 def test_a_constant_ranking_has_no_interval():
     found = correlation_interval(np.ones(5), np.arange(5.0), generator=np.random.default_rng(0), num_resamples=10)
     assert np.isnan([found.value, found.low, found.high]).all()

@@ -17,7 +17,7 @@ from ramet.params import named_params
 from ramet.seeding import derive_seed
 
 
-class FisherGuard(Part):
+class GuardPart(Part):
     """A guard that is told the empirical Fisher information of single samples when a task is finished."""
 
     name: ClassVar[str] = "guard"
@@ -76,4 +76,4 @@ class Elastic(SharedBody):
         # A head that all tasks have is worth protecting as well; one of a finished task does not move anyway.
         protect = ("body.*", "heads.*") if self.skeleton.shared_head else ("body.*",)
         guard = ElasticConsolidation(self.strength, form=self.form, protect=protect)
-        return [FisherGuard(guard, self.samples, self.seed)]
+        return [GuardPart(guard, self.samples, self.seed)]

@@ -30,7 +30,7 @@ def finished_elsewhere() -> Iterator[None]:
 
 
 @dataclass
-class Turns:
+class TrialLeases:
     """The trials of one run among those of a study.
 
     A running trial counts up its ``beat``. Every run watches the beats of the others by its own clock, so that clocks

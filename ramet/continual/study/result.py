@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class FoundSequences:
     """What a search found.
 
     Attributes:
@@ -31,7 +31,7 @@ class SearchResult:
     folder: Path
 
     @classmethod
-    def of(cls, study: optuna.Study, folder: Path, population: int) -> SearchResult:
+    def of(cls, study: optuna.Study, folder: Path, population: int) -> FoundSequences:
         """The result of a study."""
         finished = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None]
         points = [(float(trial.values[0]), float(trial.values[1])) for trial in finished]
@@ -58,9 +58,9 @@ class SearchResult:
             kept.setdefault((row["gain"], row["parameters"]), row)
         return list(kept.values())
 
-    def tested(self, figures: Mapping[int, Mapping[str, float]]) -> SearchResult:
+    def tested(self, figures: Mapping[int, Mapping[str, float]]) -> FoundSequences:
         """The same with what was measured on test data, by trial."""
-        return SearchResult([{**row, **figures.get(row["trial"], {})} for row in self.rows], self.folder)
+        return FoundSequences([{**row, **figures.get(row["trial"], {})} for row in self.rows], self.folder)
 
     def sequence(self, trial: int) -> GrowSequence:
         """The grow sequence of a trial."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import Stream
-from ramet.continual.study.leases import END, ERROR, SUPERFLUOUS, Turns, finished_elsewhere
+from ramet.continual.study.leases import END, ERROR, SUPERFLUOUS, TrialLeases, finished_elsewhere
 from ramet.continual.study.plan import SequencePlan, population_for
-from ramet.continual.study.result import SearchResult, network_file
-from ramet.continual.study.sequences import SequenceBench, measure_on_test, run_sequence, train_alone
+from ramet.continual.study.result import FoundSequences, network_file
+from ramet.continual.study.sequences import SequenceSetup, measure_on_test, run_sequence, train_alone
 from ramet.continual.study.storage import StudyStorage, digest, import_optuna
 from ramet.continual.study.suggestions import Replayed, make_nsga2
 from ramet.continual.study.thompson.proposals import Seen, propose
@@ -42,7 +42,7 @@ class SequenceSearch(SequencePlan):
     coefficient for each task, the first trials are those of one coefficient for all, unless the sampler is ``random``.
     """
 
-    def check(self, setup: SequenceBench) -> None:
+    def check(self, setup: SequenceSetup) -> None:
         """Refuse, before a run is made, a storage that does not work, or a study of another setting."""
         import_optuna()
         if self.storage:
@@ -60,12 +60,12 @@ class SequenceSearch(SequencePlan):
         options: Mapping[str, Any] | None = None,
         device: str = "cpu",
         seconds_between_checkpoints: float = 30.0,
-    ) -> SearchResult:
+    ) -> FoundSequences:
         """Search, or go on with a search; the scenario is the paper's second: all tasks' data stay there."""
         optuna = import_optuna()
         batch = self._drawn_together(run, executor)
         folder = run.path / "networks"
-        setup = SequenceBench(
+        setup = SequenceSetup(
             stream,
             skeleton,
             settings,
@@ -80,22 +80,22 @@ class SequenceSearch(SequencePlan):
         with storage.failures():
             former = self._former_setting(setup)
             study = storage.join(self.study, self._setting(setup), former, may_adopt=not self.storage)
-            turns = Turns(study, storage, self._member(run, study), self.silence)
+            leases = TrialLeases(study, storage, self._member(run, study), self.silence)
         setup = replace(setup, alone=self._alone(setup, run, executor))
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
             while not self._is_over(optuna, study, bar):
                 with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
-                    trials = self._next(optuna, turns, setup, batch)
+                    trials = self._next(optuna, leases, setup, batch)
                     if trials:
-                        self._evaluate(turns, trials, setup, run, executor)
+                        self._evaluate(leases, trials, setup, run, executor)
                     else:  # other runs have the last ones: wait, in case that they die
                         time.sleep(min(2.0, self.silence / 6))
-            for trial in turns.left(turns.known()):
-                turns.fail(trial, SUPERFLUOUS)
-            result = SearchResult.of(study, run.path, population_for(self.num_trials))
+            for trial in leases.left(leases.known()):
+                leases.fail(trial, SUPERFLUOUS)
+            result = FoundSequences.of(study, run.path, population_for(self.num_trials))
         return self._tested(result, setup, run, executor)
 
-    def _setting(self, setup: SequenceBench) -> dict[str, str]:
+    def _setting(self, setup: SequenceSetup) -> dict[str, str]:
         """What all trials of a study have in common, as digests by name."""
         return {
             "stream": setup.stream.fingerprint(),
@@ -106,7 +106,7 @@ class SequenceSearch(SequencePlan):
             "space": digest(differences(self.space)),
         }
 
-    def _former_setting(self, setup: SequenceBench) -> dict[str, str]:
+    def _former_setting(self, setup: SequenceSetup) -> dict[str, str]:
         """The digests of studies from before they were made of what differs from the defaults."""
         return {
             "settings": digest(as_before(setup.settings, FIRST_FIELDS)),
@@ -131,7 +131,7 @@ class SequenceSearch(SequencePlan):
             raise ConfigError(f"a run goes on with the study it began with, but that of {run.path} is another now.")
         return str(run.records["member"]["name"])
 
-    def _alone(self, setup: SequenceBench, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
+    def _alone(self, setup: SequenceSetup, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
         """The accuracies of the tasks alone, from the records where they are known."""
         names = setup.stream.names
         items = [WorkItem(f"alone/{name}", train_alone, {"task": name}) for name in names]
@@ -158,22 +158,22 @@ class SequenceSearch(SequencePlan):
         bar.set(len(done))
         return len(done) >= self.num_trials
 
-    def _next(self, optuna: Any, turns: Turns, setup: SequenceBench, batch: int) -> list[optuna.Trial]:
+    def _next(self, optuna: Any, leases: TrialLeases, setup: SequenceSetup, batch: int) -> list[optuna.Trial]:
         """The trials to evaluate next: those that this run left when it was killed, or a batch of others."""
         states = optuna.trial.TrialState
-        turns.requeue_dead()
-        known = [trial for trial in turns.known() if trial.state != states.WAITING]
-        left = turns.left(known)
+        leases.requeue_dead()
+        known = [trial for trial in leases.known() if trial.state != states.WAITING]
+        left = leases.left(known)
         held = sum(trial.state in (states.COMPLETE, states.RUNNING) for trial in known)
         # What was left is the rest of a batch, which is asked for, and told, as if it had never been interrupted.
         end = max((int(trial.user_attrs[END]) for trial in left), default=len(known) + batch)
         wanted = min(end - len(known), self.num_trials - held)
-        trials = [turns.take_up(trial) for trial in left]
+        trials = [leases.take_up(trial) for trial in left]
         given = partial(self._given, setup)
-        asked = [turns.ask(len(known) + wanted if not left else end, given) for _ in range(wanted)]
-        return trials + (turns.give_back_superfluous(asked, self.num_trials) if self.storage else asked)
+        asked = [leases.ask(len(known) + wanted if not left else end, given) for _ in range(wanted)]
+        return trials + (leases.give_back_superfluous(asked, self.num_trials) if self.storage else asked)
 
-    def _given(self, setup: SequenceBench, known: Sequence[Any]) -> Mapping[str, float | str]:
+    def _given(self, setup: SequenceSetup, known: Sequence[Any]) -> Mapping[str, float | str]:
         """The parameters of the next trial that are not left to Optuna's sampler."""
         tasks = setup.stream.names
         starts = [] if self.sampler == "random" else self.space.starts(tasks)
@@ -192,12 +192,12 @@ class SequenceSearch(SequencePlan):
         startup = max(3, min(10, self.num_trials // 3))
         return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
 
-    def _suggest(self, turns: Turns, trials: Sequence[optuna.Trial], seed: int, tasks: list[str]) -> list[Any]:
+    def _suggest(self, leases: TrialLeases, trials: Sequence[optuna.Trial], seed: int, tasks: list[str]) -> list[Any]:
         """The sequence of each trial, as JSON; those of a batch that was interrupted are drawn as before."""
         known = [trial.user_attrs.get("sequence") for trial in trials]
         if all(sequence is not None for sequence in known):
             return known
-        optuna, study = import_optuna(), turns.study
+        optuna, study = import_optuna(), leases.study
         sequences = []
         for place, trial in enumerate(trials):
             # One sampler for the batch, by its last number. But a Gaussian process looks at running trials too, and
@@ -214,10 +214,10 @@ class SequenceSearch(SequencePlan):
         return sequences
 
     def _evaluate(
-        self, turns: Turns, trials: Sequence[optuna.Trial], setup: SequenceBench, run: Run, executor: Executor
+        self, leases: TrialLeases, trials: Sequence[optuna.Trial], setup: SequenceSetup, run: Run, executor: Executor
     ) -> None:
-        with turns.beating(trials):
-            sequences = self._suggest(turns, trials, setup.seed, setup.stream.names)
+        with leases.beating(trials):
+            sequences = self._suggest(leases, trials, setup.seed, setup.stream.names)
             tasks = [
                 WorkItem(f"trial/{trial.number}", attempt, self._arguments(run, trial.number, sequence))
                 for trial, sequence in zip(trials, sequences, strict=True)
@@ -230,9 +230,9 @@ class SequenceSearch(SequencePlan):
                 run.records.append(task.key, sequence=task.arguments["sequence"], **result)
                 results[task.key] = result
             for trial, task in zip(trials, tasks, strict=True):
-                self._tell(turns, trial, results[task.key])
+                self._tell(leases, trial, results[task.key])
                 shutil.rmtree(str(task.arguments["checkpoints"]), ignore_errors=True)
-        front = {trial.number for trial in turns.study.best_trials}
+        front = {trial.number for trial in leases.study.best_trials}
         _keep_networks(run, front)
 
     def _arguments(self, run: Run, number: int, sequence: Any) -> dict[str, Any]:
@@ -242,16 +242,16 @@ class SequenceSearch(SequencePlan):
             "save": None if self.networks == "none" else str(network_file(run.path, number)),
         }
 
-    def _tell(self, turns: Turns, trial: optuna.Trial, result: dict[str, Any]) -> None:
+    def _tell(self, leases: TrialLeases, trial: optuna.Trial, result: dict[str, Any]) -> None:
         if "error" in result:
-            turns.fail(trial, result["error"])
+            leases.fail(trial, result["error"])
             return
         for name in ("paper_gain", "bound_to", "expanded", "added", "gains"):
             with finished_elsewhere():
                 trial.set_user_attr(name, result[name])
-        turns.tell(trial, [result["gain"], result["parameters"]])
+        leases.tell(trial, [result["gain"], result["parameters"]])
 
-    def _tested(self, result: SearchResult, setup: SequenceBench, run: Run, executor: Executor) -> SearchResult:
+    def _tested(self, result: FoundSequences, setup: SequenceSetup, run: Run, executor: Executor) -> FoundSequences:
         """The result with the figures of the front on test data; networks that other runs have are trained again."""
         if self.networks == "none":
             return result
@@ -273,7 +273,7 @@ class SequenceSearch(SequencePlan):
         return result.tested({n: {name: run.records[f"test/{n}"][name] for name in names} for n in here})
 
 
-def attempt(setup: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
+def attempt(setup: SequenceSetup, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
     """A trial: what a sequence gives on validation data, or why it gives nothing, which ends no other trial."""
     try:
         return run_sequence(setup, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
@@ -282,7 +282,7 @@ def attempt(setup: SequenceBench, *, sequence: Mapping[str, Any], checkpoints: s
 
 
 def _record(
-    items: Sequence[WorkItem], setup: SequenceBench, run: Run, executor: Executor, label: str, **options: Any
+    items: Sequence[WorkItem], setup: SequenceSetup, run: Run, executor: Executor, label: str, **options: Any
 ) -> None:
     """Do what the records do not have yet, and record it."""
     missing = [item for item in items if item.key not in run.records]

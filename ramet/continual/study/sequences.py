@@ -25,7 +25,7 @@ from ramet.training import Settings, accuracy
 
 
 @dataclass(frozen=True)
-class SequenceBench:
+class SequenceSetup:
     """What all sequences have in common: sent to each worker once.
 
     Args:
@@ -55,7 +55,7 @@ class SequenceBench:
         return BindAndGrow(delta=given, bindings=dict(bindings or {}), **self.options)
 
 
-def train_alone(setup: SequenceBench, *, task: str) -> dict[str, float]:
+def train_alone(setup: SequenceSetup, *, task: str) -> dict[str, float]:
     """Train a task alone, keep its network, and give its accuracies: the reference and the probe of all trials."""
     method = setup.method()
     method.start(setup.skeleton, setup.settings, setup.seed, setup.device)
@@ -75,7 +75,7 @@ def train_alone(setup: SequenceBench, *, task: str) -> dict[str, float]:
 
 
 def run_sequence(
-    setup: SequenceBench,
+    setup: SequenceSetup,
     *,
     sequence: Mapping[str, Any],
     checkpoints: str | None = None,
@@ -126,7 +126,7 @@ def run_sequence(
     }
 
 
-def measure_on_test(setup: SequenceBench, *, file: str) -> dict[str, Any]:
+def measure_on_test(setup: SequenceSetup, *, file: str) -> dict[str, Any]:
     """The figures of a saved joint network on test data: what a report says of a point that was chosen already."""
     network = JointNetwork.load(file)
     found = {}
@@ -149,13 +149,13 @@ def _without_test(task: Task) -> Task:
     return Task(task.name, replace(task.dataset, test=task.dataset.validation))
 
 
-def _known_probe(setup: SequenceBench, task: str, num_classes: int) -> nn.Sequential:
+def _known_probe(setup: SequenceSetup, task: str, num_classes: int) -> nn.Sequential:
     network = setup.skeleton.make_network(num_classes, 0)
     network.load_state_dict(safetensors.torch.load_file(_probe_file(setup, task)))
     return network.eval()
 
 
-def _probe_file(setup: SequenceBench, task: str) -> Path:
+def _probe_file(setup: SequenceSetup, task: str) -> Path:
     return setup.folder / f"alone-{setup.stream.names.index(task)}.safetensors"
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Edit, Growth, GrowthContext, MiniBatches, Proposal
-from ramet.growth.methods.overgrown_network import OvergrownNetwork
+from ramet.growth.methods.candidate_network import CandidateNetwork
 from ramet.training import Step
 
 
@@ -89,7 +89,7 @@ class Firefly(Growth):
     def propose(self, context: GrowthContext) -> Proposal:
         """Every unit split, new units in every group, a layer at every site: then step one."""
         width = self.layer_width if context.max_layers else 0
-        over = OvergrownNetwork(
+        over = CandidateNetwork(
             context, split=self.split, num_new=self.num_new, layer_width=width, only=self.only, new_scale=self.new_scale
         )
         # A symmetric split has no first derivative at zero, so the step sizes start away from it.
@@ -114,12 +114,12 @@ class Firefly(Growth):
         """The chosen ones at full step size, against their gradients."""
         signed: Tensor = proposal.notes["signed"]
         final = -self.epsilon * torch.where(signed < 0, -1.0, 1.0).to(signed)  # below Eq. 5; sign(0) counts as 1
-        over: OvergrownNetwork = proposal.notes["over"]
+        over: CandidateNetwork = proposal.notes["over"]
         return over.edit(chosen, final)
 
 
 def train_candidates(
-    context: GrowthContext, over: OvergrownNetwork, epsilon: Tensor, bound: float, num_steps: int, learning_rate: float
+    context: GrowthContext, over: CandidateNetwork, epsilon: Tensor, bound: float, num_steps: int, learning_rate: float
 ) -> None:
     """Step one (Eq. 4): train step sizes and directions in place, the network's own weights fixed."""
     leaves = [epsilon, *over.directions()]
@@ -133,7 +133,7 @@ def train_candidates(
 
 
 def integrated_gradients(
-    context: GrowthContext, over: OvergrownNetwork, epsilon: Tensor, batches: MiniBatches, num_points: int
+    context: GrowthContext, over: CandidateNetwork, epsilon: Tensor, batches: MiniBatches, num_points: int
 ) -> Tensor:
     """Scores of all candidates along one path from zero to the trained step sizes, shape [candidates]."""
     total = torch.zeros_like(epsilon)
@@ -146,7 +146,7 @@ def integrated_gradients(
 
 
 def integrated_separately(
-    context: GrowthContext, over: OvergrownNetwork, epsilon: Tensor, batches: MiniBatches, num_points: int
+    context: GrowthContext, over: CandidateNetwork, epsilon: Tensor, batches: MiniBatches, num_points: int
 ) -> Tensor:
     """Eq. 5 as it is written: one candidate moves, the others stay at their trained step sizes."""
     total = torch.zeros_like(epsilon)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Edit, Growth, GrowthContext, MiniBatches, Proposal
-from ramet.growth.methods.overgrown_network import CandidateBlock, Direction, OvergrownNetwork
+from ramet.growth.methods.candidate_network import CandidateBlock, CandidateNetwork, Direction
 from ramet.growth.methods.slopes import open_relu
 
 
@@ -57,13 +57,13 @@ class GradMax(Growth):
 
     def propose(self, context: GrowthContext) -> Proposal:
         """New units in every group."""
-        over = OvergrownNetwork(context, split=False, num_new=self.num_new)
+        over = CandidateNetwork(context, split=False, num_new=self.num_new)
         over.big.eval()
         return Proposal(over.candidates, notes={"over": over})
 
     def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:
         """The norm of the gradient that a unit will get, from the power iteration."""
-        over: OvergrownNetwork = proposal.notes["over"]
+        over: CandidateNetwork = proposal.notes["over"]
         if not over.candidates:
             return torch.zeros(0)
         batches = list(context.batches(self.num_batches, "score"))
@@ -93,11 +93,11 @@ class GradMax(Growth):
 
     def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """The chosen units."""
-        over: OvergrownNetwork = proposal.notes["over"]
+        over: CandidateNetwork = proposal.notes["over"]
         return over.edit(chosen, over.step_sizes(1.0))
 
 
-def _is_silent(over: OvergrownNetwork, part: CandidateBlock, x: Tensor) -> bool:
+def _is_silent(over: CandidateNetwork, part: CandidateBlock, x: Tensor) -> bool:
     """Whether new units with incoming weights of zero change nothing."""
     alone = over.step_sizes(0.0)
     nothing = alone.clone()
@@ -111,7 +111,7 @@ def _rows(directions: Iterable[Direction]) -> Tensor:
     return torch.cat([direction.rows(direction.value.detach()) for direction in directions], 1)
 
 
-def _set_outgoing(over: OvergrownNetwork, rows: Sequence[Tensor]) -> None:
+def _set_outgoing(over: CandidateNetwork, rows: Sequence[Tensor]) -> None:
     for part, values in zip(over.parts, rows, strict=True):
         part.write(part.outgoing, values)
 
@@ -125,7 +125,7 @@ def _orthonormal(rows: Tensor) -> Tensor:
 
 
 def _products(
-    context: GrowthContext, over: OvergrownNetwork, batches: MiniBatches
+    context: GrowthContext, over: CandidateNetwork, batches: MiniBatches
 ) -> tuple[list[Tensor], list[Tensor]]:
     """For each part the rows of u M, the gradients of incoming weights, and of those times M transposed."""
     ones = over.step_sizes(1.0)
@@ -144,7 +144,7 @@ def _products(
     return _by_part(over, totals, "incoming"), _by_part(over, images, "outgoing")
 
 
-def _by_part(over: OvergrownNetwork, tensors: Sequence[Tensor], which: str) -> list[Tensor]:
+def _by_part(over: CandidateNetwork, tensors: Sequence[Tensor], which: str) -> list[Tensor]:
     result, rest = [], iter(tensors)
     for part in over.parts:
         result.append(torch.cat([direction.rows(next(rest)) for direction in getattr(part, which).values()], 1))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, Proposal
-from ramet.growth.methods.overgrown_network import OvergrownNetwork
+from ramet.growth.methods.candidate_network import CandidateNetwork
 
 
 class RandomChoice(Growth):
@@ -46,7 +46,7 @@ class RandomChoice(Growth):
 
     def propose(self, context: GrowthContext) -> Proposal:
         """All splits in random directions, and new units; or whole networks, each grown by a random choice of them."""
-        over = OvergrownNetwork(context, split=True, num_new=self.num_new, new_scale=self.new_scale)
+        over = CandidateNetwork(context, split=True, num_new=self.num_new, new_scale=self.new_scale)
         if self.num_tries == 1:
             return Proposal(over.candidates, notes={"over": over})
         edits = []
@@ -69,7 +69,7 @@ class RandomChoice(Growth):
         edit: Edit = proposal.notes["edits"][chosen[0]]
         return edit
 
-    def _edit(self, over: OvergrownNetwork, chosen: Sequence[int]) -> Edit:
+    def _edit(self, over: CandidateNetwork, chosen: Sequence[int]) -> Edit:
         return over.edit(chosen, over.step_sizes(self.epsilon))
 
 

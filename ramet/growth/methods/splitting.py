@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Edit, Growth, GrowthContext, MiniBatches, Proposal
-from ramet.growth.methods.overgrown_network import CandidateBlock, OvergrownNetwork
+from ramet.growth.methods.candidate_network import CandidateBlock, CandidateNetwork
 from ramet.growth.methods.slopes import smooth_relu
 
 
@@ -50,13 +50,13 @@ class Splitting(Growth):
 
     def propose(self, context: GrowthContext) -> Proposal:
         """Every unit of every group."""
-        over = OvergrownNetwork(context, split=True)
+        over = CandidateNetwork(context, split=True)
         over.big.eval()
         return Proposal(over.candidates, notes={"over": over})
 
     def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:
         """Minus the smallest eigenvalue; minus infinity where it is not negative."""
-        over: OvergrownNetwork = proposal.notes["over"]
+        over: CandidateNetwork = proposal.notes["over"]
         if not over.candidates:
             return torch.zeros(0)
         batches = list(context.batches(self.num_batches, "score"))
@@ -72,7 +72,7 @@ class Splitting(Growth):
 
     def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """Steps along the eigenvectors."""
-        over: OvergrownNetwork = proposal.notes["over"]
+        over: CandidateNetwork = proposal.notes["over"]
         return over.edit(chosen, over.step_sizes(self.epsilon))
 
 
@@ -84,12 +84,12 @@ def _shape(part: CandidateBlock) -> tuple[int, int]:
     return part.count, sum(d.value.numel() for d in part.incoming.values()) // part.count
 
 
-def random_blocks(over: OvergrownNetwork, generator: torch.Generator) -> Blocks:
+def random_blocks(over: CandidateNetwork, generator: torch.Generator) -> Blocks:
     """A random vector for each neuron."""
     return [torch.randn(_shape(part), generator=generator).to(over.device, over.dtype) for part in over.parts]
 
 
-def hessian_product(context: GrowthContext, over: OvergrownNetwork, batches: MiniBatches, vectors: Blocks) -> Blocks:
+def hessian_product(context: GrowthContext, over: CandidateNetwork, batches: MiniBatches, vectors: Blocks) -> Blocks:
     """Each neuron's splitting matrix times its vector, by differentiating twice through the over-grown network."""
     leaves = over.directions()
     with torch.no_grad():

@@ -45,7 +45,7 @@ class StreamFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerNode:
+class NodeFigures:
     """A copy of a layer in a joint network, made for a task; a patch changes another copy for this task alone."""
 
     id: str
@@ -59,7 +59,7 @@ class LayerNode:
 class LayerMap:
     """A joint network of shared and own layers: the path of each task is a list of nodes."""
 
-    nodes: list[LayerNode]
+    nodes: list[NodeFigures]
     paths: dict[str, list[str]]
 
 

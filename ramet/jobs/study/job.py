@@ -19,9 +19,9 @@ from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.continual.streams.stream import Stream
-    from ramet.continual.study.result import SearchResult
+    from ramet.continual.study.result import FoundSequences
     from ramet.continual.study.search import SequenceSearch
-    from ramet.continual.study.sequences import SequenceBench
+    from ramet.continual.study.sequences import SequenceSetup
     from ramet.execution import Executor
     from ramet.jobs.study.result import StudyResult
     from ramet.runs import Run
@@ -35,7 +35,7 @@ class StudySetup:
     """What a job names, built: what all sequences have in common, and how they are searched."""
 
     name: str
-    bench: SequenceBench
+    sequences: SequenceSetup
     search: SequenceSearch
 
 
@@ -97,7 +97,7 @@ class StudyJob(Job["StudySetup"]):
         """The stream, the network and the storage."""
         from ramet.continual.networks.skeletons import make_skeleton
         from ramet.continual.study.search import SequenceSearch
-        from ramet.continual.study.sequences import SequenceBench
+        from ramet.continual.study.sequences import SequenceSetup
         from ramet.data import on_device
 
         options = self._method_options()
@@ -112,27 +112,27 @@ class StudyJob(Job["StudySetup"]):
         )
         for task in stream:
             skeleton.check(task.info)
-        bench = SequenceBench(stream, skeleton, self.recipe, self.seed, Path(), options, device=self.device)
+        sequences = SequenceSetup(stream, skeleton, self.recipe, self.seed, Path(), options, device=self.device)
         search = SequenceSearch(**{each.name: getattr(self.plan, each.name) for each in fields(SequencePlan)})
-        search.check(bench)
-        return StudySetup(name, bench, search)
+        search.check(sequences)
+        return StudySetup(name, sequences, search)
 
     def setting(self, setup: StudySetup) -> Json:
         """The stream, by content."""
-        return {"stream": setup.bench.stream.fingerprint(), "tasks": setup.bench.stream.names}
+        return {"stream": setup.sequences.stream.fingerprint(), "tasks": setup.sequences.stream.names}
 
     def work(self, setup: StudySetup, session: Session) -> Json:
         """The search."""
-        bench = setup.bench
+        sequences = setup.sequences
         found = setup.search.run(
-            bench.stream,
-            bench.skeleton,
-            bench.settings,
+            sequences.stream,
+            sequences.skeleton,
+            sequences.settings,
             session.run,
             session.executor,
-            seed=bench.seed,
-            options=bench.options,
-            device=bench.device,
+            seed=sequences.seed,
+            options=sequences.options,
+            device=sequences.device,
             seconds_between_checkpoints=session.seconds_between_checkpoints,
         )
         return _result(setup, session.run, found)
@@ -177,10 +177,10 @@ def study(
 complete_words(study)
 
 
-def _result(setup: StudySetup, run: Run, found: SearchResult) -> Json:
+def _result(setup: StudySetup, run: Run, found: FoundSequences) -> Json:
     from ramet.continual.study.result import network_file
 
-    names, search = setup.bench.stream.names, setup.search
+    names, search = setup.sequences.stream.names, setup.search
     alone = [run.records[f"alone/{name}"] for name in names]
     front = []
     for row in found.front:

@@ -102,7 +102,7 @@ def _draw_node(node: GraphNode, place: tuple[float, float, float, float], size: 
     return group(tag("title", name), box, words, class_=kind)
 
 
-def _draw_edge(edge: Edge, route: Route, size: float) -> Markup:
+def _draw_edge(edge: Edge, route: ArrowCurve, size: float) -> Markup:
     (start_x, start_y), *bends = route.points
     curve = " ".join(f"{coordinate(x)} {coordinate(y)}" for x, y in bends)
     (tip_x, tip_y) = route.points[-1]
@@ -169,7 +169,7 @@ class Arrow:
 
 
 @dataclass(frozen=True)
-class Route:
+class ArrowCurve:
     """Where an arrow runs: the control points of its curve and the place of its label."""
 
     points: list[Point]
@@ -183,7 +183,7 @@ class Layout:
     width: float
     height: float
     places: list[tuple[float, float, float, float]]
-    routes: list[Route]
+    routes: list[ArrowCurve]
 
 
 def place_graph(widths: Sequence[float], arrows: Sequence[Arrow], size: float, direction: str) -> Layout | None:
@@ -219,7 +219,7 @@ def _read_plain(text: str, num_boxes: int, arrows: Sequence[Arrow]) -> Layout | 
     """Graphviz' plain format: inches from the lower left corner, one statement a line, edges in an order of its own."""
     width = height = 0.0
     places = [(0.0, 0.0, 0.0, 0.0)] * num_boxes
-    routes: dict[tuple[str, str, bool], list[Route]] = {}
+    routes: dict[tuple[str, str, bool], list[ArrowCurve]] = {}
     for line in text.splitlines():
         word, *rest = line.split()
         if word == "graph":
@@ -233,7 +233,7 @@ def _read_plain(text: str, num_boxes: int, arrows: Sequence[Arrow]) -> Layout | 
             points = [(x, height - y) for x, y in zip(numbers[::2], numbers[1::2], strict=True)]
             labelled = len(rest) - end == 5  # label, its x and y, style, colour; without a label only the last two
             label = (72 * float(rest[end + 1]), height - 72 * float(rest[end + 2])) if labelled else None
-            routes.setdefault((rest[0], rest[1], labelled), []).append(Route(points, label))
+            routes.setdefault((rest[0], rest[1], labelled), []).append(ArrowCurve(points, label))
     try:
         ordered = [routes[f"n{a.source}", f"n{a.target}", bool(a.letters)].pop(0) for a in arrows]
     except (KeyError, IndexError):  # a version of Graphviz that writes something else
@@ -278,7 +278,9 @@ def _by_networkx(widths: Sequence[float], arrows: Sequence[Arrow], size: float, 
     return Layout(breadth if across else length, length if across else breadth, places, routes)
 
 
-def _curves(places: Sequence[tuple[float, float, float, float]], arrows: Sequence[Arrow], across: bool) -> list[Route]:
+def _curves(
+    places: Sequence[tuple[float, float, float, float]], arrows: Sequence[Arrow], across: bool
+) -> list[ArrowCurve]:
     """A curve for each arrow, from the side of one box to that of the other; those between the same two lie apart."""
     drawn: dict[tuple[int, int], int] = {}
     routes = []
@@ -301,5 +303,5 @@ def _curves(places: Sequence[tuple[float, float, float, float]], arrows: Sequenc
             (start[0] + end[0]) / 2 + (shift if across else 0),
             (start[1] + end[1]) / 2 + (0 if across else shift),
         )
-        routes.append(Route(points, centre if arrow.letters else None))
+        routes.append(ArrowCurve(points, centre if arrow.letters else None))
     return routes

@@ -95,7 +95,7 @@ def _stages(space: NasBench201, in_channels: int, num_classes: int) -> list[nn.M
         if row > 0:
             stages.append(_Reduction(channels, momentum))
             channels *= 2
-        stages.extend(_Cell(channels, momentum) for _ in range(space.cells_per_stage))
+        stages.extend(_BenchmarkCell(channels, momentum) for _ in range(space.cells_per_stage))
     last = [nn.BatchNorm2d(channels, momentum=momentum), nn.ReLU()]
     return [*stages, Head(channels, num_classes, *last)]
 
@@ -119,7 +119,7 @@ def _make_operation(option: int, channels: int, momentum: float) -> nn.Module | 
     return _convolution(channels, channels, 1 if option == CONV_1X1 else 3, momentum)
 
 
-class _Cell(nn.Module):
+class _BenchmarkCell(nn.Module):
     def __init__(self, channels: int, momentum: float) -> None:
         super().__init__()
         self.preprocess = nn.Identity()

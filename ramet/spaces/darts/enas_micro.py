@@ -74,7 +74,7 @@ class EnasMicro(Space):
         for row in range(3):
             if row > 0:
                 channels *= 2
-                stages.append(_Reduction(newer, channels, momentum))
+                stages.append(_EnasReduction(newer, channels, momentum))
                 older, newer = newer, channels
                 stages.append(EnasCell(self, older, newer, channels, reduction=True, larger=True))
                 older, newer = newer, channels
@@ -124,7 +124,7 @@ def _cells(num_nodes: int, arch: Arch) -> tuple[list[Node], list[Node]]:
     return nodes[:num_nodes], nodes[num_nodes:]
 
 
-class _Reduction(nn.Module):
+class _EnasReduction(nn.Module):
     """Halves the newer output; the older one becomes what the newer one was."""
 
     def __init__(self, in_channels: int, out_channels: int, momentum: float) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ramet.continual.methods.distillation import FormerAnswers, distillation_loss
-from ramet.continual.methods.elastic import FisherGuard
+from ramet.continual.methods.elastic import GuardPart
 from ramet.continual.methods.replay import Rehearsal
 from ramet.continual.methods.shared_body import Part, SharedBody
 from ramet.guards import ElasticConsolidation
@@ -23,7 +23,7 @@ class AllParts(SharedBody):
 
     def make_parts(self) -> list[Part]:
         rehearsal = Rehearsal(12, self.skeleton.shape_before(0), self.seed, self.device)
-        return [FisherGuard(ElasticConsolidation(10.0), 20, self.seed), rehearsal, FormerAnswers(0.5, 2.0)]
+        return [GuardPart(ElasticConsolidation(10.0), 20, self.seed), rehearsal, FormerAnswers(0.5, 2.0)]
 
 
 @pytest.mark.parametrize("check", suite.METHOD_CHECKS, ids=lambda check: check.__name__)
@@ -66,7 +66,7 @@ def test_guards_of_several_parts_are_chained():
         name = "two-guards"
 
         def make_parts(self):
-            return [FisherGuard(Counting(strength), 20, self.seed) for strength in (1.0, 2.0)]
+            return [GuardPart(Counting(strength), 20, self.seed) for strength in (1.0, 2.0)]
 
     method, stream = suite.started(TwoGuards), suite.make_stream()
     suite.learn_next(method, stream)

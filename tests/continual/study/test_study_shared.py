@@ -16,7 +16,7 @@ from postgres_server import Server, serving
 from tiny_study import OPTIONS, in_second_trial, join_together, start
 
 from ramet.cli import main
-from ramet.continual.study.leases import AGAIN, OWNER, Turns
+from ramet.continual.study.leases import AGAIN, OWNER, TrialLeases
 from ramet.continual.study.storage import StudyStorage, import_optuna
 from ramet.errors import ConfigError
 from ramet.runs import read_records
@@ -53,14 +53,14 @@ class Clock:
         return self.now
 
 
-def member(address: str, name: str, clock: Clock) -> Turns:
+def member(address: str, name: str, clock: Clock) -> TrialLeases:
     storage = StudyStorage(address)
     study = storage.join("together", SETTING, may_adopt=False)
-    return Turns(study, storage, name, 30.0, clock)
+    return TrialLeases(study, storage, name, 30.0, clock)
 
 
-def states(turns: Turns) -> list[str]:
-    return [trial.state.name for trial in turns.known()]
+def states(leases: TrialLeases) -> list[str]:
+    return [trial.state.name for trial in leases.known()]
 
 
 def test_a_dead_runs_trial_is_queued_once_whoever_notices(address: str) -> None:
@@ -68,12 +68,12 @@ def test_a_dead_runs_trial_is_queued_once_whoever_notices(address: str) -> None:
     dead, first, second = (member(address, name, clock) for name in ("dead", "first", "second"))
     trial = dead.ask(1)
     trial.suggest_float("delta", 0.0, 1.0)
-    for turns in (first, second):
-        assert turns.requeue_dead() == []  # the first time that they hear of it
+    for leases in (first, second):
+        assert leases.requeue_dead() == []  # the first time that they hear of it
     clock.now = 29.0
     assert first.requeue_dead() == second.requeue_dead() == []
     clock.now = 31.0
-    assert [turns.requeue_dead() for turns in (first, second)] == [[0], []]
+    assert [leases.requeue_dead() for leases in (first, second)] == [[0], []]
     assert states(first) == ["FAIL", "WAITING"]
     again = second.ask(2)
     assert again.number == 1 and again.user_attrs[AGAIN] == 0 and again.user_attrs[OWNER] == "second"
@@ -111,7 +111,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_no_more_trials_are_kept_than_were_wanted(address: str) -> None:
     clock = Clock()
     first, second = (member(address, name, clock) for name in ("first", "second"))
-    asked = [turns.ask(2) for turns in (first, second, first)]  # three at the same moment, where two are wanted
+    asked = [leases.ask(2) for leases in (first, second, first)]  # three at the same moment, where two are wanted
     assert first.give_back_superfluous([asked[0], asked[2]], 2) == [asked[0]]
     assert second.give_back_superfluous([asked[1]], 2) == [asked[1]]
     assert states(first) == ["RUNNING", "RUNNING", "FAIL"]

@@ -107,7 +107,7 @@ class CandidateBlock:
                 direction.value.copy_(tensor)
 
 
-class OvergrownNetwork:
+class CandidateNetwork:
     """Every candidate of a step at once; the arguments are those of ``Firefly``."""
 
     def __init__(
