@@ -127,6 +127,7 @@ class GrowResult(Result):
         layers: of the network before it grew.
         refusals: what of it cannot grow.
         methods: by name, in the order in which they were asked for.
+        start: the checksum of the file of weights that the network began with, or none.
     """
 
     network: str
@@ -137,6 +138,7 @@ class GrowResult(Result):
     layers: list[LayerFigures]
     refusals: list[LeftAlone]
     methods: dict[str, MethodFigures]
+    start: str | None = None
 
     @property
     def best(self) -> str:
