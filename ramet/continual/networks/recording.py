@@ -1,0 +1,145 @@
+"""What one pass of a network shows: what each of its modules gives, how it flows, and what training changes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ramet.continual.networks.flow import Flow
+from ramet.errors import ConfigError
+from ramet.seeding import seeded_globally, torch_generator
+
+BATCH = 2
+"""Images of the pass: batch norm needs two."""
+
+
+@dataclass
+class Recorded:
+    """What a forward pass has shown, by the names of modules.
+
+    Attributes:
+        flow: the ways from its inputs to its outputs.
+        calls: how often each module was called.
+        results: the tensor that each gave in its last call, if it depends on something that is trained.
+        outputs: of those, the ones with a sample in each row, of modules that were called once.
+        others: modules that gave something else than a tensor.
+        inputs: what linear layers took in their last call.
+        params: the parameters of the copy that ran.
+        whole: what the network gave.
+    """
+
+    flow: Flow
+    calls: dict[str, int]
+    results: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    others: set[str]
+    inputs: dict[str, Tensor]
+    params: dict[str, Tensor]
+    whole: Tensor
+
+
+def record(network: nn.Module, input_shape: Sequence[int]) -> Recorded:
+    """Run a copy once in evaluation mode, with gradients for everything, and note what each module gives.
+
+    Raises:
+        ConfigError: the network does not run on such images, or gives no logits that depend on them.
+    """
+    copied = copied_network(network).eval()
+    for param in copied.parameters():
+        if param.is_floating_point():
+            param.requires_grad_(True)
+    leaf = torch.randn(BATCH, *input_shape, generator=torch_generator(0, "cut"), requires_grad=True)
+    calls: dict[str, int] = {}
+    outputs: dict[str, Tensor] = {}
+    inputs: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
+    others: set[str] = set()
+
+    def note(name: str) -> Any:
+        def hook(module: nn.Module, arguments: tuple[Any, ...], result: Any) -> None:
+            calls[name] = calls.get(name, 0) + 1
+            if not isinstance(result, Tensor):
+                others.add(name)
+            elif result.grad_fn is not None:
+                results[name] = result
+                if result.ndim > 1 and len(result) == BATCH:
+                    outputs[name] = result
+            if isinstance(module, nn.Linear) and arguments:
+                inputs[name] = arguments[0]
+
+        return hook
+
+    for name, module in copied.named_modules():
+        if name:
+            module.register_forward_hook(note(name))
+    with torch.enable_grad():
+        whole = _called_with(copied, leaf * 1.0, network)  # a leaf itself could not be changed in place
+    _check_logits(whole, network)
+    if whole.grad_fn is None:
+        raise ConfigError(f"the outputs of a network must be differentiable, but those of {called(network)} are not.")
+    flow = Flow(whole, leaf)
+    if not flow.depends_on_inputs:
+        raise ConfigError(f"the outputs of a network must depend on its inputs, but those of {called(network)} do not.")
+    once = {name: tensor for name, tensor in outputs.items() if calls[name] == 1}
+    return Recorded(flow, calls, results, once, others, inputs, dict(copied.named_parameters()), whole)
+
+
+def _called_with(network: nn.Module, x: Tensor, shown: nn.Module) -> Any:
+    try:
+        return network(x)
+    except Exception as error:  # whatever a network of the user's own raises
+        first_line = (str(error).splitlines() or [""])[0]
+        mode = " in training mode" if network.training else ""
+        raise ConfigError(
+            f"a network must run{mode} on images of shape {list(x.shape[1:])}, but {called(shown)} raises "
+            f"{type(error).__name__}: {first_line}"
+        ) from error
+
+
+def _check_logits(whole: Any, network: nn.Module) -> None:
+    if isinstance(whole, Tensor) and whole.ndim == 2 and len(whole) == BATCH:
+        return
+    got = f"shape {list(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
+    mode = " in training mode" if network.training else ""
+    raise ConfigError(
+        f"a network must give logits of shape [{BATCH}, classes] for {BATCH} images, but {called(network)} gives "
+        f"{got}{mode}."
+    )
+
+
+def names_of_state(network: nn.Module, input_shape: Sequence[int]) -> set[str]:
+    """What each task has for itself: the tensors of modules that change their buffers while they are trained."""
+    trained = copied_network(network).train()
+    before = {name: buffer.clone() for name, buffer in trained.named_buffers()}
+    x = torch.randn(BATCH, *input_shape, generator=torch_generator(0, "cut"))
+    with torch.no_grad(), seeded_globally(0, "cut"):
+        _check_logits(_called_with(trained, x, network), trained)
+    changed = {
+        name.rpartition(".")[0] for name, buffer in trained.named_buffers() if not torch.equal(before[name], buffer)
+    }
+    found = set()
+    for name, module in network.named_modules():
+        if name in changed or isinstance(module, _BatchNorm):
+            tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+            found |= {f"{name}.{each}" if name else each for each, _ in tensors}
+    return found
+
+
+def copied_network(network: nn.Module) -> nn.Module:
+    """A copy with tensors of its own, on the CPU."""
+    try:
+        return copy.deepcopy(network).cpu()
+    except Exception as error:  # tensors that are no leaves, locks, files: whatever a module of one's own holds
+        first_line = (str(error).splitlines() or [""])[0]
+        raise ConfigError(f"a network must be one that can be copied, but {called(network)}: {first_line}") from error
+
+
+def called(network: nn.Module) -> str:
+    """What a network is called in words to the user."""
+    return type(network).__name__
