@@ -2,7 +2,7 @@
 
 A block ends where all that the network computes goes through the output of one of its modules, called once: behind a
 residual block, a layer of a transformer, a convolution of a plain chain. A block has at least one layer with weights;
-norms, activations and pooling belong to the block before them. Parameters that no layer holds (a class token, positions)
+norms, activations and pooling belong to the block before them. Parameters that no layer holds, such as a class token,
 belong to the block that uses them. A weight that is used in two places holds them together in one block.
 """
 
@@ -64,8 +64,8 @@ def cut_network(network: nn.Module, input_shape: Sequence[int], head: str | None
         ConfigError: the network does not run on such images, gives no logits, has no linear head, or nothing below it.
 
     Example:
-        >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.ReLU(), nn.Linear(8, 3))
-        >>> cut = cut_network(net, (1, 8, 8))
+        >>> layers = [nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.ReLU(), nn.Linear(8, 3)]
+        >>> cut = cut_network(nn.Sequential(*layers), (1, 8, 8))
         >>> [block.name for block in cut.blocks], cut.head
         (['0', '3'], '5')
     """
@@ -206,12 +206,12 @@ def _made(
         if not name.startswith(f"{head}."):
             block = placed[name] if name in placed else _nearest(name, placed)
             (norms if name in owned else weights)[block].append(name)
-    called = [_name([name for name in carriers if placed.get(name) == block]) for block in range(count)]
+    modules = [_name([name for name in carriers if placed.get(name) == block]) for block in range(count)]
     firsts = [next((name for name in weights[block] if name in carriers), "") for block in range(count)]
     blocks = []
     for block in range(count):
-        name = called[block]
-        if not name or called.count(name) > 1 or network.get_submodule(name) is network:
+        name = modules[block]
+        if not name or modules.count(name) > 1 or network.get_submodule(name) is network:
             name = firsts[block].rpartition(".")[0] or "body"
         end = ends[max(place for place in range(len(joined)) if joined[place] == block)][0]
         blocks.append(Block(name, tuple(weights[block]), tuple(norms[block]), end))
