@@ -14,7 +14,9 @@ import safetensors.torch
 from torch import Tensor, nn
 
 from ramet.continual.method import Method
+from ramet.continual.networks.backbone import Backbone
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, RunError
@@ -88,18 +90,19 @@ class JointNetwork:
     def snapshot(self) -> tuple[dict[str, Tensor], Any]:
         """Everything as tensors and JSON, fit for a checkpoint."""
         method = self.method
-        return pack_state(
-            {
-                "format": _FORMAT,
-                "method": method.source or method.name,
-                "options": method.options,
-                "skeleton": method.skeleton.to_json(),
-                "settings": asdict(method.settings),
-                "seed": method.seed,
-                "tasks": [asdict(task) for task in method.tasks],
-                "state": method.state(),
-            }
-        )
+        values = {
+            "format": _FORMAT,
+            "method": method.source or method.name,
+            "options": method.options,
+            "skeleton": method.template.to_json(),
+            "settings": asdict(method.settings),
+            "seed": method.seed,
+            "tasks": [asdict(task) for task in method.tasks],
+            "state": method.state(),
+        }
+        if (start := method.kept_start()) is not None:
+            values["start"] = start
+        return pack_state(values)
 
     @classmethod
     def from_snapshot(
@@ -109,15 +112,21 @@ class JointNetwork:
         methods: Mapping[str, type[Method]] | None = None,
         *,
         trust: bool = False,
+        network: nn.Module | None = None,
+        template: Template | None = None,
     ) -> JointNetwork:
-        """The inverse of ``snapshot``; a method that it names must be known here, or trusted."""
+        """The inverse of ``snapshot``; code that it names must be known here, or trusted.
+
+        ``network`` is the module, where it was given as an object; ``template`` what the snapshot began with, if known.
+        """
         from ramet.continual.methods.making import make_method
 
         values = unpack_state(tensors, packed)
         if values["format"] != _FORMAT:
             raise ConfigError(f"this ramet reads joint networks of format {_FORMAT}, but got {values['format']}.")
         method = make_method(Spec(values["method"], (), values["options"]), methods, trusted=trust)
-        method.start(from_json(Skeleton, values["skeleton"]), Settings(**values["settings"]), values["seed"])
+        made = template or _template(values["skeleton"], network, values.get("start"), trust)
+        method.start(made, Settings(**values["settings"]), values["seed"])
         method.tasks = [from_json(TaskInfo, task) for task in values["tasks"]]
         method.load_state(values["state"])
         return cls(method)
@@ -133,18 +142,25 @@ class JointNetwork:
 
     @classmethod
     def load(
-        cls, path: str | Path, methods: Mapping[str, type[Method]] | None = None, *, trust: bool = False
+        cls,
+        path: str | Path,
+        methods: Mapping[str, type[Method]] | None = None,
+        *,
+        trust: bool = False,
+        network: nn.Module | None = None,
     ) -> JointNetwork:
         """Read a network that ``save`` wrote.
 
         Args:
             path: The file.
             methods: Methods of one's own by name, besides the built-in ones.
-            trust: Whether a method of one's own that the file names, ``FILE.py:Class``, may run; built-in methods and
-                those of installed packages need no trust.
+            trust: Whether a method or a network of one's own that the file names, ``FILE.py:Name``, may run; built-in
+                ones and those of installed packages need no trust.
+            network: The module that it was learned with, where that was given as an object; its weights do not count.
 
         Raises:
-            ConfigError: There is no such file, it is damaged, it is no joint network, or its method is not trusted.
+            ConfigError: There is no such file, it is damaged, it is no joint network, what it names is not trusted, or
+                its module is missing or another.
         """
         path = Path(path)
         try:
@@ -162,7 +178,15 @@ class JointNetwork:
             raise ConfigError(f"a joint network must be whole, but {path} is damaged or something else.") from None
         if not is_whole:
             raise ConfigError(f"a joint network must match its checksum, but {path} is damaged.")
-        return cls.from_snapshot(tensors, decode(text), methods, trust=trust)
+        return cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network)
+
+
+def _template(
+    values: Mapping[str, Any], network: nn.Module | None, start: Mapping[str, Tensor] | None, trust: bool
+) -> Template:
+    if values.get("kind") == "module":
+        return Backbone.from_json(values, network=network, start=start, trusted=trust)
+    return from_json(Skeleton, values)
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -14,7 +14,7 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
 from ramet.continual.method import Method
 from ramet.continual.methods.making import MethodSource, make_method
-from ramet.continual.networks.skeletons import Skeleton, SkeletonSource, make_skeleton
+from ramet.continual.networks.making import TemplateSource, make_template
 from ramet.continual.plan import check_scenario
 from ramet.continual.recipe import LearnRecipe
 from ramet.continual.streams.stream import Stream, TaskData, TaskInfo
@@ -61,8 +61,9 @@ def learn(
     *,
     method: MethodSource = "naive",
     onto: JointNetwork | None = None,
-    network: SkeletonSource = "mlp",
+    network: TemplateSource = "mlp",
     head: str = "own",
+    start: str | None = None,
     settings: Settings | None = None,
     seed: int = 0,
     scenario: str = "streaming",
@@ -81,8 +82,10 @@ def learn(
             of one's own; or a method.
         onto: A network that has learned other tasks already and goes on with these; method, network, settings and seed
             are then its own.
-        network: The name of a skeleton (``make_skeleton``), or one.
-        head: ``own``, a head for each task, or ``shared``, where the network is named.
+        network: The name of a network, a function that makes one, any module, which is taken with the weights that it
+            has, or a template; see ``make_template``.
+        head: ``own``, a head for each task, or ``shared``, where the network is no template.
+        start: A file of trained weights that networks begin with, but for their heads.
         settings: The numbers of each training; ``LearnRecipe()`` if none.
         seed: What all randomness follows from.
         scenario: ``streaming``, in which a finished task's data are gone, or ``all``.
@@ -107,14 +110,26 @@ def learn(
     """
     check_scenario(scenario)
     if onto is None:
-        joint = _fresh(stream, method, network, head, settings or LearnRecipe(), seed, device)
+        channels, height, width = stream.input_shape
+        template = make_template(
+            network,
+            in_channels=channels,
+            image_size=(height, width),
+            num_classes=stream[0].info.num_classes,
+            head=head,
+            start=start,
+            seed=seed,
+        )
+        fresh = make_method(method)
+        fresh.start(template, settings or LearnRecipe(), seed, device)
+        joint = JointNetwork(fresh)
     else:
         joint, seed = onto, onto.method.seed
     made = joint.method
     if made.needs_earlier and (scenario != "all" or joint.names):
         raise ConfigError(f"the method {made.name} needs the scenario all, but got {scenario!r}.")
     for task in stream:
-        made.skeleton.check(task.info)
+        made.template.check(task.info)
     if run is not None and folder is None:
         folder, identity = run.path / "checkpoints" / f"{made.name}-{seed}", run.identity
     known = list(made.tasks)
@@ -142,18 +157,6 @@ def learn(
         _report(learned.rows[-1], made, seed, run, after_task)
         pulse((place + 1) / len(stream))
     return learned
-
-
-def _fresh(
-    stream: Stream, method: MethodSource, network: SkeletonSource, head: str, settings: Settings, seed: int, device: str
-) -> JointNetwork:
-    """A network that has learned nothing yet."""
-    made = make_method(method)
-    if not isinstance(network, Skeleton):
-        channels, height, width = stream.input_shape
-        network = make_skeleton(network, in_channels=channels, image_size=(height, width), head=head)
-    made.start(network, settings, seed, device)
-    return JointNetwork(made)
 
 
 def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list[list[float]]:
@@ -205,8 +208,11 @@ def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
     method = fresh.method
     stored = unpack_state(checkpoint.tensors, checkpoint.state["network"])
     methods = {method.source or method.name: type(method)}
-    began = JointNetwork.from_snapshot(checkpoint.tensors, checkpoint.state["network"], methods).method
-    if _arguments(method) != _arguments(began):
+    template, packed = method.template, checkpoint.state["network"]
+    is_same = template.is_described_by(stored["skeleton"])
+    if is_same:
+        began = JointNetwork.from_snapshot(checkpoint.tensors, packed, methods, template=template).method
+    if not is_same or _arguments(method) != _arguments(began):
         raise ConfigError(
             f"a stream goes on with the arguments it began with, but {checkpoints.folder} began with others."
         )
@@ -218,7 +224,7 @@ def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
 def _arguments(method: Method) -> tuple[Any, ...]:
     # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
     recipe = differences(method.settings, defaults_of=Recipe)
-    return method.name, method.options, method.skeleton, recipe, method.seed
+    return method.name, method.options, recipe, method.seed
 
 
 def _check_order(stream: Stream, known: Sequence[TaskInfo], learned: Learned) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, final
 
-from torch import nn
+from torch import Tensor, nn
 
+from ramet.continual.networks.backbone import Backbone
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, DataError
@@ -35,7 +37,10 @@ class Method(ABC):
         forgets_nothing: Whether the outputs of a finished task stay the same, bit for bit, whatever is learned later.
         needs_earlier: Whether it needs the data of earlier tasks, that is the scenario ``all``.
         takes_shared_head: Whether its tasks may have one head in common.
-        skeleton: The layers of every task's network.
+        needs_chain: Why it needs a chain of layers, a ``Skeleton``, as the end of a sentence; empty if it takes any
+            module.
+        keeps_start: Whether each task begins with the network's first weights, so that trained ones must be kept.
+        template: What every task's network is made from.
         settings: The numbers of a training.
         seed: What all randomness follows from.
         device: Where the weights and the data are.
@@ -47,9 +52,11 @@ class Method(ABC):
     forgets_nothing: ClassVar[bool] = False
     needs_earlier: ClassVar[bool] = False
     takes_shared_head: ClassVar[bool] = False
+    needs_chain: ClassVar[str] = "it is written for one"
+    keeps_start: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        self.skeleton: Skeleton
+        self.template: Template
         self.settings: Settings
         self.seed: int = 0
         self.device: str = "cpu"
@@ -59,11 +66,17 @@ class Method(ABC):
     # What a loop calls.
 
     @final
-    def start(self, skeleton: Skeleton, settings: Settings, seed: int, device: str = "cpu") -> None:
+    def start(self, template: Template, settings: Settings, seed: int, device: str = "cpu") -> None:
         """Begin with no task; whatever was learned before is dropped."""
-        self.check_head(skeleton)
-        self.skeleton, self.settings, self.seed, self.device, self.tasks = skeleton, settings, seed, device, []
+        self.check_network(template)
+        self.template, self.settings, self.seed, self.device, self.tasks = template, settings, seed, device, []
         self._begin()
+
+    @property
+    def skeleton(self) -> Skeleton:
+        """The template of a method that needs a chain of layers."""
+        assert isinstance(self.template, Skeleton)
+        return self.template
 
     @final
     def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
@@ -79,12 +92,12 @@ class Method(ABC):
 
         Raises:
             ConfigError: A task of that name was learned already, or earlier data are needed and not given.
-            DataError: The images do not fit the skeleton.
+            DataError: The images do not fit the network.
         """
         if any(task.info.name == known.name for known in self.tasks):
             raise ConfigError(f"a task is learned once, but {task.info.name!r} was learned already.")
-        self.skeleton.check(task.info)
-        if self.skeleton.shared_head and self.tasks:
+        self.template.check(task.info)
+        if self.template.shared_head and self.tasks:
             check_classes([self.tasks[0], task.info])
         if self.needs_earlier and (len(earlier) < len(self.tasks) or any(data.is_closed for data in earlier)):
             raise ConfigError(f"the method {self.name} needs the scenario all, but the data of earlier tasks are gone.")
@@ -92,10 +105,15 @@ class Method(ABC):
         self.tasks.append(task.info)
         return notes
 
-    def check_head(self, skeleton: Skeleton) -> None:
-        """Refuse a skeleton whose tasks share a head, if this method has a head for each."""
-        if skeleton.shared_head and not self.takes_shared_head:
+    def check_network(self, template: Template) -> None:
+        """Refuse a network that this method cannot learn with."""
+        if template.shared_head and not self.takes_shared_head:
             raise ConfigError(f"the method {self.name} has a head for each task, so that head must be own, not shared.")
+        if self.needs_chain and not isinstance(template, Skeleton):
+            raise ConfigError(
+                f"the method {self.name} needs a chain of layers (mlp, conv) that is not trained yet, because "
+                f"{self.needs_chain}, but got a module."
+            )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -130,7 +148,16 @@ class Method(ABC):
         """Bytes of everything that must be kept to go on: weights, masks, memories."""
         tensors, _ = pack_state(self.state())
         distinct = {(tensor.data_ptr(), tensor.shape): tensor for tensor in tensors.values() if tensor.numel()}
+        if (start := self.kept_start()) is not None:
+            distinct |= {(tensor.data_ptr(), tensor.shape): tensor for tensor in start.values()}
         return sum(tensor.numel() * tensor.element_size() for tensor in distinct.values())
+
+    @final
+    def kept_start(self) -> dict[str, Tensor] | None:
+        """The trained weights that tasks still to come begin with; None if there are none, or none are needed."""
+        if not self.keeps_start or not isinstance(self.template, Backbone) or not self.template.is_trained:
+            return None
+        return self.template.start()
 
     def explain(self) -> list[str]:
         """Why the network became what it is, a sentence a decision; nothing for methods that decide nothing."""
@@ -152,16 +179,18 @@ class Method(ABC):
         return None
 
     @final
-    def _units(self, uses: Callable[[int], list[list[int]]], unit: str = "neurons") -> dict[str, Any]:
-        """What ``units`` gives, from the numbers that the task of each place uses."""
+    def _units(
+        self, uses: Callable[[int], list[list[int]]], unit: str = "neurons", layers: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """What ``units`` gives, from the numbers that the task of each place uses, by layer of the template."""
         used = {task.name: uses(place) for place, task in enumerate(self.tasks)}
-        return {"unit": unit, "layers": [layer.name for layer in self.skeleton.layers], "uses": used}
+        return {"unit": unit, "layers": list(layers or self.template.names), "uses": used}
 
     # What an author writes.
 
     @abstractmethod
     def _begin(self) -> None:
-        """Make the state of a method that has learned nothing, from skeleton, settings and seed."""
+        """Make the state of a method that has learned nothing, from template, settings and seed."""
 
     @abstractmethod
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:

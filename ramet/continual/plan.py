@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.registry import split_list
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from ramet.continual.method import Method
 
 Scenario = Literal["streaming", "all"]
@@ -27,12 +30,16 @@ class LearnPlan:
     """Which methods learn a stream, and with which network. From Python a method may be an object, too.
 
     Args:
-        methods: one or several, joined by commas, each with options after a colon if wanted: individual, naive, joint,
-            elastic, distillation, replay, packnet, progressive, firefly, bind-and-grow, random-growth, learn-to-grow,
-            cpg, den, rcl, apd.
+        methods: one or several, joined by commas, each with options after a colon if wanted: individual, naive, frozen,
+            adapters, joint, elastic, distillation, replay, packnet, bind-and-grow and random-growth take any network;
+            progressive, firefly, learn-to-grow, cpg, den, rcl and apd take mlp and conv.
         onto: a saved joint network that learns the stream on top of what it knows.
-        network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths.
-        batch_norm: give each layer batch norm.
+        network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths; vgg, mobilenet, or FILE.py:function for your
+            own (a function that takes any of in_channels, image_size and num_classes and gives a module).
+        start: a file of trained weights that the network starts with, its head left out: .safetensors, or a state_dict
+            that torch saved.
+        classifier: the name of your own network's head, a linear layer; by default its last one.
+        batch_norm: give each layer of mlp and conv batch norm.
         head: own, one for each task, or shared, one for all, as permuted MNIST usually has it.
         scenario: streaming, in which a finished task's data are gone, or all.
         seeds: how many seeds each method runs with, from --seed on; each has a stream of its own.
@@ -43,7 +50,9 @@ class LearnPlan:
 
     methods: tuple[str | Method, ...] | str | Method = option("firefly", name="method", kind=str)
     onto: str | None = None
-    network: str = "mlp"
+    network: str | Module | Callable[..., Any] = option("mlp", kind=str)
+    start: str | None = None
+    classifier: str | None = None
     batch_norm: bool = False
     head: Literal["own", "shared"] = "own"
     scenario: Scenario = "streaming"

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ramet.errors import ConfigError
 from ramet.guards.names import plain_names, unwrapped
@@ -68,9 +69,11 @@ def diagonal_fisher(
 
     per_sample = vmap(grad(sample_loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(param) for name, param in params.items()}
-    for xs, ys in zip(torch.split(x, chunk_size or len(x)), torch.split(y, chunk_size or len(x)), strict=True):
-        for name, gradients in per_sample(params, xs, ys).items():
-            total[name] += gradients.square().sum(0)
+    size = chunk_size or len(x)
+    with sdpa_kernel(SDPBackend.MATH):  # the others have no rule for many samples at once, and torch warns of each
+        for xs, ys in zip(torch.split(x, size), torch.split(y, size), strict=True):
+            for name, gradients in per_sample(params, xs, ys).items():
+                total[name] += gradients.square().sum(0)
     count = torch.tensor([float(len(x))], dtype=torch.float64, device=x.device)
     sum_over_ranks([*total.values(), count], group)
     torch._foreach_div_(list(total.values()), float(count))

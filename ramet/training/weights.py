@@ -46,14 +46,22 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     return tensors
 
 
-def load_weights(network: nn.Module, path: str | Path) -> None:
+def load_weights(network: nn.Module, path: str | Path, *, without: str | None = None) -> None:
     """Put the weights of a file into a network; every weight must be there, with its shape.
+
+    Args:
+        network: where they go.
+        path: a file that ``read_weights`` reads.
+        without: the name of a module whose weights are neither asked for nor taken, such as a head.
 
     Raises:
         ConfigError: the file cannot be read, or does not fit; the first names that do not are said.
     """
     tensors = {name.removeprefix("module.").removeprefix("_orig_mod."): x for name, x in read_weights(path).items()}
     own = network.state_dict()
+    if without is not None:
+        tensors = {name: value for name, value in tensors.items() if not name.startswith(f"{without}.")}
+        own = {name: value for name, value in own.items() if not name.startswith(f"{without}.")}
     shapes = {name for name in own if name in tensors and tensors[name].shape != own[name].shape}
     for words, names in (
         ("lacks", own.keys() - tensors.keys()),
@@ -63,7 +71,7 @@ def load_weights(network: nn.Module, path: str | Path) -> None:
         if names:
             shown = ", ".join(sorted(names)[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             raise ConfigError(f"weights must fit the network, but {path} {words} {shown}.")
-    network.load_state_dict(tensors)
+    network.load_state_dict(tensors, strict=without is None)
 
 
 def digest_of_file(path: str | Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.continual import BindAndGrow, Skeleton, Stream, average_gain, learn, make_method
-from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, draw_of_total, layer_sizes
+from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, draw_of_total
 from ramet.continual.study.sequences import SequenceSetup, run_sequence, train_alone
 from ramet.continual.study.space import GrowSequence
 from ramet.execution import WorkItem
@@ -92,7 +92,7 @@ def grown_at_random(
         method = RandomGrowth(sizes=sizes, draw=draw, **setup.options)
     else:
         generator = numpy_generator(seed, "layers of all tasks", draw)
-        drawn = draw_of_total(layer_sizes(setup.skeleton), len(sizes), sum(sizes.values()), generator)
+        drawn = draw_of_total(setup.skeleton.layer_sizes(), len(sizes), sum(sizes.values()), generator)
         method = RandomGrowth(layers=dict(zip(sizes, drawn, strict=True)), draw=draw, **setup.options)
     learned = learn(stream, method=method, network=setup.skeleton, settings=setup.settings, seed=seed)
     reference = [alone["test"][name] for name in stream.names]
@@ -170,5 +170,5 @@ class BindingTrials:
 
 def sizes_of(setup: BindingSetup, expanded: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """The parameters of each task's new layers."""
-    sizes = layer_sizes(setup.skeleton)
+    sizes = setup.skeleton.layer_sizes()
     return {task: sum(sizes[place] for place in places) for task, places in expanded.items()}

@@ -9,6 +9,7 @@ from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
     from ramet.continual.method import Method
+    from ramet.continual.methods.adapters import Adapters
     from ramet.continual.methods.apd import AdditiveDecomposition
     from ramet.continual.methods.bind_and_grow.method import BindAndGrow
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ramet.continual.methods.distillation import Distillation
     from ramet.continual.methods.elastic import Elastic
     from ramet.continual.methods.firefly.method import ContinualFirefly
+    from ramet.continual.methods.frozen import Frozen
     from ramet.continual.methods.individual import Individual
     from ramet.continual.methods.joint_training import Joint
     from ramet.continual.methods.learn_to_grow.method import LearnToGrow
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from ramet.continual.methods.rcl import Reinforced
     from ramet.continual.methods.replay import Replay
 
-__all__ = ["METHODS", "AdditiveDecomposition", "BindAndGrow", "CompactPickGrow", "ContinualFirefly", "Distillation"]
-__all__ += ["Elastic", "ExpandableNetwork", "Individual", "Joint", "LearnToGrow", "Naive", "PackNet", "Progressive"]
-__all__ += ["RandomGrowth", "Reinforced", "Replay", "make_method"]
+__all__ = ["METHODS", "Adapters", "AdditiveDecomposition", "BindAndGrow", "CompactPickGrow", "ContinualFirefly"]
+__all__ += ["Distillation", "Elastic", "ExpandableNetwork", "Frozen", "Individual", "Joint", "LearnToGrow", "Naive"]
+__all__ += ["PackNet", "Progressive", "RandomGrowth", "Reinforced", "Replay", "make_method"]
 
 __getattr__ = lazy_front(__name__)
 
@@ -40,6 +42,8 @@ METHODS: Registry[Method] = Registry(
     built_in={
         "individual": "ramet.continual.methods.individual:Individual",
         "naive": "ramet.continual.methods.naive:Naive",
+        "frozen": "ramet.continual.methods.frozen:Frozen",
+        "adapters": "ramet.continual.methods.adapters:Adapters",
         "joint": "ramet.continual.methods.joint_training:Joint",
         "elastic": "ramet.continual.methods.elastic:Elastic",
         "distillation": "ramet.continual.methods.distillation:Distillation",

@@ -123,6 +123,7 @@ class AdditiveDecomposition(Method):
     """
 
     name: ClassVar[str] = "apd"
+    needs_chain: ClassVar[str] = "it takes the weights of a chain's layers apart"
     sparsity: float = 4e-4
     drift: float = 100.0
 

@@ -61,6 +61,7 @@ class ExpandableNetwork(MasterMethod):
     """
 
     name: ClassVar[str] = "den"
+    needs_chain: ClassVar[str] = "it splits the neurons of a chain's layers"
     l1: float = 1e-4
     l2: float = 1e-4
     group: float = 0.03

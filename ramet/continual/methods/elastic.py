@@ -74,6 +74,6 @@ class Elastic(SharedBody):
     def make_parts(self) -> list[Part]:
         """The guard."""
         # A head that all tasks have is worth protecting as well; one of a finished task does not move anyway.
-        protect = ("body.*", "heads.*") if self.skeleton.shared_head else ("body.*",)
+        protect = ("body.*", "heads.*") if self.template.shared_head else ("body.*",)
         guard = ElasticConsolidation(self.strength, form=self.form, protect=protect)
         return [GuardPart(guard, self.samples, self.seed)]

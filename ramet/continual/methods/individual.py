@@ -19,18 +19,20 @@ from ramet.seeding import derive_seed
 
 @dataclass(kw_only=True, eq=False)
 class Individual(Method):
-    """The reference of every gain: each task has the whole skeleton for itself."""
+    """The reference of every gain: each task has a whole network for itself, or a copy of a trained one."""
 
     name: ClassVar[str] = "individual"
     takes_shared_head: ClassVar[bool] = True
     forgets_nothing: ClassVar[bool] = True
+    needs_chain: ClassVar[str] = ""
+    keeps_start: ClassVar[bool] = True
 
     def _begin(self) -> None:
-        self.networks: list[nn.Sequential] = []
+        self.networks: list[nn.Module] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         place = len(self.tasks)
-        network = self.skeleton.make_network(task.info.num_classes, self.seed, "individual", place).to(self.device)
+        network = self.template.make_network(task.info.num_classes, self.seed, "individual", place).to(self.device)
         seed = derive_seed(self.seed, "task", place)
         train(network, *classification(network, task.train), self.settings, seed=seed, saves=saves)
         self.networks.append(network)
@@ -52,6 +54,6 @@ class Individual(Method):
         """The inverse of ``state``."""
         self.networks = []
         for task, tensors in zip(self.tasks, state["networks"], strict=True):
-            network = self.skeleton.make_network(task.num_classes, self.seed).to(self.device)
+            network = self.template.make_network(task.num_classes, self.seed).to(self.device)
             network.load_state_dict(tensors)
             self.networks.append(network.eval())

@@ -23,6 +23,7 @@ class Joint(SharedBody):
 
     name: ClassVar[str] = "joint"
     needs_earlier: ClassVar[bool] = True
+    keeps_start: ClassVar[bool] = True
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         self._begin()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ramet.continual.method import Method
+from ramet.continual.networks.block_graph import new_graph
 from ramet.continual.networks.graph import LayerGraph, LayerNode, PathStep
 from ramet.continual.networks.patches import make_patch
 
@@ -34,7 +35,8 @@ class LayerGraphMethod(Method):
     """A method whose tasks are paths through one graph of layers; sub-classes decide what they share."""
 
     def _begin(self) -> None:
-        self.graph_: LayerGraph = LayerGraph()
+        self.graph_: LayerGraph = new_graph(self.template)
+        self.graph_.to(self.device)
 
     def network(self, name: str) -> nn.Module:
         """A plain copy of the task's path, patches merged into the layers that they stand beside."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -11,7 +12,8 @@ from torch import Tensor, nn
 
 from ramet.continual.methods.shared_body import SharedBody
 from ramet.continual.networks.keeping import copied
-from ramet.continual.networks.skeletons import weights_of
+from ramet.continual.networks.matrices import matrices
+from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Held, Saves, classification, train
 from ramet.errors import ConfigError
@@ -25,7 +27,8 @@ class PackNet(SharedBody):
     """Iterative pruning: train the free weights, prune a share of them by magnitude, train the rest again, keep them.
 
     Task k uses the weights of tasks 1 to k and no other, so that later tasks never change it. Biases and batch norm
-    belong to the first task, as in the paper. Who owns a weight is one byte, which counts as stored.
+    belong to the first task, as in the paper, and so does all of a module that is no matrix of a layer. Who owns a
+    weight is one byte, which counts as stored.
 
     Args:
         prune: The share of a task's new weights that is set free again, in each layer; 0.5 and 0.75 in the paper.
@@ -53,10 +56,12 @@ class PackNet(SharedBody):
     def _begin(self) -> None:
         super()._begin()
         # 0 is free, k belongs to the k-th task; a tensor for each layer, of the shape of its weights.
-        self._owners = [torch.zeros_like(self._weights(layer), dtype=torch.uint8) for layer in self.shared.body]
+        self._owners = [torch.zeros_like(weights, dtype=torch.uint8) for weights in self._weights]
 
-    def _weights(self, layer: nn.Module) -> Tensor:
-        return weights_of(layer).weight
+    @property
+    def _weights(self) -> list[nn.Parameter]:
+        """What is dealt out: the matrices of the shared body."""
+        return list(matrices(self.shared.body).values())
 
     def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
         place = len(self.tasks)
@@ -66,8 +71,7 @@ class PackNet(SharedBody):
         second = max(1, self.settings.epochs - first)
         self._fit(task, first, self._held(place), saves, "train")
         with torch.no_grad():
-            for layer, owner in zip(self.shared.body, self._owners, strict=True):
-                weights = self._weights(layer)
+            for weights, owner in zip(self._weights, self._owners, strict=True):
                 kept = largest(weights, owner == 0, 1 - self.prune)
                 owner[kept] = place + 1
                 weights[owner == 0] = 0.0
@@ -78,12 +82,13 @@ class PackNet(SharedBody):
 
     def _fit(self, task: TaskData, epochs: int, held: list[Held], saves: Saves, phase: str) -> None:
         place = len(self.tasks)
+        dealt = {f"body.{name}" for name in matrices(self.shared.body)}
         train(
             self.shared,
             *classification(partial(self.shared, task=place), task.train),
             replace(self.settings, epochs=epochs),
             seed=derive_seed(self.training_seed(), phase),
-            rate=lambda name: float(place == 0 or name.endswith("weights.weight") or name.startswith("heads.")),
+            rate=lambda name: float(place == 0 or name in dealt or name.startswith("heads.")),
             frozen=[self.shared.body] if place else [],
             held=held,
             saves=saves,
@@ -93,18 +98,18 @@ class PackNet(SharedBody):
     def _held(self, place: int, *, retrain: bool = False) -> list[Held]:
         """What must not move: the weights of earlier tasks, and after the pruning those that are free again."""
         held = []
-        for layer, owner in zip(self.shared.body, self._owners, strict=True):
+        for weights, owner in zip(self._weights, self._owners, strict=True):
             mask = (owner != place + 1) if retrain else (owner != 0)
-            held.append(Held(self._weights(layer), mask))
+            held.append(Held(weights, mask))
         return held
 
     def network(self, name: str) -> nn.Module:
         """The task's weights and those of earlier tasks; all others are zero."""
-        place, network = self.place(name), super().network(name)
+        place, body = self.place(name), copy.deepcopy(self.shared.body)
         with torch.no_grad():
-            for layer, owner in zip(network.children(), self._owners, strict=False):
-                self._weights(layer)[(owner == 0) | (owner > place + 1)] = 0.0
-        return network
+            for weights, owner in zip(matrices(body).values(), self._owners, strict=True):
+                weights[(owner == 0) | (owner > place + 1)] = 0.0
+        return self.template.joined(body, self.shared.head(place)).eval()
 
     def state(self) -> dict[str, Any]:
         """The weights, and who owns each."""
@@ -118,7 +123,9 @@ class PackNet(SharedBody):
     def units(self) -> dict[str, Any]:
         """Which weights each task uses, by the task that owns them: its own and all before it."""
         owned = [torch.bincount(owner.flatten(), minlength=len(self.tasks) + 1).tolist() for owner in self._owners]
-        return self._units(lambda place: [own[1 : place + 2] for own in owned], "weights")
+        # A block of a module has several matrices, each with a line of its own.
+        layers = None if isinstance(self.template, Skeleton) else list(matrices(self.shared.body))
+        return self._units(lambda place: [own[1 : place + 2] for own in owned], "weights", layers)
 
     def explain(self) -> list[str]:
         """How much of the network each task owns."""

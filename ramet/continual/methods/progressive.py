@@ -108,6 +108,7 @@ class Progressive(Method):
     """
 
     name: ClassVar[str] = "progressive"
+    needs_chain: ClassVar[str] = "its columns read the layers of a chain"
     forgets_nothing: ClassVar[bool] = True
 
     def _begin(self) -> None:

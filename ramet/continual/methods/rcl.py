@@ -42,6 +42,7 @@ class Reinforced(MasterMethod):
     """
 
     name: ClassVar[str] = "rcl"
+    needs_chain: ClassVar[str] = "it widens a chain's layers"
     forgets_nothing: ClassVar[bool] = True
     trials: int = 10
     max_units: int = 30

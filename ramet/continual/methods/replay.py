@@ -81,4 +81,4 @@ class Replay(SharedBody):
 
     def make_parts(self) -> list[Part]:
         """The memory."""
-        return [Rehearsal(self.memory, self.skeleton.shape_before(0), self.seed, self.device)]
+        return [Rehearsal(self.memory, self.template.input_shape, self.seed, self.device)]

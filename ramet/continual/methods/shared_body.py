@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.continual.method import Method
 from ramet.continual.networks.keeping import copied
-from ramet.continual.networks.skeletons import seeded
+from ramet.continual.networks.template import seeded
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Loss, Saves, train
 from ramet.costs import count_parameters
@@ -25,10 +24,10 @@ from ramet.seeding import derive_seed
 class SharedNetwork(nn.Module):
     """The shared layers, and the head of each task, or the one that all have."""
 
-    def __init__(self, layers: Sequence[nn.Module], one_head: bool = False) -> None:
+    def __init__(self, body: nn.Module, one_head: bool = False) -> None:
         super().__init__()
         self.one_head = one_head
-        self.body = nn.Sequential(*layers)
+        self.body = body
         self.heads = nn.ModuleList()
 
     def forward(self, x: Tensor, task: int) -> Tensor:
@@ -86,13 +85,14 @@ class SharedBody(Method):
     """A method whose tasks share all layers, and perhaps the head; sub-classes say which parts protect them."""
 
     takes_shared_head: ClassVar[bool] = True
+    needs_chain: ClassVar[str] = ""
 
     def make_parts(self) -> list[Part]:
         """The parts of a method that has learned nothing."""
         return []
 
     def _begin(self) -> None:
-        self.shared = SharedNetwork(self.skeleton.make_body(self.seed, "shared"), self.skeleton.shared_head)
+        self.shared = SharedNetwork(self.template.make_features(self.seed, "shared"), self.template.shared_head)
         self.shared.to(self.device)
         self.parts = self.make_parts()
 
@@ -146,7 +146,7 @@ class SharedBody(Method):
     def network(self, name: str) -> nn.Module:
         """A copy of the body with the task's head."""
         place = self.place(name)
-        return copy.deepcopy(self.skeleton.assemble(list(self.shared.body), self.shared.head(place))).eval()
+        return self.template.joined(self.shared.body, self.shared.head(place)).eval()
 
     def num_parameters(self) -> int:
         """The body and all heads."""
@@ -160,7 +160,7 @@ class SharedBody(Method):
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
         for task in self.tasks[:1] if self.shared.one_head else self.tasks:
-            self.shared.heads.append(self.skeleton.make_head(task.num_classes).to(self.device))
+            self.shared.heads.append(self.template.make_head(task.num_classes).to(self.device))
         self.shared.load_state_dict(state["network"])
         self.shared.eval()
         self.parts = self.make_parts()
@@ -175,7 +175,7 @@ class SharedBody(Method):
     def _add_head(self, num_classes: int, place: int) -> None:
         if self.shared.one_head and place:
             return
-        head = seeded(lambda: self.skeleton.make_head(num_classes), self.seed, "head", place)
+        head = seeded(lambda: self.template.make_head(num_classes), self.seed, "head", place)
         self.shared.heads.append(head.to(self.device))
 
 

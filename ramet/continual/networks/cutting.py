@@ -8,7 +8,7 @@ belong to the block that uses them. A weight that is used in two places holds th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -247,11 +247,20 @@ def _tensor_names(network: nn.Module) -> tuple[list[str], dict[str, tuple[str, .
     return [each[0] for each in names.values()], {each[0]: tuple(each[1:]) for each in names.values() if each[1:]}
 
 
-def block_outputs(network: nn.Module, cut: Cut, x: Tensor, reduce: Any) -> list[Any]:
-    """What a function makes of each block's output, from one pass; the outputs themselves are not kept."""
+def block_outputs(
+    network: nn.Module,
+    cut: Cut,
+    x: Tensor,
+    reduce: Callable[[Tensor], Any],
+    run: Callable[[Tensor], Any] | None = None,
+) -> list[Any]:
+    """What a function makes of each block's output, from one pass; the outputs themselves are not kept.
+
+    ``run`` calls the network, where that is not done by ``network(x)``.
+    """
     found: dict[int, Any] = {}
     with _listening(network, cut, lambda place, tensor: found.__setitem__(place, reduce(tensor))), torch.no_grad():
-        network(x)
+        (network if run is None else run)(x)
     return [found[place] for place in range(len(cut.blocks))]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ramet.continual.networks.keeping import copied
 from ramet.continual.networks.patches import Patch, make_patch
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.costs import count_parameters
 from ramet.errors import ConfigError
 from ramet.fields import from_json
@@ -37,31 +38,38 @@ class LayerNode:
 
 @dataclass(frozen=True)
 class PathStep:
-    """One place of a path: a node, and perhaps a patch that changes it for this task alone."""
+    """One place of a path: a node, perhaps a patch that changes it, and of a module the task's own batch norms."""
 
     node: str
     patch: str | None = None
+    norms: str | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of its modules."""
-        return (self.node,) if self.patch is None else (self.node, self.patch)
+        return tuple(key for key in (self.node, self.patch, self.norms) if key is not None)
+
+
+Features = tuple[tuple[PathStep, ...], Any]
+"""The way from the image to a layer, and what became of what the layer gives."""
+Reduce = Callable[[Tensor], Any]
+"""From what a layer gives to what is kept of it."""
 
 
 @dataclass(frozen=True)
 class TaskPath:
-    """A task's way through the graph: the steps from the image on, and the node of the head that gives the logits."""
+    """A task's way through the graph: the steps from the image on, and the node of the head; empty if it has none."""
 
     task: str
     num_classes: int
-    skeleton: Skeleton
+    skeleton: Template
     steps: tuple[PathStep, ...]
     head: str
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of all its modules, the head last."""
-        return (*(key for step in self.steps for key in step.keys), self.head)
+        return tuple(filter(None, (*(key for step in self.steps for key in step.keys), self.head)))
 
 
 class LayerGraph(nn.Module):
@@ -88,22 +96,42 @@ class LayerGraph(nn.Module):
         keys = [key for key, node in self.about.items() if task is None or node.task == task]
         return sum(count_parameters(self.nodes[key]) for key in keys)
 
-    def features(self, x: Tensor, tasks: Iterable[str]) -> Iterator[tuple[tuple[PathStep, ...], Tensor]]:
+    def found(self, task: str, num_classes: int, template: Template, network: nn.Module) -> None:
+        """Add the path of a task whose layers are all its own: those of a network, and its head."""
+        *layers, head = network.children()
+        keys = [self.add_node(layer, LayerNode(place, task)) for place, layer in enumerate(layers)]
+        head_key = self.add_node(head, LayerNode(len(layers), task))
+        self.add_path(TaskPath(task, num_classes, template, tuple(PathStep(key) for key in keys), head_key))
+
+    def view(self, path: TaskPath) -> nn.Module:
+        """A path as a module of the graph's own weights; it need not have been added."""
+        return PathView(self, path)
+
+    def body_of(self, network: nn.Module) -> Any:
+        """What of a plain network is compared: its layers without the head."""
+        return list(network.children())[:-1]
+
+    def features_of(self, body: Any, x: Tensor, reduce: Reduce) -> list[Any]:
+        """What a function makes of what each layer of a plain network gives."""
+        return [reduce(value) for value in layer_features(body, x)]
+
+    def features(self, x: Tensor, tasks: Iterable[str], reduce: Reduce = lambda value: value) -> Iterator[Features]:
         """What the layers of several tasks give for the same inputs, by the way from the image to the layer.
 
         Paths that begin alike are followed once, so that the cost is that of the different ways, not of the tasks; no
         more activations are held than those of one path.
         """
-        yield from self._branches(x, (), [self.path(task).steps for task in tasks])
+        yield from self._branches(x, (), [self.path(task).steps for task in tasks], reduce)
 
     def _branches(
-        self, x: Tensor, way: tuple[PathStep, ...], rests: Sequence[tuple[PathStep, ...]]
-    ) -> Iterator[tuple[tuple[PathStep, ...], Tensor]]:
+        self, x: Tensor, way: tuple[PathStep, ...], rests: Sequence[tuple[PathStep, ...]], reduce: Reduce
+    ) -> Iterator[Features]:
         for step in dict.fromkeys(rest[0] for rest in rests if rest):
             with torch.no_grad():
                 value = take(self.nodes, step, x)
-            yield (*way, step), value
-            yield from self._branches(value, (*way, step), [rest[1:] for rest in rests if rest and rest[0] == step])
+            yield (*way, step), reduce(value)
+            behind = [rest[1:] for rest in rests if rest and rest[0] == step]
+            yield from self._branches(value, (*way, step), behind, reduce)
 
     def add_node(self, module: nn.Module, node: LayerNode) -> str:
         """Add a layer, a head or a patch, and give its key."""
@@ -121,9 +149,10 @@ class LayerGraph(nn.Module):
             raise ConfigError(f"a path must go through nodes of the graph, but {missing[0]!r} is none.")
         self.paths[path.task] = path
 
-    def network(self, task: str) -> nn.Sequential:
+    def network(self, task: str) -> nn.Module:
         """A task alone: a plain copy with weights of its own, patches merged into the layers that they change."""
         path = self.path(task)
+        assert isinstance(path.skeleton, Skeleton)
         layers: list[nn.Module] = []
         for step in path.steps:
             block = self.nodes[step.node]
@@ -138,8 +167,7 @@ class LayerGraph(nn.Module):
         """The graph for a report: its nodes, and the keys on each task's path."""
         nodes = []
         for key, node in self.about.items():
-            skeleton = self.paths[node.task].skeleton
-            names = [*(layer.name for layer in skeleton.layers), "head"]
+            names = [*self.paths[node.task].skeleton.names, "head"]
             size = count_parameters(self.nodes[key])
             entry = {"id": key, "layer": names[node.place], "task": node.task, "parameters": size}
             nodes.append(entry | ({"patches": node.source} if node.patch is not None else {}))
@@ -149,7 +177,7 @@ class LayerGraph(nn.Module):
 
     def to_state(self) -> dict[str, Any]:
         """Everything, as a structure for ``ramet.runs.pack_state``."""
-        skeletons: list[Skeleton] = []
+        skeletons: list[Template] = []
         for path in self.paths.values():
             if path.skeleton not in skeletons:
                 skeletons.append(path.skeleton)
@@ -164,7 +192,7 @@ class LayerGraph(nn.Module):
                     "task": path.task,
                     "num_classes": path.num_classes,
                     "skeleton": skeletons.index(path.skeleton),
-                    "steps": [[step.node, step.patch] for step in path.steps],
+                    "steps": [[step.node, step.patch, *([step.norms] if step.norms else [])] for step in path.steps],
                     "head": path.head,
                     "notes": {},  # which earlier versions read
                 }
@@ -177,30 +205,39 @@ class LayerGraph(nn.Module):
     def from_state(cls, state: Mapping[str, Any]) -> LayerGraph:
         """The inverse of ``to_state``."""
         graph = cls()
-        skeletons = [from_json(Skeleton, values) for values in state["skeletons"]]
+        graph.fill(state, [from_json(Skeleton, values) for values in state["skeletons"]])
+        return graph
+
+    def fill(self, state: Mapping[str, Any], templates: Sequence[Template]) -> None:
+        """Make an empty graph what it was when it was stored, of templates in the order of the state."""
         paths = {
             values["task"]: TaskPath(
                 values["task"],
                 values["num_classes"],
-                skeletons[values["skeleton"]],
-                tuple(PathStep(node, patch) for node, patch in values["steps"]),
+                templates[values["skeleton"]],
+                tuple(PathStep(*step) for step in values["steps"]),
                 values["head"],
             )
             for values in state["paths"]
         }
-        for key, place, task, source, patch in state["nodes"]:
-            path = paths[task]
-            if patch is not None:
-                module: nn.Module = make_patch(graph.nodes[source], patch)
-            elif place == len(path.skeleton.layers):
-                module = path.skeleton.make_head(path.num_classes)
-            else:
-                module = path.skeleton.make_layer(place)
-            added = graph.add_node(module, LayerNode(place, task, source, patch))
+        for key, *described in state["nodes"]:
+            node = LayerNode(*described)
+            added = self.add_node(self._new_module(paths[node.task], node), node)
             assert added == key
-        graph.paths = paths
-        graph.load_state_dict(state["weights"])
-        return graph.eval()
+        self.paths = paths
+        self.load_state_dict(state["weights"])
+        self.eval()
+
+    def _new_module(self, path: TaskPath, node: LayerNode) -> nn.Module:
+        """A module for a node, of any weights."""
+        skeleton = path.skeleton
+        assert isinstance(skeleton, Skeleton)
+        if node.patch is not None:
+            assert node.source is not None
+            return make_patch(self.nodes[node.source], node.patch)
+        if node.place == len(skeleton.layers):
+            return skeleton.make_head(path.num_classes)
+        return skeleton.make_layer(node.place)
 
 
 class PathView(nn.Module):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from abc import ABC
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,9 +14,12 @@ from typing import Any, Literal, Protocol, cast
 from torch import Tensor, nn
 
 from ramet.continual.networks import SKELETONS
-from ramet.continual.streams.stream import TaskInfo
+from ramet.continual.networks.template import Template, seeded
+from ramet.costs import count_parameters
 from ramet.errors import ConfigError, DataError
-from ramet.seeding import seeded_globally
+
+__all__ = ["Layer", "Learnable", "Skeleton", "SkeletonSource", "conv", "make_skeleton", "mlp", "norm_of", "seeded"]
+__all__ += ["weights_of"]
 
 
 class Weights(Protocol):
@@ -43,8 +48,15 @@ class Layer:
     pool: bool = False
 
 
+class Learnable(ABC):  # noqa: B024 - modules are none by inheritance
+    """What a name or a function may give: a skeleton, or any module."""
+
+
+Learnable.register(nn.Module)
+
+
 @dataclass(frozen=True)
-class Skeleton:
+class Skeleton(Template, Learnable):
     """The chain of layers that every task has a copy of, or shares; heads are linear layers on top of it.
 
     A layer is a plain ``nn.Sequential`` with the parts ``flatten`` (where an image meets a linear layer), ``weights``,
@@ -94,6 +106,16 @@ class Skeleton:
                 raise DataError(
                     f"images must leave a pixel for each convolution, but {size} is too small for {layer.name}."
                 )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The layers."""
+        return tuple(layer.name for layer in self.layers)
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Of an image."""
+        return (self.in_channels, *self.image_size)
 
     def shape_before(self, place: int) -> tuple[int, int, int]:
         """What layer ``place`` takes for one image: neurons, height and width; the head's place is ``len(layers)``."""
@@ -146,6 +168,10 @@ class Skeleton:
         """All layers afresh; layer i depends on the seed, the role and i alone."""
         return [seeded(partial(self.make_layer, place), seed, *role, place) for place in range(len(self.layers))]
 
+    def make_features(self, seed: int, *role: str | int) -> nn.Sequential:
+        """All layers afresh, one after the other."""
+        return nn.Sequential(*self.make_body(seed, *role))
+
     def make_network(self, num_classes: int, seed: int, *role: str | int) -> nn.Sequential:
         """A whole fresh network of one task."""
         head = seeded(lambda: self.make_head(num_classes), seed, *role, "head")
@@ -165,11 +191,13 @@ class Skeleton:
         names = [layer.name for layer in self.layers]
         return nn.Sequential(OrderedDict([*zip(names, layers, strict=True), ("head", head)]))
 
-    def check(self, task: TaskInfo) -> None:
-        """Refuse a task whose images are of another shape."""
-        own = (self.in_channels, *self.image_size)
-        if task.input_shape != own:
-            raise DataError(f"a task must have images of shape {own}, but {task.name!r} has {task.input_shape}.")
+    def joined(self, body: nn.Module, head: nn.Module) -> nn.Sequential:
+        """A copy of layers that follow each other, and of a head."""
+        return copy.deepcopy(self.assemble(list(body.children()), head))
+
+    def layer_sizes(self) -> list[int]:
+        """The parameters of each layer."""
+        return [count_parameters(self.make_layer(place)) for place in range(len(self.layers))]
 
     def to_json(self) -> dict[str, Any]:
         """JSON values, for a saved network; ``ramet.fields.from_json`` reads them."""
@@ -243,20 +271,18 @@ def make_skeleton(
     """
     if head not in ("own", "shared"):
         raise ConfigError(f"head must be own or shared, but got {head!r}.")
-    return SKELETONS.make(
+    made = SKELETONS.make(
         network,
         trusted=trusted,
         in_channels=in_channels,
         image_size=image_size,
+        num_classes=1,
         batch_norm=batch_norm,
         shared_head=head == "shared",
     )
-
-
-def seeded(make: Callable[[], nn.Sequential], seed: int, *role: str | int) -> nn.Sequential:
-    """A module made under a generator of its own."""
-    with seeded_globally(seed, "weights", *role):
-        return make()
+    if not isinstance(made, Skeleton):
+        raise ConfigError(f"a chain of layers must be mlp, conv or a Skeleton, but {network} is {type(made).__name__}.")
+    return made
 
 
 def weights_of(layer: nn.Module) -> Weights:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,11 +12,13 @@ from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
-from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
+from ramet.jobs.job import Job, Session, anchored_source, code_of, complete_words, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from ramet.continual.streams.stream import Stream
     from ramet.execution import Executor
     from ramet.jobs.learn.learning import StreamSetup
@@ -31,7 +33,8 @@ class LearnJob(Job["StreamSetup"]):
     run along. Writes a run directory with report.html and, in networks/, the joint network of each method and seed.
 
     Examples: `ramet learn` on the embedded digits; `ramet learn --method naive,elastic:strength=1e4,packnet --seeds 3`;
-    `ramet learn --stream mine.json --network conv`; `ramet learn --stream more.json --onto net.safetensors`.
+    `ramet learn --stream mine.json --network conv`; `ramet learn --stream more.json --onto net.safetensors`;
+    `ramet learn --network mine.py:network --start weights.safetensors --method bind-and-grow`.
     `ramet study` searches how a stream is learned best.
 
     Args:
@@ -53,8 +56,20 @@ class LearnJob(Job["StreamSetup"]):
 
     def anchored(self) -> LearnJob:
         """Files named from the root."""
-        onto = None if self.plan.onto is None else str(Path(self.plan.onto).absolute())
-        return replace(super().anchored(), plan=replace(self.plan, onto=onto))
+        plan = self.plan
+        files = {name: file for name in ("onto", "start") if (file := getattr(plan, name)) is not None}
+        changes: dict[str, Any] = {name: str(Path(file).absolute()) for name, file in files.items()}
+        changes["network"] = anchored_source("skeleton", plan.network)
+        return replace(super().anchored(), plan=replace(plan, **changes))
+
+    def to_json(self) -> Json:
+        """The job as JSON values; a module is described by its layers."""
+        from torch import nn
+
+        values = super().to_json()
+        if isinstance(self.plan.network, nn.Module):
+            values["plan"]["network"]["is"] = str(self.plan.network)
+        return values
 
     def code(self) -> list[str]:
         """Of the network and the methods."""
@@ -72,7 +87,7 @@ class LearnJob(Job["StreamSetup"]):
         setting = {
             "streams": [stream.fingerprint() for stream in setup.streams],
             "tasks": setup.streams[0].names,
-            "skeleton": setup.skeleton.to_json(),
+            "skeleton": setup.template.to_json(),
         }
         if self.plan.onto is not None:
             setting["onto"] = hashlib.sha256(Path(self.plan.onto).read_bytes()).hexdigest()
@@ -88,6 +103,8 @@ class LearnJob(Job["StreamSetup"]):
 def learn(
     stream: str | Stream | Sequence[Stream] = "split-digits:5",
     *,
+    network: str | Module | Callable[..., Any] | None = None,
+    start: str | Path | None = None,
     plan: LearnPlan | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
@@ -100,7 +117,8 @@ def learn(
 
     ``stream`` is a name such as ``split-digits:5``, a ``.json`` file, a ``Stream``, which every seed learns, or a
     ``Stream`` for each seed. ``plan`` says which methods learn it, with which network and how many seeds, ``recipe``
-    how each task is trained.
+    how each task is trained. ``network`` and ``start`` are those of the plan, at hand: a network is a name, a function
+    that makes one, or any module, which is taken with the weights that it has, and is left as it is.
 
     >>> import tempfile
     >>> plan = LearnPlan(methods="naive", network="mlp:8")
@@ -108,9 +126,14 @@ def learn(
     >>> list(result.methods)
     ['individual', 'naive']
     """
+    plan = plan or LearnPlan()
+    if network is not None:
+        plan = replace(plan, network=network)
+    if start is not None:
+        plan = replace(plan, start=str(start))
     job = LearnJob(
         stream=tuple(stream) if isinstance(stream, (list, tuple)) else cast("str | Stream", stream),
-        plan=plan or LearnPlan(),
+        plan=plan,
         recipe=recipe or LearnRecipe(),
         seed=seed,
         device=device,

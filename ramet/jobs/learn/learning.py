@@ -10,12 +10,16 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import accuracy_matrix, costs_of, learn
 from ramet.continual.measures import summary
 from ramet.continual.method import Method, check_classes
 from ramet.continual.methods.making import make_method
-from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.networks.backbone import Backbone
+from ramet.continual.networks.making import make_template
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import Stream
 from ramet.data import on_device
 from ramet.errors import ConfigError
@@ -46,7 +50,7 @@ class StreamSetup:
 
     name: str
     streams: list[Stream]
-    skeleton: Skeleton
+    template: Template
     methods: Mapping[str, str | Method]
     onto: str | None
     recipe: Recipe
@@ -62,6 +66,12 @@ class StreamSetup:
     def specs(self) -> list[str]:
         """What learns the stream: the methods, and a network that goes on."""
         return [*self.methods, *([] if self.onto is None else [ONTO])]
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The module that was given as an object: a saved network of it can't name what makes it."""
+        template = self.template
+        return template.module if isinstance(template, Backbone) and template.source is None else None
 
     @property
     def seeds(self) -> range:
@@ -81,13 +91,21 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
     streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds), trust)
     on_device(streams[0][0].dataset, job.device)  # refuses a device that is not there
     channels, height, width = streams[0].input_shape
-    skeleton = make_skeleton(
-        plan.network, in_channels=channels, image_size=(height, width), batch_norm=plan.batch_norm, head=plan.head
+    template = make_template(
+        plan.network,
+        in_channels=channels,
+        image_size=(height, width),
+        num_classes=streams[0][0].info.num_classes,
+        batch_norm=plan.batch_norm,
+        head=plan.head,
+        start=plan.start,
+        classifier=plan.classifier,
+        seed=job.seed,
     )
     setup = StreamSetup(
         name=job.stream if isinstance(job.stream, str) else streams[0].name,
         streams=streams,
-        skeleton=skeleton,
+        template=template,
         methods=methods,
         onto=plan.onto,
         recipe=job.recipe,
@@ -100,11 +118,11 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         method = setup.method(spec)
         if method.needs_earlier and plan.scenario != "all":
             raise ConfigError(f"the method {spec} needs the scenario all, but got {plan.scenario!r}.")
-        method.check_head(skeleton)
-    if skeleton.shared_head:
+        method.check_network(template)
+    if template.shared_head:
         check_classes([task.info for task in streams[0]])
     if plan.onto is not None:
-        _check_onto(plan.onto, streams[0], trust)
+        _check_onto(plan.onto, streams[0], trust, setup.module)
     return setup
 
 
@@ -131,8 +149,8 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
     learned = learn(
         setup.streams[place],
         method="naive" if method == ONTO else setup.method(method),
-        onto=JointNetwork.load(str(setup.onto), trust=setup.trust) if method == ONTO else None,
-        network=setup.skeleton,
+        onto=JointNetwork.load(str(setup.onto), trust=setup.trust, network=setup.module) if method == ONTO else None,
+        network=setup.template,
         settings=setup.recipe,
         seed=seed,
         scenario=setup.scenario,
@@ -195,9 +213,9 @@ def spec_of(method: Method) -> str:
     return str(Spec(method.name, (), {key: own for key, own in method.options.items() if own != defaults[key]}))
 
 
-def _check_onto(file: str, stream: Stream, trust: bool) -> None:
-    known = JointNetwork.load(file, trust=trust).method
-    known.skeleton.check(stream[0].info)
+def _check_onto(file: str, stream: Stream, trust: bool, module: nn.Module | None) -> None:
+    known = JointNetwork.load(file, trust=trust, network=module).method
+    known.template.check(stream[0].info)
     for task in known.tasks:
         if task.name in stream.names:
             raise ConfigError(f"a task is learned once, but {task.name!r} was learned already by {file}.")

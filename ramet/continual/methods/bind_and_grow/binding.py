@@ -63,8 +63,9 @@ class BindingDecision:
     Attributes:
         delta: the grow coefficient; None where the layers were not chosen by it.
         expanded: the layers that are the task's own, by their place.
+        adapted: those that it shares with an adapter beside them.
         conflicts: the conflict with each candidate; empty where none was measured.
-        reason: ``least conflict``, ``given`` or ``random``.
+        reason: ``least conflict``, ``given``, ``random`` or ``the first``.
     """
 
     task: str
@@ -74,6 +75,7 @@ class BindingDecision:
     conflicts: tuple[Conflict, ...] = ()
     distribution: tuple[float, ...] = ()
     reason: str = "least conflict"
+    adapted: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values, for records."""
@@ -111,10 +113,12 @@ class BindingDecision:
 
     def _layers_in_words(self, names: Sequence[str]) -> list[str]:
         chosen = self.chosen
-        shared = [place for place in range(len(names)) if place not in self.expanded]
+        shared = [place for place in range(len(names)) if place not in (*self.expanded, *self.adapted)]
         if chosen is None:
+            adapted = f"; adapted: {_listed(names, self.adapted)}" if self.adapted else ""
             return [
-                f"Its own layers ({self.reason}): {_listed(names, self.expanded)}; shared: {_listed(names, shared)}."
+                f"Its own layers ({self.reason}): {_listed(names, self.expanded)}{adapted}; shared: "
+                f"{_listed(names, shared)}."
             ]
 
         def scored(places: Sequence[int]) -> str:
@@ -133,6 +137,8 @@ class BindingDecision:
                 f"Expanded, the fewest layers that answer for {self.delta:g} of the conflict (they do for {held:.2f}): "
                 f"{scored(self.expanded)}."
             )
+        if self.adapted:
+            lines.insert(1, f"Adapted, for a small part of the parameters: {scored(self.adapted)}.")
         unmatched = [place for place, partner in enumerate(chosen.partners) if partner is None]
         if unmatched:
             lines.append(f"No layer of {self.bound_to!r} could stand for {_listed(names, unmatched)}.")

@@ -21,6 +21,7 @@ from ramet.continual.methods.bind_and_grow.similarity import (
 )
 from ramet.continual.networks.graph import LayerGraph, TaskPath, layer_features
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.errors import ConfigError
 
 UNRELATED = 1.0
@@ -50,8 +51,8 @@ class Conflict:
 
 
 def measure_conflicts(
-    layers: Sequence[nn.Module],
-    skeleton: Skeleton,
+    body: Sequence[nn.Module] | nn.Module,
+    skeleton: Template,
     graph: LayerGraph,
     candidates: Sequence[str],
     x: Tensor,
@@ -62,11 +63,12 @@ def measure_conflicts(
 
     Both networks see the same images ``x``, [samples, channels, height, width]. C_tb(l) = 1 - rho, where rho is
     Spearman's correlation between the dissimilarity matrices of the two layers (``rsa``), or their linear CKA
-    (``cka``). Nothing of a candidate's data is needed. ``layers`` are the network that was trained on the new task
-    alone, without its head, in evaluation mode. Departs from the released code, which takes the similarity itself as
-    the conflict, and so binds to the least similar task; this is the paper's text.
+    (``cka``). Nothing of a candidate's data is needed. ``body`` is what the graph compares of the network that was
+    trained on the new task alone, in evaluation mode: the layers of a chain, or a module. Departs from the released
+    code, which takes the similarity itself as the conflict, and so binds to the least similar task; this is the paper's
+    text.
     """
-    ours = [Represented(features, measure) for features in layer_features(layers, x)]
+    ours = graph.features_of(body, x, lambda features: Represented(features, measure))
     paths = [graph.path(task) for task in candidates]
     # Ways on which a candidate of other layers lies: any of our layers may be its partner there.
     unlike = {
@@ -75,8 +77,7 @@ def measure_conflicts(
     # Layers that several candidates share are compared once, and what comparing takes is held for one of them at a
     # time: a matrix of samples x samples for each layer of each candidate would fill the memory long before weights do.
     scores: dict[tuple[int, Any], float] = {}
-    for way, features in graph.features(x, candidates):
-        theirs = Represented(features, measure)
+    for way, theirs in graph.features(x, candidates, lambda features: Represented(features, measure)):
         # Of networks of the same layers, each is compared with its counterpart alone.
         for place in range(len(ours)) if way in unlike else (len(way) - 1,):
             scores[place, way] = 1 - ours[place].similarity(theirs)
@@ -87,6 +88,7 @@ def measure_conflicts(
             partners: list[int | None] = list(range(len(ours)))
         else:
             similarity = np.array([[1 - scores[place, way] for way in ways] for place in range(len(ours))])
+            assert isinstance(skeleton, Skeleton) and isinstance(path.skeleton, Skeleton)
             partners = align(similarity, compatible(skeleton, path.skeleton))
         values = [
             UNRELATED if partner is None else scores[place, ways[partner]] for place, partner in enumerate(partners)

@@ -17,9 +17,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
 from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
-from ramet.continual.networks.graph import LayerGraph, LayerNode, PathStep, PathView, TaskPath
+from ramet.continual.networks.block_graph import BlockGraph, read_graph
+from ramet.continual.networks.block_weights import BlockWeights
+from ramet.continual.networks.graph import LayerNode, PathStep, TaskPath
 from ramet.continual.networks.keeping import copied
-from ramet.continual.networks.skeletons import Skeleton, make_skeleton, seeded
+from ramet.continual.networks.skeletons import Skeleton, make_skeleton
+from ramet.continual.networks.template import Template, seeded
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
@@ -41,6 +44,7 @@ class GraphMethod(LayerGraphMethod):
     Attributes:
         old_weights: what happens to layers that other tasks use while a new one is trained: ``slow`` trains them at a
             fraction of the learning rate (the paper), ``frozen`` not at all, ``guarded`` at the full one under a guard.
+            Those of a trained network stay frozen.
         old_rate: that fraction (0.1 in the paper).
         guard: the name of the guard, such as plasticity, elastic or projection.
         guard_strength: its strength; worth tuning on validation data.
@@ -63,6 +67,7 @@ class GraphMethod(LayerGraphMethod):
     skeletons: dict[str, str] = field(default_factory=dict)
 
     needs_probe: ClassVar[bool] = True
+    needs_chain: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,17 +77,30 @@ class GraphMethod(LayerGraphMethod):
             raise ConfigError(f"old_rate must lie between 0 and 1, but got {self.old_rate}.")
         if self.probe_epochs < 0:
             raise ConfigError(f"probe_epochs must not be negative, but got {self.probe_epochs}.")
-        self.known_probes: dict[str, nn.Sequential] = {}
+        self.known_probes: dict[str, nn.Module] = {}
         """Networks that were trained alone elsewhere, by task: they are not trained again, and never changed."""
 
     @property
     def forgets_nothing(self) -> bool:  # type: ignore[override]
         """Whether finished tasks stay the same, bit for bit: when old weights are frozen."""
-        return self.old_weights == "frozen"
+        is_trained = getattr(self, "template", None) is not None and self.template.is_trained
+        return self.old_weights == "frozen" or is_trained
+
+    def check_network(self, template: Template) -> None:
+        """Refuse options that a module has no counterpart for."""
+        super().check_network(template)
+        if not isinstance(template, Skeleton):
+            if self.old_weights == "guarded":
+                raise ConfigError(
+                    f"{self.name} holds a module's old weights slow or frozen, not guarded: a guard knows weights by "
+                    "names, which copies of a block have in common."
+                )
+            if self.skeletons:
+                raise ConfigError(f"{self.name} takes skeletons for single tasks beside mlp or conv, but got a module.")
 
     @abstractmethod
     def _decide(
-        self, task: TaskData, skeleton: Skeleton, probe: nn.Sequential | None
+        self, task: TaskData, skeleton: Template, probe: nn.Module | None
     ) -> tuple[BindingDecision, list[LayerGrowth]]:
         """Where to bind a task that is not the first, and what becomes of each layer."""
 
@@ -101,22 +119,22 @@ class GraphMethod(LayerGraphMethod):
         probe = self._probe(task, skeleton, saves, whole=is_first) if is_first or self.needs_probe else None
         if is_first:
             assert probe is not None
-            self._found(info, skeleton, probe)
+            self.graph_.found(info.name, info.num_classes, skeleton, probe)
             decision = None
         else:
             decision, growths = self._decide(task, skeleton, probe)
             self._grow(task, skeleton, probe, decision, growths, saves)
         self.decisions.append(decision)
         if self.old_weights == "guarded":
-            self._remember(PathView(self.graph_, self.graph_.path(info.name)), task.train)
+            self._remember(self.graph_.view(self.graph_.path(info.name)), task.train)
         added = self.graph_.num_parameters(info.name)
         return {"added_parameters": added, "decision": None if decision is None else decision.to_json()}
 
     def explain(self) -> list[str]:
         """Why each task was bound where it was, and why each layer is shared or its own."""
-        lines = []
+        lines = list(self.template.notes)
         for info, decision in zip(self.tasks, self.decisions, strict=True):
-            names = [layer.name for layer in self.graph_.path(info.name).skeleton.layers]
+            names = self.graph_.path(info.name).skeleton.names
             first = f"{info.name!r} came first, and founded the network with {', '.join(names)}."
             lines += [first] if decision is None else decision.explain(names)
         return lines
@@ -131,17 +149,17 @@ class GraphMethod(LayerGraphMethod):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
-        self.graph_ = LayerGraph.from_state(state["graph"])
+        self.graph_ = read_graph(state["graph"], self.template)
         self.decisions = [
             None if values is None else BindingDecision.from_json(values) for values in state["decisions"]
         ]
         if state["guard"] is not None:
             self.keeper.load_state_dict(state["guard"])
 
-    def skeleton_of(self, info: TaskInfo) -> Skeleton:
-        """The layers of a task's network."""
+    def skeleton_of(self, info: TaskInfo) -> Template:
+        """What a task's network is made from."""
         if info.name not in self.skeletons:
-            return self.skeleton
+            return self.template
         return make_skeleton(
             self.skeletons[info.name],
             in_channels=info.in_channels,
@@ -152,10 +170,11 @@ class GraphMethod(LayerGraphMethod):
 
     # The steps of learning a task.
 
-    def _probe(self, task: TaskData, skeleton: Skeleton, saves: Saves, *, whole: bool) -> nn.Sequential:
+    def _probe(self, task: TaskData, skeleton: Template, saves: Saves, *, whole: bool) -> nn.Module:
         """The network that is trained on the task alone; the first task keeps it, the others are compared by it.
 
-        It begins with weights of its own, so that it is like another by what it has learned alone (docs/decisions/028).
+        It begins with weights of its own, so that it is like another by what it has learned alone (docs/decisions/028),
+        or as a copy of a trained network.
         """
         name, data = task.info.name, task.train
         if name in self.known_probes:
@@ -166,18 +185,11 @@ class GraphMethod(LayerGraphMethod):
         train(network, *classification(network, data), settings, seed=seed, saves=saves, phase="probe")
         return network
 
-    def _found(self, info: TaskInfo, skeleton: Skeleton, network: nn.Sequential) -> None:
-        *layers, head = network
-        keys = [self.graph_.add_node(layer, LayerNode(place, info.name)) for place, layer in enumerate(layers)]
-        head_key = self.graph_.add_node(head, LayerNode(len(layers), info.name))
-        steps = tuple(PathStep(key) for key in keys)
-        self.graph_.add_path(TaskPath(info.name, info.num_classes, skeleton, steps, head_key))
-
     def _grow(
         self,
         task: TaskData,
-        skeleton: Skeleton,
-        probe: nn.Sequential | None,
+        skeleton: Template,
+        probe: nn.Module | None,
         decision: BindingDecision,
         growths: Sequence[LayerGrowth],
         saves: Saves,
@@ -185,11 +197,11 @@ class GraphMethod(LayerGraphMethod):
         """Add the task's own nodes and train its path; a failure leaves the graph as it was."""
         known = list(self.graph_.about)
         path = self._new_path(task.info, skeleton, probe, decision, growths)
-        view = PathView(self.graph_, path)
-        old = [key for key in view.nodes if key in known]
+        view = self.graph_.view(path)
+        old = [key for key in dict.fromkeys(path.keys) if key in known]
         before = {key: copied(self.graph_.nodes[key]) for key in old}
         try:
-            self._train_path(view, old, task, saves)
+            self._train_path(view, old, len(set(path.keys)), task, saves)
         except BaseException:
             for key in [key for key in self.graph_.about if key not in known]:
                 del self.graph_.nodes[key], self.graph_.about[key]
@@ -201,59 +213,84 @@ class GraphMethod(LayerGraphMethod):
     def _new_path(
         self,
         info: TaskInfo,
-        skeleton: Skeleton,
-        probe: nn.Sequential | None,
+        skeleton: Template,
+        probe: nn.Module | None,
         decision: BindingDecision,
         growths: Sequence[LayerGrowth],
     ) -> TaskPath:
         graph, device = self.graph_, next(self.graph_.parameters()).device
+        generator = partial(torch_generator, self.seed, "patch", info.name)
+        if isinstance(graph, BlockGraph):
+            sources = [growth.source for growth in growths if growth.source is not None]
+            own = {
+                place: self._own_block(graph, info, probe, place, sources[place])
+                for place, growth in enumerate(growths)
+                if growth.own
+            }
+            adapted = {place: growth.patch for place, growth in enumerate(growths) if growth.patch is not None}
+            steps = graph.add_blocks(info.name, sources, own, adapted, generator)
+        else:
 
-        def own_layer(place: int) -> nn.Module:
-            return self._own_layer(info, skeleton, probe, place, growths[place].source)
+            def own_layer(place: int) -> nn.Module:
+                return self._own_layer(info, skeleton, probe, place, growths[place].source)
 
-        patch_generator = partial(torch_generator, self.seed, "patch", info.name)
-        steps = add_steps(graph, device, info.name, growths, own_layer, patch_generator)
+            steps = add_steps(graph, device, info.name, growths, own_layer, generator)
         bound = graph.path(decision.bound_to)
         if self.heads == "shared" and bound.num_classes == info.num_classes and bound.skeleton == skeleton:
             head_key = bound.head
         else:
             head = seeded(lambda: skeleton.make_head(info.num_classes), self.seed, "head", info.name)
-            head_key = graph.add_node(head.to(device), LayerNode(len(skeleton.layers), info.name))
+            head_key = graph.add_node(head.to(device), LayerNode(len(skeleton.names), info.name))
         return TaskPath(info.name, info.num_classes, skeleton, steps, head_key)
 
     def _own_layer(
-        self, info: TaskInfo, skeleton: Skeleton, probe: nn.Sequential | None, place: int, source: PathStep | None
+        self, info: TaskInfo, skeleton: Template, probe: nn.Module | None, place: int, source: PathStep | None
     ) -> nn.Module:
+        assert isinstance(skeleton, Skeleton)
         if self.start_weights == "copy" and source is not None:
             layer = copy.deepcopy(self.graph_.nodes[source.node])
             if source.patch is not None:
                 layer = self.graph_.nodes[source.patch].merged(layer)  # type: ignore[operator]
             return layer
         if self.start_weights == "probe" and probe is not None:
-            return copy.deepcopy(probe[place])
+            return copy.deepcopy(list(probe.children())[place])
         return seeded(lambda: skeleton.make_layer(place), self.seed, "own", info.name, place)
 
-    def _train_path(self, view: PathView, old: Sequence[str], task: TaskData, saves: Saves) -> None:
-        prefixes = tuple(f"nodes.{key}." for key in old)
+    def _own_block(
+        self, graph: BlockGraph, info: TaskInfo, probe: nn.Module | None, place: int, source: PathStep
+    ) -> BlockWeights:
+        if self.start_weights == "probe" and probe is not None:
+            return graph.block_of(probe, place)
+        if self.start_weights == "fresh":
+            drawn = self.template.make_network(info.num_classes, self.seed, "own", info.name)
+            return graph.block_of(drawn.to(self.device), place)
+        return graph.block(source)
+
+    def _train_path(self, view: nn.Module, old: Sequence[str], num_parts: int, task: TaskData, saves: Saves) -> None:
+        """Train a path of some parts, of which the old ones are other tasks' too."""
         old_rate = {"slow": self.old_rate, "frozen": 0.0, "guarded": 1.0}[self.old_weights]
-        if old_rate == 0 and len(old) == len(view.nodes):
+        if self.template.is_trained:
+            old_rate = 0.0
+        if old_rate == 0 and len(old) == num_parts:
             view.eval()  # all is shared and frozen: there is nothing to train
             return
-        shared = [view.nodes[key] for key in old]
+        shared = [self.graph_.nodes[key] for key in old]
+        known = {id(param) for module in shared for param in module.parameters()}
+        old_names = {name for name, param in view.named_parameters() if id(param) in known}
         with _held(shared, old_rate):
             train(
                 view,
                 *classification(view, task.train),
                 self.settings,
                 seed=derive_seed(self.seed, "task", task.info.name),
-                rate=lambda name: old_rate if name.startswith(prefixes) else 1.0,
+                rate=lambda name: old_rate if name in old_names else 1.0,
                 frozen=shared if old_rate == 0 else (),
                 guard=self.keeper if self.old_weights == "guarded" else None,
                 saves=saves,
                 phase="path",
             )
 
-    def _remember(self, view: PathView, data: Split) -> None:
+    def _remember(self, view: nn.Module, data: Split) -> None:
         """Tell the guard what matters to the task that was just learned."""
         rows = torch.randperm(len(data), generator=torch_generator(self.seed, "remembered", len(self.tasks)))
         rows = rows[:REMEMBERED].to(data.x.device)
@@ -272,6 +309,7 @@ def _held(shared: Sequence[nn.Module], rate: float) -> Iterator[None]:
     """Shared layers need no gradients where they do not move, and their batch-norm statistics move at the same rate."""
     norms = [part for module in shared for part in module.modules() if isinstance(part, _BatchNorm)]
     momenta = [norm.momentum for norm in norms]
+    flags = [(param, param.requires_grad) for module in shared for param in module.parameters()]
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = None if momentum is None else momentum * rate
     if rate == 0:
@@ -282,5 +320,5 @@ def _held(shared: Sequence[nn.Module], rate: float) -> Iterator[None]:
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
-        for module in shared:
-            module.requires_grad_(True)
+        for param, flag in flags:
+            param.requires_grad_(flag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -17,11 +18,15 @@ from ramet.continual.methods.bind_and_grow.binding import (
     conflict_distribution,
     nucleus,
 )
+from ramet.continual.methods.bind_and_grow.budget import choose_within
 from ramet.continual.methods.bind_and_grow.conflict import Conflict, group_conflicts, groups_of, measure_conflicts
 from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod
 from ramet.continual.methods.bind_and_grow.similarity import Measure
 from ramet.continual.methods.layer_graph_method import LayerGrowth
+from ramet.continual.networks.block_graph import BlockGraph
+from ramet.continual.networks.graph import PathStep
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError
@@ -52,6 +57,11 @@ class BindAndGrow(GraphMethod):
         adapt: from ``delta`` up to this share of the conflict, layers stay shared and get an adapter beside them; 0 for
             none.
         adapter_rank: the rank of the adapters; 0 for full 1 x 1 convolutions beside convolutions.
+        budget: the parameters that a task may add to a trained network below its heads, as a share of that network's;
+            what conflicts most for its parameters is adapted or made anew as long as they last, in place of ``delta``
+            and ``adapt``. 0 for those.
+        conv_adapter: what stands beside the convolutions of a module: ``pointwise``, 1 x 1 convolutions, or
+            ``low-rank``, of ``adapter_rank``.
 
     Reference: Learn to Bind and Grow Neural Structures, section 3.
     """
@@ -68,6 +78,8 @@ class BindAndGrow(GraphMethod):
     num_groups: int = 4
     adapt: float = 0.0
     adapter_rank: int = 4
+    budget: float = 0.15
+    conv_adapter: Literal["pointwise", "low-rank"] = "pointwise"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,10 +91,20 @@ class BindAndGrow(GraphMethod):
             raise ConfigError(
                 f"num_samples must be at least 3 and num_groups 1, but got {self.num_samples} and {self.num_groups}."
             )
+        if not 0 <= self.budget < math.inf:
+            raise ConfigError(f"budget must not be negative, and finite, but got {self.budget}.")
         if not 0 <= self.adapt <= 1 or self.adapter_rank < 0:
             raise ConfigError(
                 f"adapt must lie between 0 and 1, and adapter_rank not be negative, but got {self.adapt} and "
                 f"{self.adapter_rank}."
+            )
+
+    def check_network(self, template: Template) -> None:
+        """Refuse what a module has no counterpart for."""
+        super().check_network(template)
+        if self.unit == "channels" and not isinstance(template, Skeleton):
+            raise ConfigError(
+                "unit must be layer for a module, whose blocks are no rows of channels, but got channels."
             )
 
     def delta_of(self, task: str) -> float:
@@ -105,31 +127,39 @@ class BindAndGrow(GraphMethod):
         return self._decide(task, skeleton, probe)[0]
 
     def _decide(
-        self, task: TaskData, skeleton: Skeleton, probe: nn.Sequential | None
+        self, task: TaskData, skeleton: Template, probe: nn.Module | None
     ) -> tuple[BindingDecision, list[LayerGrowth]]:
         assert probe is not None
         name, delta = task.info.name, self.delta_of(task.info.name)
-        layers, x = list(probe)[:-1], self._samples(task)
+        body, x = self.graph_.body_of(probe), self._samples(task)
         with evaluating(self.graph_), evaluating(probe):
-            conflicts = measure_conflicts(
-                layers, skeleton, self.graph_, list(self.graph_.paths), x, measure=self.measure
-            )
+            conflicts = measure_conflicts(body, skeleton, self.graph_, list(self.graph_.paths), x, measure=self.measure)
             chosen, reason = self._bound(name, conflicts)
             path = self.graph_.path(chosen.task)
             sources = [None if partner is None else path.steps[partner] for partner in chosen.partners]
             if self.unit == "channels":
-                cells = group_conflicts(layers, x, self.graph_, path, chosen.partners, self.num_groups, self.measure)
-        before = (0.0, *chosen.layers[:-1]) if self.blame == "added" else (0.0,) * len(layers)
+                cells = group_conflicts(body, x, self.graph_, path, chosen.partners, self.num_groups, self.measure)
+        before = (0.0, *chosen.layers[:-1]) if self.blame == "added" else (0.0,) * len(skeleton.names)
         blamed = [max(0.0, conflict - below) for conflict, below in zip(chosen.layers, before, strict=True)]
         probabilities = conflict_distribution(blamed, self.distribution)
         if self.unit == "channels":
             cells = [[max(0.0, cell - below) for cell in groups] for groups, below in zip(cells, before, strict=True)]
             growths = self._grow_channels(sources, cells, delta)
+        elif isinstance(self.graph_, BlockGraph):
+            growths = self._grow_blocks(self.graph_, sources, probabilities, delta)
         else:
             growths = self._grow_layers(sources, probabilities, delta)
         expanded = tuple(place for place, growth in enumerate(growths) if growth.own)
+        adapted = tuple(place for place, growth in enumerate(growths) if growth.patch and "rank" in growth.patch)
         decision = BindingDecision(
-            name, chosen.task, delta, expanded, tuple(conflicts), tuple(probabilities.tolist()), reason
+            name,
+            chosen.task,
+            None if self._has_budget else delta,
+            expanded,
+            tuple(conflicts),
+            tuple(probabilities.tolist()),
+            reason,
+            adapted,
         )
         return decision, growths
 
@@ -156,13 +186,41 @@ class BindAndGrow(GraphMethod):
     ) -> list[LayerGrowth]:
         own = set(nucleus(probabilities, delta)) | {place for place, source in enumerate(sources) if source is None}
         adapted = set(nucleus(probabilities, max(self.adapt, delta))) - own if self.adapt else set()
-        growths = []
+        growths: list[LayerGrowth] = []
         for place, source in enumerate(sources):
             # A patch on a patch is not made: where the shared layer is patched already, the task shares it as it is.
             is_adapted = place in adapted and source.patch is None
             rank = self.adapter_rank or (0 if self._is_conv(source) else 1)
             growths.append(LayerGrowth(source, place in own, {"rank": rank} if is_adapted else None))
         return growths
+
+    @property
+    def _has_budget(self) -> bool:
+        return self.template.is_trained and self.budget > 0
+
+    def _grow_blocks(
+        self,
+        graph: BlockGraph,
+        sources: Sequence[PathStep | None],
+        probabilities: np.ndarray[Any, Any],
+        delta: float,
+    ) -> list[LayerGrowth]:
+        """The choice for each block of a module: by what it costs in a trained one, as for layers in another."""
+        steps = [source for source in sources if source is not None]
+        values = {"rank": self.adapter_rank or 4, "pointwise": self.conv_adapter == "pointwise"}
+        if self._has_budget:
+            limit = self.budget * sum(self.template.layer_sizes())
+            choices = choose_within(probabilities.tolist(), [graph.sizes(step, values) for step in steps], limit)
+        else:
+            own = set(nucleus(probabilities, delta))
+            adapted = set(nucleus(probabilities, max(self.adapt, delta))) if self.adapt else set()
+            choices = [
+                "own" if place in own else "adapt" if place in adapted else "share" for place in range(len(steps))
+            ]
+        return [
+            LayerGrowth(step, choice == "own", values if choice == "adapt" else None)
+            for step, choice in zip(steps, choices, strict=True)
+        ]
 
     def _is_conv(self, source: Any) -> bool:
         weights = self.graph_.nodes[source.node].get_submodule("weights")

@@ -14,9 +14,8 @@ from torch import nn
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
 from ramet.continual.methods.bind_and_grow.graph_method import GraphMethod
 from ramet.continual.methods.layer_graph_method import LayerGrowth
-from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData
-from ramet.costs import count_parameters
 from ramet.errors import ConfigError
 from ramet.seeding import numpy_generator
 
@@ -53,7 +52,7 @@ class RandomGrowth(GraphMethod):
             )
 
     def _decide(
-        self, task: TaskData, skeleton: Skeleton, probe: nn.Sequential | None
+        self, task: TaskData, skeleton: Template, probe: nn.Module | None
     ) -> tuple[BindingDecision, list[LayerGrowth]]:
         name = task.info.name
         generator = numpy_generator(self.seed, "random growth", self.draw, name)
@@ -61,7 +60,7 @@ class RandomGrowth(GraphMethod):
         if not candidates:
             raise ConfigError(f"random growth needs tasks of one network, but {name!r} is the only one of its own.")
         bound = candidates[int(generator.integers(len(candidates)))]
-        counts = layer_sizes(skeleton)
+        counts = skeleton.layer_sizes()
         if name in self.layers:
             own = sorted(self.layers[name])
             if not set(own) <= set(range(len(counts))):
@@ -73,11 +72,6 @@ class RandomGrowth(GraphMethod):
             own = sorted(int(place) for place in generator.choice(len(counts), number, replace=False))
         growths = [LayerGrowth(step, place in own) for place, step in enumerate(self.graph_.path(bound).steps)]
         return BindingDecision(name, bound, None, tuple(own), reason="random"), growths
-
-
-def layer_sizes(skeleton: Skeleton) -> list[int]:
-    """The parameters of each layer of a skeleton, without the head."""
-    return [count_parameters(skeleton.make_layer(place)) for place in range(len(skeleton.layers))]
 
 
 def draw_of_size(sizes: Sequence[int], goal: int, generator: np.random.Generator) -> list[int]:

@@ -49,6 +49,7 @@ class ContinualFirefly(MasterMethod):
     """
 
     name: ClassVar[str] = "firefly"
+    needs_chain: ClassVar[str] = "its masks are over the neurons of a chain's layers"
     forgets_nothing: ClassVar[bool] = True
     goal: float = 0.99
     rounds: int = 2

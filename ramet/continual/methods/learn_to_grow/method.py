@@ -49,6 +49,7 @@ class LearnToGrow(LayerGraphMethod):
     """
 
     name: ClassVar[str] = "learn-to-grow"
+    needs_chain: ClassVar[str] = "it chooses among the layers of a chain"
     reuse: Literal["fixed", "tuned"] = "fixed"
     rank: int = 4
     size_penalty: float = 0.1
