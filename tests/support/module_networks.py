@@ -132,3 +132,38 @@ def plain(in_channels=1, num_classes=10, width=6):
         nn.Conv2d(width, 2 * width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
         nn.Linear(8 * width, 3 * width), nn.ReLU(), nn.Linear(3 * width, num_classes),
     )  # fmt: skip
+
+
+class ResidualLayer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.linear(self.norm(x)).relu()
+
+
+class Layered(nn.Module):
+    """The smallest residual network without batch norm: a linear stem and two residual layers."""
+
+    def __init__(self, in_channels=1, image_size=(5, 5), num_classes=10, width=14):
+        super().__init__()
+        self.stem = nn.Linear(in_channels * image_size[0] * image_size[1], width)
+        self.layers = nn.Sequential(ResidualLayer(width), ResidualLayer(width))
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, x):
+        return self.head(self.layers(self.stem(x.flatten(1))))
+
+
+class Small(nn.Module):
+    """The smallest residual network with batch norm: a stem and one residual block."""
+
+    def __init__(self, in_channels=1, num_classes=10, width=8):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(in_channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.block = Residual(width, width)
+        self.fc = nn.Linear(width * 4, num_classes)
+
+    def forward(self, x):
+        return self.fc(F.adaptive_avg_pool2d(self.block(self.stem(x)), 2).flatten(1))
