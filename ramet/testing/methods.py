@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from ramet.continual import JointNetwork, Layer, Method, Saves, Skeleton, Stream, Task, TaskData, TaskInfo
+from ramet.continual.networks.template import Template
 from ramet.costs import count_parameters
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, DataError
@@ -53,7 +54,7 @@ def make_stream(num_tasks: int = 3, size: int = 6) -> Stream:
     return Stream("patterns", tasks)
 
 
-def make_skeletons() -> dict[str, Skeleton]:
+def make_skeletons() -> dict[str, Template]:
     """A plain chain, one with batch norm, and one with a convolution under batch norm."""
     linear = (Layer("layer1", "linear", 16), Layer("layer2", "linear", 12))
     conv = (Layer("conv1", "conv", 6, kernel=2, pool=True), Layer("layer2", "linear", 12))
@@ -64,7 +65,7 @@ def make_skeletons() -> dict[str, Skeleton]:
     }
 
 
-def started(make: MakeMethod, skeleton: Skeleton | None = None) -> Method:
+def started(make: MakeMethod, skeleton: Template | None = None) -> Method:
     """A fresh method, ready for its first task."""
     method = make()
     method.start(skeleton or make_skeletons()["linear"], SETTINGS, seed=0)
@@ -136,7 +137,7 @@ def check_a_saved_network_takes_a_new_task(make: MakeMethod) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         JointNetwork(method).save(path)
-        loaded = JointNetwork.load(path, {method.source or method.name: type(method)}).method
+        loaded = JointNetwork.load(path, {method.source or method.name: type(method)}, trust=True).method
     assert loaded.options == method.options and loaded.tasks == method.tasks
     assert_same(method.state(), loaded.state())
     for one, other in zip(outputs(method, stream), outputs(loaded, stream), strict=True):

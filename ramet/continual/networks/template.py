@@ -66,7 +66,7 @@ class Template(ABC):
     def is_described_by(self, values: Mapping[str, Any]) -> bool:
         """Whether ``to_json`` of this template gave the values, perhaps in an earlier version that had fewer."""
         own = plain(self.to_json())
-        return plain(values) == {key: own[key] for key in values if key in own}
+        return bool(plain(values) == {key: own[key] for key in values if key in own})
 
     def check(self, task: TaskInfo) -> None:
         """Refuse a task whose images are of another shape."""

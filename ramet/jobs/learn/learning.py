@@ -168,6 +168,7 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
         "explanation": made.explain(),
         "graph": made.graph(),
         "units": made.units(),
+        "forgets_nothing": made.forgets_nothing,
         "file": f"networks/{name}.safetensors",
         "earlier": learned.network.names[: -len(setup.streams[place])],
     }
@@ -182,7 +183,9 @@ def _result(setup: StreamSetup, run: Run) -> Json:
         entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file")}
         # Only this stream was measured, so nothing is claimed of tasks that a network knew before.
         entry["unmeasured"] = first.get("earlier", [])
-        entry["forgets_nothing"] = None if spec == ONTO else setup.method(spec).forgets_nothing
+        # Of records of earlier versions, which do not say it, the method without its network is asked.
+        promised = first.get("forgets_nothing", spec != ONTO and setup.method(spec).forgets_nothing)
+        entry["forgets_nothing"] = None if spec == ONTO else promised
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
     return {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds), "methods": methods}
 

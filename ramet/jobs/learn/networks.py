@@ -44,7 +44,9 @@ def add_networks(page: Page, result: LearnResult) -> None:
             page.chart(units_map(units, signs), _units_caption(units), title=name)
             page.table(units_table(units, signs))
     if has_earlier:
-        page.prose("E1, E2 and so on are tasks that the network had learned before this stream.")
+        page.prose(
+            "E1, E2 and so on are what the network knew before this stream: tasks, or the weights that it started with."
+        )
 
 
 def network_map(graph: LayerMap, signs: Mapping[str, str]) -> Chart:
@@ -166,9 +168,10 @@ def add_conflicts(page: Page, result: LearnResult) -> None:
 
 def layer_names(decisions: list[BoundTask], graph: LayerMap | None) -> list[str]:
     """The names of the layers that were compared; numbers where tasks have networks of different layers."""
-    names = {node.id: node.layer for node in graph.nodes if node.patches is None} if graph else {}
+    nodes = [node for node in graph.nodes if node.patches is None and node.layer != "head"] if graph else []
+    names = {node.id: node.layer for node in nodes}
     lengths = {len(conflict.layers) for decision in decisions for conflict in decision.conflicts}
-    ways = [[names[key] for key in keys if key in names][:-1] for keys in graph.paths.values()] if graph else []
+    ways = [[names[key] for key in keys if key in names] for keys in graph.paths.values()] if graph else []
     if ways and all(way == ways[0] for way in ways) and lengths == {len(ways[0])}:
         return ways[0]
     return [f"layer {place}" for place in range(1, max(lengths) + 1)]
