@@ -112,7 +112,7 @@ class Method(ABC):
         if self.needs_chain and not isinstance(template, Skeleton):
             raise ConfigError(
                 f"the method {self.name} needs a chain of layers (mlp, conv) that is not trained yet, because "
-                f"{self.needs_chain}, but got a module."
+                f"{self.needs_chain}, but got a module; bind-and-grow, for one, takes any."
             )
 
     @property
