@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth
     from ramet.continual.methods.bind_and_grow.similarity import dissimilarity_matrix, linear_cka, rank_similarity
     from ramet.continual.methods.making import make_method
+    from ramet.continual.networks.backbone import Backbone
+    from ramet.continual.networks.making import make_template
     from ramet.continual.networks.skeletons import Layer, Skeleton, make_skeleton
+    from ramet.continual.networks.template import Template
     from ramet.continual.plan import LearnPlan, Scenario
     from ramet.continual.recipe import LearnRecipe
     from ramet.continual.streams.makers import DOMAINS, make_stream
@@ -36,11 +39,12 @@ if TYPE_CHECKING:
     from ramet.continual.study.space import GrowSequence, SequenceSpace
     from ramet.continual.training import Held, Saves, train
 
-__all__ = ["DOMAINS", "METHODS", "BindAndGrow", "GoneDataError", "GrowSequence", "Held", "JointNetwork", "Layer"]
-__all__ += ["FoundSequences", "LearnPlan", "LearnRecipe", "Learned", "Method", "RandomGrowth", "Saves", "Scenario"]
-__all__ += ["SequenceSearch", "SequenceSpace", "Skeleton", "Stream", "StudyPlan", "Task", "TaskData", "TaskInfo"]
+__all__ = ["DOMAINS", "METHODS", "Backbone", "BindAndGrow", "GoneDataError", "GrowSequence", "Held", "JointNetwork"]
+__all__ += ["FoundSequences", "Layer", "LearnPlan", "LearnRecipe", "Learned", "Method", "RandomGrowth", "Saves"]
+__all__ += ["Scenario", "SequenceSearch", "SequenceSpace", "Skeleton", "Stream", "StudyPlan", "Task", "TaskData"]
+__all__ += ["TaskInfo", "Template"]
 __all__ += ["accuracy_matrix", "average_accuracy", "average_gain", "backward_transfer", "dissimilarity_matrix"]
 __all__ += ["fit_together", "forgetting", "forward_transfer", "intransigence", "learn", "linear_cka", "make_method"]
-__all__ += ["make_skeleton", "make_stream", "paper_gain", "rank_similarity", "summary", "train"]
+__all__ += ["make_skeleton", "make_stream", "make_template", "paper_gain", "rank_similarity", "summary", "train"]
 
 __getattr__ = lazy_front(__name__)

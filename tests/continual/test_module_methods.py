@@ -131,7 +131,7 @@ def test_adapters_leave_the_trained_network_alone_and_fit_the_task():
     for task in stream:
         assert accuracy(learned.task(task.name), task.dataset.test.x, task.dataset.test.y) > 0.75
         assert all(step.patch is not None for step in graph.path(task.name).steps)
-    assert "adapted: stem.0, block" in learned.network.explain()[1]
+    assert "adapted: stem, block" in learned.network.explain()[1]
 
 
 def test_bind_and_grow_stays_within_its_budget_and_forgets_nothing():

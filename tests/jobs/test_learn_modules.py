@@ -1,4 +1,4 @@
-"""`ramet learn` with a network of the user's own: of a file with trained weights, as an object, resumed, gone on with."""
+"""`ramet learn` with a network of the user's own: of a file with trained weights, as an object, resumed, gone on."""
 
 from __future__ import annotations
 

@@ -206,7 +206,8 @@ def _made(
         if not name.startswith(f"{head}."):
             block = placed[name] if name in placed else _nearest(name, placed)
             (norms if name in owned else weights)[block].append(name)
-    modules = [_name([name for name in carriers if placed.get(name) == block]) for block in range(count)]
+    others = [{name for name in carriers if placed.get(name) != block} | {f"{head}."} for block in range(count)]
+    modules = [_name(carriers - others[block], others[block]) for block in range(count)]
     firsts = [next((name for name in weights[block] if name in carriers), "") for block in range(count)]
     blocks = []
     for block in range(count):
@@ -220,9 +221,12 @@ def _made(
     return Cut(tuple(blocks), head, aliases, tuple(notes))
 
 
-def _name(names: Sequence[str]) -> str:
-    """The module that all these parameters are of."""
-    return ".".join(_common([name.split(".")[:-1] for name in names])) if names else ""
+def _name(names: set[str], others: set[str]) -> str:
+    """The outermost module that all these parameters are of, and none of the others."""
+    found = _common([name.split(".")[:-1] for name in names]) if names else []
+    while len(found) > 1 and not any(name.startswith(".".join((*found[:-1], ""))) for name in others):
+        found.pop()
+    return ".".join(found)
 
 
 def _common(lists: Sequence[Sequence[str]]) -> list[str]:

@@ -79,7 +79,7 @@ def test_chains_take_trained_weights_too(tmp_path):
     stored = skeleton.make_network(4, 5)
     safetensors.torch.save_file(stored.state_dict(), tmp_path / "mlp.safetensors")
     template = make_template("mlp:9,8", **IMAGES, start=str(tmp_path / "mlp.safetensors"))
-    assert isinstance(template, Backbone) and template.names == ("layer1.weights", "layer2.weights")
+    assert isinstance(template, Backbone) and template.names == ("layer1", "layer2")
     made = template.make_network(2, 0)
     assert same(body(made, "head"), body(stored, "head")) and made[2].weights.weight.shape == (2, 8)
 
