@@ -142,6 +142,8 @@ def test_bind_and_grow_stays_within_its_budget_and_forgets_nothing():
         method = BindAndGrow(budget=budget)
         learned = learn(stream, method=method, network=network, settings=SETTINGS)
         assert method.forgets_nothing and learned.figures()["forgetting"] == 0
+        for name, value in method.graph_.network(START).state_dict().items():
+            assert name.startswith("fc.") or torch.equal(value, network.state_dict()[name]), name
         for task in stream:
             head = count_parameters(learned.task(task.name).fc)
             assert method.graph_.num_parameters(task.name) - head <= max(budget * body, 48)  # batch norms in any case
@@ -191,6 +193,19 @@ def test_untrained_modules_grow_by_delta():
     method = BindAndGrow(delta=0.0, adapt=1.0, old_weights="frozen", conv_adapter="low-rank")
     learn(stream, method=method, network=Small, settings=SETTINGS)
     assert method.decisions[1].adapted == (0, 1) and method.decisions[1].expanded == ()
+
+
+def test_shared_blocks_of_an_untrained_module_are_slow():
+    stream, moved = suite.make_stream(2), []
+    for rate in (1e-6, 1.0):
+        method = BindAndGrow(delta=0.0, old_rate=rate)
+        net = learn(Stream("one", stream.tasks[:1]), method=method, network=Small, settings=SETTINGS).network
+        before = net.task("task 0").stem[0].weight
+        net.learn(stream[1].data())
+        moved.append(float((net.task("task 0").stem[0].weight - before).abs().max()))
+        assert method.decisions[1].expanded == () and not method.forgets_nothing
+    # Steps are at most a millionth as long; weight decay and momentum are in both.
+    assert 0 < moved[0] < 1e-3 * moved[1]
 
 
 def test_parameters_that_the_user_has_frozen_stay_frozen():

@@ -94,6 +94,7 @@ def test_a_saved_network_goes_on_with_another_stream(files, capsys, method):
     options = ["--network", "of_a_user.py:network", "--start", "trained.safetensors"]
     main(["learn", *STREAM, *options, "--method", method, "--out", "first"])
     file = f"first/networks/{method}-0.safetensors"
+    stored = safetensors.torch.load_file("trained.safetensors")
     (files / "trained.safetensors").unlink()  # it is in the saved network, where it is still needed
     more = ["--stream", "rotated-digits:2", *STREAM[2:], "--network", "mlp:5", "--method", "naive", "--onto", file]
     with pytest.raises(SystemExit) as ended:
@@ -104,6 +105,8 @@ def test_a_saved_network_goes_on_with_another_stream(files, capsys, method):
     after = JointNetwork.load("second/networks/onto-0.safetensors", trust=True)
     assert after.names == [*before.names, "digits at 0 degrees", "digits at 90 degrees"]
     if method != "replay":
+        for name, value in before.method.template.start().items():  # which the next task begins with
+            assert torch.equal(value, stored[name]), name
         x = torch.randn(5, 1, 8, 8)
         for name in before.names:
             assert torch.equal(before.task(name)(x), after.task(name)(x))

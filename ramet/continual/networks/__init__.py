@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SKELETONS: Registry[Skeleton | nn.Module | Any] = Registry(
     "skeleton",
-    base="ramet.continual.networks.skeletons:Learnable",
+    base="ramet.continual.networks.skeletons:LearnableNetwork",
     group="ramet.skeletons",
     built_in={
         "mlp": "ramet.continual.networks.skeletons:mlp",

@@ -111,8 +111,7 @@ class BlockGraph(LayerGraph):
             for name, tensor in put.items():
                 for each in (name, *self.backbone.cut.aliases.get(name, ())):
                     _put(network, each, tensor)
-        if path.head:
-            network.set_submodule(self.backbone.cut.head, self.nodes[path.head])
+        network.set_submodule(self.backbone.cut.head, self.nodes[path.head] if path.head else nn.Identity())
         return BlockView(network, maps)
 
     def network(self, task: str) -> nn.Module:

@@ -18,9 +18,6 @@ from ramet.continual.networks.template import Template, seeded
 from ramet.costs import count_parameters
 from ramet.errors import ConfigError, DataError
 
-__all__ = ["Layer", "Learnable", "Skeleton", "SkeletonSource", "conv", "make_skeleton", "mlp", "norm_of", "seeded"]
-__all__ += ["weights_of"]
-
 
 class Weights(Protocol):
     """What a linear map and a convolution have in common; those of a layer always have a bias."""
@@ -48,15 +45,15 @@ class Layer:
     pool: bool = False
 
 
-class Learnable(ABC):  # noqa: B024 - modules are none by inheritance
+class LearnableNetwork(ABC):  # noqa: B024 - modules are none by inheritance
     """What a name or a function may give: a skeleton, or any module."""
 
 
-Learnable.register(nn.Module)
+LearnableNetwork.register(nn.Module)
 
 
 @dataclass(frozen=True)
-class Skeleton(Template, Learnable):
+class Skeleton(Template, LearnableNetwork):
     """The chain of layers that every task has a copy of, or shares; heads are linear layers on top of it.
 
     A layer is a plain ``nn.Sequential`` with the parts ``flatten`` (where an image meets a linear layer), ``weights``,

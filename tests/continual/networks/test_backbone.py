@@ -132,7 +132,7 @@ def broken(num_classes):
     ("network", "options", "words"),
     [
         (broken, {}, "must run, but broken raises OSError: no such weights"),
-        (lambda: 3, {}, "must make a Learnable, but made int"),
+        (lambda: 3, {}, "must make a LearnableNetwork, but made int"),
         ("module_networks:Layered", {}, "must run on images of shape"),
         ("resnet", {}, "a skeleton is one of mlp, conv, vgg, mobilenet"),
         ("mlp", {"classifier": "head"}, "classifier names the head of a module"),

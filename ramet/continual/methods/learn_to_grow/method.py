@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
 from ramet.continual.methods.learn_to_grow.layer_choices import ChoiceNetwork, LayerChoice, list_choices, search_choices
 from ramet.continual.networks.graph import LayerGraph, LayerNode, PathView, TaskPath
-from ramet.continual.networks.skeletons import seeded
+from ramet.continual.networks.template import seeded
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
 from ramet.errors import ConfigError
