@@ -50,7 +50,18 @@ learn("goal must lie in [0, 1]", "--method", "cpg:goal=2")
 learn("memory must be at least 1 sample", "--method", "replay:memory=0")
 learn("the method joint needs the scenario all", "--method", "joint")
 learn("--scenario", "--scenario", "dreaming")
-learn("one of mlp, conv", "--network", "vgg")
+learn("one of mlp, conv, vgg, mobilenet", "--network", "resnet")
+learn("the method firefly needs a chain of layers (mlp, conv)", "--network", "vgg")
+for name in ("progressive", "learn-to-grow", "cpg", "den", "rcl", "apd"):
+    learn(f"the method {name} needs a chain of layers", "--network", "vgg", "--method", name)
+learn("weights must be a file, but there is no", "--start", "nothing.pt", "--method", "naive")
+learn("classifier names the head of a module", "--classifier", "head", "--method", "naive")
+learn("one of its linear layers, but got 'nobody'", "--network", "vgg", "--classifier", "nobody", "--method", "naive")
+learn("budget must not be negative", "--network", "vgg", "--method", "bind-and-grow:budget=-1")
+learn("the rank of an adapter must be at least 1", "--network", "vgg", "--method", "adapters:rank=0")
+learn("convolutions must be one of pointwise, low-rank", "--network", "vgg", "--method", "adapters:convolutions=large")
+learn("slow or frozen, not guarded", "--network", "vgg", "--method", "bind-and-grow:old_weights=guarded")
+learn("unit must be layer for a module", "--network", "vgg", "--method", "bind-and-grow:unit=channels")
 learn("8 x 8 is too small for conv2", "--network", "conv")
 for name in ("packnet", "progressive", "firefly", "bind-and-grow", "random-growth"):
     learn(
@@ -256,3 +267,54 @@ ROWS.append(
     BadInput("study: a config.json of something else", no_study, "must hold fields of StudyJob, but has 'colour'")
 )
 ROWS.append(BadInput("study: a password that is not kept", no_password, "in the environment variable RAMET_STORAGE"))
+
+
+# Networks of one's own
+
+
+def code_row(name: str, phrase: str, code: str) -> None:
+    def make(folder: Path) -> list[str]:
+        path = folder / f"bad_module_{abs(hash(name))}.py"
+        path.write_text(code)
+        return ["learn", "--network", f"{path}:network", "--method", "naive"]
+
+    made(f"code: {name}", phrase, make)
+
+
+def ending(line: str, before: str = "nn.Linear(64, 6)") -> str:
+    """A network of one layer and a head, whose forward ends with a line."""
+    return f"""
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = {before}, nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = self.body(x.flatten(1))
+        {line}
+
+
+def network():
+    return Net()
+"""
+
+
+code_row("a tuple", "gives tuple", ending("return self.head(x), x"))
+code_row("a dict", "gives dict", ending("return {'logits': self.head(x)}"))
+code_row("a vector", "gives shape [2]", ending("return self.head(x)[:, 0]"))
+code_row(
+    "a tuple in training", "in training mode", ending("return (self.head(x), x) if self.training else self.head(x)")
+)
+code_row("log-softmax", "ends with LogSoftmax", ending("return self.head(x).log_softmax(1)"))
+code_row("no head", "ends with Mul", ending("return x[:, :2] * 2"))
+code_row("detached", "must be differentiable", ending("return self.head(x).detach()"))
+code_row("constant", "must depend on its inputs", ending("return self.head(torch.ones_like(x))"))
+code_row("another width", "raises RuntimeError", ending("return self.head(x[:, :3])"))
+code_row("other images", "must run on images of shape [1, 8, 8]", ending("return self.head(x)", "nn.Linear(63, 6)"))
+code_row("nothing below", "parameters below its head", ending("return self.head(x[:, :6])", "nn.Identity()"))
+code_row("raises", "what makes a network must run", "def network():\n    raise OSError('gone')")
+code_row("no module", "must make a LearnableNetwork, but made int", "def network():\n    return 7")
