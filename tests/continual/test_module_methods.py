@@ -200,9 +200,9 @@ def test_shared_blocks_of_an_untrained_module_are_slow():
     for rate in (1e-6, 1.0):
         method = BindAndGrow(delta=0.0, old_rate=rate)
         net = learn(Stream("one", stream.tasks[:1]), method=method, network=Small, settings=SETTINGS).network
-        before = net.task("task 0").stem[0].weight
+        before = net.task("task 0").stem[0].weight.detach()
         net.learn(stream[1].data())
-        moved.append(float((net.task("task 0").stem[0].weight - before).abs().max()))
+        moved.append(float((net.task("task 0").stem[0].weight.detach() - before).abs().max()))
         assert method.decisions[1].expanded == () and not method.forgets_nothing
     # Steps are at most a millionth as long; weight decay and momentum are in both.
     assert 0 < moved[0] < 1e-3 * moved[1]

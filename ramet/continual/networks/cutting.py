@@ -22,7 +22,7 @@ from ramet.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Block:
+class NetworkBlock:
     """A part of a network that tasks share, adapt or have for themselves.
 
     Attributes:
@@ -46,7 +46,7 @@ class Cut:
     ``aliases`` has the other names of tensors that a network knows by several, by the first.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[NetworkBlock, ...]
     head: str
     aliases: dict[str, tuple[str, ...]]
     notes: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ def _made(
         if not name or modules.count(name) > 1 or network.get_submodule(name) is network:
             name = firsts[block].rpartition(".")[0] or "body"
         end = ends[max(place for place in range(len(joined)) if joined[place] == block)][0]
-        blocks.append(Block(name, tuple(weights[block]), tuple(norms[block]), end))
+        blocks.append(NetworkBlock(name, tuple(weights[block]), tuple(norms[block]), end))
     if count == 1:
         notes = [*notes, f"{called(network)} is one block: no module's output holds all that the next need."]
     return Cut(tuple(blocks), head, aliases, tuple(notes))
