@@ -133,6 +133,23 @@ class Recipe:
         }
         return replace(self, **texts)
 
+    def refuse(self, *names: str, because: str) -> None:
+        """Say that a loop has no use for some fields, if one of them differs from its default.
+
+        Raises:
+            ConfigError: one does.
+
+        >>> Recipe(average="ema").refuse("average", because="steps are measured")
+        Traceback (most recent call last):
+        ramet.errors.ConfigError: average must be None here, because steps are measured, but got 'ema'.
+        """
+        defaults = {field.name: field.default for field in fields(Recipe)}
+        for name in names:
+            if getattr(self, name) != defaults[name]:
+                raise ConfigError(
+                    f"{name} must be {defaults[name]} here, because {because}, but got {getattr(self, name)!r}."
+                )
+
     def learning_rate_at(self, step: int, num_steps: int) -> float:
         """The learning rate of a step, counted from 0, of a training of ``num_steps`` steps.
 

@@ -29,6 +29,8 @@ class SearchRecipe(Recipe):
 
     Args:
         epochs: not used: those of the search and of the final trainings are the plan's.
+        average: of the architectures found; shared weights have none, because children are measured as they train.
+        compile: run the architectures found compiled; shared weights change their path in each step.
     """
 
     epochs: int = option(Recipe.epochs, name=HIDDEN)
@@ -36,6 +38,8 @@ class SearchRecipe(Recipe):
     learning_rate: float = 0.05
     weight_decay: float = 0.0003
     clip_norm: float | None = 5.0
+    average: str | None = None
+    compile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
