@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from ramet.costs import count_parameters
 from ramet.errors import ConfigError, RunError
 from ramet.execution import pulse
+from ramet.exporting.onnx import export_onnx, onnx_latency
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal, carry_out, mean_loss
-from ramet.growth.budget import Budget, Ends
+from ramet.growth.budget import MEASURED, Budget, Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.meter import Meter, select
 from ramet.growth.methods import GROWTHS
@@ -130,10 +131,13 @@ class Growing:
 
     def _meter(self, coupling: Coupling, sites: list[Site], unit: str | None = None) -> Meter:
         unit = unit or self.budget.unit
-        measured = self._latency() if unit == "latency" else 0.0
+        measured = self._latency(unit) if unit in MEASURED else 0.0
         return Meter(self.network, coupling, sites, unit, measured)
 
-    def _latency(self, num_runs: int = 20) -> float:
+    def _latency(self, unit: str, num_runs: int = 20) -> float:
+        if unit == "onnx_latency":
+            shape = self.x.shape[1:]
+            return onnx_latency(export_onnx(self.network, shape), shape, num_runs=num_runs)
         seconds = []
         for _ in range(num_runs + 3):
             start = time.perf_counter()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.execution import pulse
-from ramet.exporting import export
 from ramet.fields import from_json
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
-from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import Json
 from ramet.searching.measures import measure
 from ramet.searching.plan import FinalNetworkOptions
@@ -85,16 +80,6 @@ def _plain(network: nn.Module, arch: Arch) -> nn.Module:
         return network.plain()
     assert isinstance(network, Supernet)
     return network.child(arch)
-
-
-def write_exported(child: nn.Module, path: Path, *, input_shape: Sequence[int], dtype: torch.dtype) -> bool:
-    """Write a child as a ``torch.export`` program, which needs no ramet; False where torch cannot."""
-    try:
-        exported = export(child, input_shape, dtype)
-    except Exception:  # torch's exporter raises many kinds, and a search is not lost for want of an export
-        return False
-    write_atomically(path, exported)
-    return True
 
 
 def _new(

@@ -95,6 +95,7 @@ class SearchJob(Job["SupernetSetup"]):
     def build(self, *, trust: bool = False) -> SupernetSetup:
         """The space, the data and the recipe; sharing, guard and budget are tried on them."""
         from ramet.data import Text
+        from ramet.exporting.onnx import check_installed
         from ramet.jobs.search.stages import make_loop
         from ramet.ranking.setup import SupernetSetup
 
@@ -110,6 +111,8 @@ class SearchJob(Job["SupernetSetup"]):
             )
         setup = SupernetSetup(space, data, self.recipe)
         plan = replace(self.plan, seed=self.seed)
+        if plan.onnx:
+            check_installed()
         plan.check(space)
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
         make_loop(setup, plan)
