@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.costs import evaluating, zeros_for
-from ramet.errors import ConfigError, RunError
+from ramet.errors import MissingExtraError, RunError
 from ramet.seeding import torch_generator
 
 MODULES = ("onnx", "onnxscript", "onnxruntime")
@@ -30,11 +30,11 @@ def check_installed() -> None:
     """Refuse before anything is trained, if what ONNX needs is missing.
 
     Raises:
-        ConfigError: it is.
+        MissingExtraError: it is.
     """
     for name in MODULES:
         if importlib.util.find_spec(name) is None:
-            raise ConfigError(f"ONNX needs the package {name}, but it is not installed: pip install 'ramet[onnx]'.")
+            raise MissingExtraError(name, "onnx")
 
 
 def export_onnx(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = torch.float32) -> bytes:
@@ -46,7 +46,8 @@ def export_onnx(network: nn.Module, input_shape: Sequence[int], dtype: torch.dty
         dtype: of an input; ``torch.int64`` for words, of which only 0 is tried.
 
     Raises:
-        ConfigError: what ONNX needs is not installed, or ``input_shape`` is not made of positive numbers.
+        MissingExtraError: what ONNX needs is not installed.
+        ConfigError: ``input_shape`` is not made of positive numbers.
         RunError: onnxruntime computes something else than the module.
         Exception: whatever ``torch.onnx`` raises, where a module cannot be exported.
     """

@@ -15,8 +15,9 @@ from ramet.runs.encoding import Json
 from ramet.searching.measures import measure
 from ramet.searching.plan import FinalNetworkOptions
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
-from ramet.spaces import Arch, NetworkAlone, Supernet, cutout
+from ramet.spaces import Arch, NetworkAlone, Supernet
 from ramet.training import Batches, fit, saved_part
+from ramet.training.augmentation import cutout
 
 
 def train_final(
@@ -40,7 +41,7 @@ def train_final(
 
     def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
         if made.cutout > 0:
-            x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
+            x, y = cutout(x, y, torch_generator(batches_seed, "cutout", step), made.cutout)
         if not isinstance(network, NetworkAlone):
             return of_outputs(network(x, choices), y)
         network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)

@@ -44,8 +44,8 @@ class Recipe:
         clip_norm: the largest norm of the whole gradient, or none.
         optimizer: the name of an optimizer of ``torch.optim``, in lower case, or a function of parameter groups.
         undecayed: which parameters have no weight decay: none, or vectors (biases and the scales of norms).
-        schedule: cosine, constant, linear, step, one-cycle, restarts (ramet list schedule), with options after a colon;
-            or a function of a step's number and the number of steps that gives the factor of ``learning_rate``.
+        schedule: cosine, constant, linear, step, one-cycle, ... (ramet list schedule), with options after a colon; or
+            a function of a step's number and the number of steps that gives the factor of ``learning_rate``.
         warmup: the share of the training in which the learning rate first rises, along a line; the schedule follows.
         loss: cross-entropy, squared-error, huber, ... (ramet list loss), FILE.py:function or a function of outputs and
             targets; by default the cross-entropy for targets that are integers and the squared error for others.

@@ -53,7 +53,7 @@ def test_another_result_is_refused(monkeypatch):
 
 def test_what_is_missing_is_said_before_anything_is_trained(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(onnx, "MODULES", ("onnx", "no_such_package"))
-    with pytest.raises(ConfigError, match=r"needs the package no_such_package, .* pip install 'ramet\[onnx\]'"):
+    with pytest.raises(ConfigError, match=r"no_such_package is needed for this, .* pip install 'ramet\[onnx\]'"):
         onnx.check_installed()
     for command in ("grow", "search"):
         with pytest.raises(SystemExit) as ended:
