@@ -186,6 +186,16 @@ def test_memory_is_what_the_formula_says_and_is_known_before():
     assert held == memory.num_bytes - 4 * (7 + 1) ** 2  # the linear layer has not run, and takes nothing
 
 
+def test_memory_of_what_is_gathered_does_not_grow_with_the_inputs():
+    layer, guard = nn.Linear(4, 2, bias=False), OrthogonalProjection()
+    sizes = []
+    with guard.watch(layer):
+        for _ in range(4):
+            layer(torch.randn(9, 4))
+            sizes.append(sum(tensor.numel() for name, tensor in guard.state_dict().items() if name != "epoch"))
+    assert sizes == [16] * 4, "more inputs than the width are held as their X X'"
+
+
 def test_memory_is_logged_before_it_is_allocated(caplog):
     layer = nn.Linear(3, 2)
     with caplog.at_level(logging.INFO, logger="ramet.guards"), OrthogonalProjection().watch(layer):
@@ -197,6 +207,7 @@ def test_wide_layers_have_limited_rank_or_are_refused():
     layer = nn.Linear(400, 2)
     memory = OrthogonalProjection(max_width=100).memory_of(layer)
     assert memory.layers[0].rank == 100**2 // 401 and memory.num_bytes <= 4 * 100**2 + 4 * 100
+    assert OrthogonalProjection(max_width=100, rank=7).memory_of(layer).layers[0].rank == 7, "a rank that is given"
     guard = OrthogonalProjection(max_width=100)
     with guard.watch(layer):
         layer(torch.randn(50, 400))
