@@ -392,3 +392,9 @@ def test_a_weak_guard_pulls_too_in_any_precision(form, dtype):
         torch.optim.SGD([weight], lr=0.25).step()
     expected = {"explicit": 3 - 0.25 * 0.5 * 4 * 2, "implicit": 1 + 2 / (1 + 0.25 * 0.5 * 4)}[form]
     assert weight.item() == pytest.approx(expected, rel=torch.finfo(dtype).eps)
+
+
+def test_a_parameter_that_matters_in_part_is_kept_whole():
+    layer = nn.Linear(2, 2, bias=False).eval()
+    fisher = diagonal_fisher(layer, cross_entropy, torch.tensor([[1.0, 0.0]]), torch.tensor([0]))["weight"]
+    assert (fisher[:, 0] > 0).all() and (fisher[:, 1] == 0).all()
