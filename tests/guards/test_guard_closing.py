@@ -88,6 +88,13 @@ def test_hand_worked_example():
     torch.testing.assert_close(closed_form(x, 1.0), expected)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_small_lambda_closes_nearly_all(dtype):
+    """P = lambda / (lambda + 1), down to what rounding of the input amounts to, the square of eight times its eps."""
+    closed = close_directions(torch.ones(1, 1, dtype=dtype), torch.ones(1, 1, dtype=dtype), 1e-10)
+    assert float(closed) == pytest.approx(1e-10, rel=1e-5)  # 1 minus nearly 1: eps of float64 over 1e-10, and some
+
+
 def test_batches_of_groups_are_independent():
     x = draw(0, 3, 5, 4)
     together = close_directions(torch.eye(5, dtype=torch.float64).expand(3, 5, 5), x, 0.5)
@@ -160,9 +167,9 @@ def test_columns_that_overflowed_teach_nothing():
 
 
 @BOUNDED
-@given(shape=shapes, seed=st.integers(0, 2**31))
-def test_columns_of_gram(shape, seed):
-    gram = gram_of(draw(seed, *shape))
+@given(shape=shapes, seed=st.integers(0, 2**31), scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_columns_of_gram(shape, seed, scale):
+    gram = gram_of(scale * draw(seed, *shape))
     columns = columns_of(gram)
     assert columns.shape == gram.shape
     # Eigenvalues and vectors are off by the width times eps; a product of two of each.
