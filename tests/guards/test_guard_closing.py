@@ -98,8 +98,10 @@ def test_a_small_lambda_closes_nearly_all(dtype):
 def test_batches_of_groups_are_independent():
     x = draw(0, 3, 5, 4)
     together = close_directions(torch.eye(5, dtype=torch.float64).expand(3, 5, 5), x, 0.5)
+    singly = close_one_by_one(torch.eye(5, dtype=torch.float64).expand(3, 5, 5), x, 0.5)
     for group in range(3):
         torch.testing.assert_close(together[group], closed_form(x[group], 0.5))
+        torch.testing.assert_close(singly[group], closed_form(x[group], 0.5))
 
 
 @BOUNDED
@@ -113,6 +115,12 @@ def test_theorem_4_1_and_the_tight_bound_hold(shape, lam, seed, outputs):
     slack = (8 * max(shape) * torch.finfo(torch.float64).eps) ** 0.5 * float(update.norm() * x.norm())
     assert change <= float(theorem_bound(x, update, lam)) + slack or n < width
     assert change <= float(tight_bound(update, lam)) + slack
+
+
+def test_theorem_4_1_by_hand():
+    """X = diag(2, 4), so that R = 1/4 and |X| = sqrt(20); |dW| = 5, lambda = 2: 2 sqrt(2) 5 sqrt(20) (1 + 1/2) / 4."""
+    x, update = torch.diag(torch.tensor([2.0, 4.0])), torch.tensor([[3.0, 4.0]])
+    assert float(theorem_bound(x, update, 2.0)) == pytest.approx(2 * 2**0.5 * 5 * 20**0.5 * 1.5 / 4)
 
 
 def test_the_bounds_are_not_slack_without_end():
@@ -145,6 +153,13 @@ def test_lambda_zero_closes_the_span_and_nothing_else(dtype, width, rank, n, see
     spanned = int(torch.linalg.matrix_rank(x.double(), rtol=1e-5))
     assert abs(float(projection.diagonal().sum()) - (width - spanned)) < 0.05
     assert float((projection @ x).norm()) <= 1e-3 * float(x.norm())
+
+
+def test_rounding_of_inputs_closes_nothing():
+    """Four multiples of one direction, rounded to float32: three more directions of about 1e-7, which stay open."""
+    x = (draw(0, 12, 1) @ draw(1, 1, 4)).float()
+    projection = close_directions(torch.eye(12), x, 0.0)
+    assert float(projection.diagonal().sum()) == pytest.approx(11, abs=0.05)
 
 
 @pytest.mark.parametrize("lam", [0.0, 1e-20, 1.0, 1e20])

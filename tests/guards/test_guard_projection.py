@@ -195,6 +195,12 @@ def test_memory_of_what_is_gathered_does_not_grow_with_the_inputs():
             layer(torch.randn(9, 4))
             sizes.append(sum(tensor.numel() for name, tensor in guard.state_dict().items() if name != "epoch"))
     assert sizes == [16] * 4, "more inputs than the width are held as their X X'"
+    layer, guard = nn.Linear(8, 2, bias=False), OrthogonalProjection(rank=2)
+    with guard.watch(layer):
+        for _ in range(4):
+            layer(torch.randn(9, 8))
+            columns = [tensor for name, tensor in guard.state_dict().items() if name.startswith("columns/")]
+            assert [tensor.shape for tensor in columns] == [(1, 8, 2)], "no more columns than the rank"
 
 
 def test_memory_is_logged_before_it_is_allocated(caplog):
@@ -207,7 +213,11 @@ def test_memory_is_logged_before_it_is_allocated(caplog):
 def test_wide_layers_have_limited_rank_or_are_refused():
     layer = nn.Linear(400, 2)
     memory = OrthogonalProjection(max_width=100).memory_of(layer)
-    assert memory.layers[0].rank == 100**2 // 401 and memory.num_bytes <= 4 * 100**2 + 4 * 100
+    assert memory.layers[0].rank == 100**2 // 401 and memory.num_bytes == 4 * (401 + 1) * 24 <= 4 * 100**2
+    assert memory.layers[0].kind == "rank 24" and "rank 24" in str(memory)
+    for options in ({"max_width": 401}, {"rank": 401}):  # as wide as it may be, or of full rank: as a matrix
+        whole = OrthogonalProjection(**options).memory_of(layer).layers[0]
+        assert (whole.rank, whole.num_bytes, whole.kind) == (None, 4 * 401**2, "whole")
     assert OrthogonalProjection(max_width=100, rank=7).memory_of(layer).layers[0].rank == 7, "a rank that is given"
     guard = OrthogonalProjection(max_width=100)
     with guard.watch(layer):
