@@ -115,7 +115,7 @@ def test_many_calls_and_models_equal_the_closed_form(width, calls, split, seed, 
 @given(width=st.integers(4, 20), rank=st.integers(1, 3), seed=st.integers(0, 2**31), lam=st.floats(0.0, 10))
 def test_limited_rank_is_exact_while_inputs_fit_in_it(width, rank, seed, lam):
     basis = seeded(double, width, rank, seed=seed)
-    updates = []
+    updates, shares = [], []
     for limit in (rank, None):
         layer = seeded(nn.Linear, width, 3, bias=False).double()
         guard = OrthogonalProjection(lam, rank=limit)
@@ -124,9 +124,10 @@ def test_limited_rank_is_exact_while_inputs_fit_in_it(width, rank, seed, lam):
                 layer((basis @ seeded(double, rank, 5, seed=seed + call)).mT)
             guard.remember(named_params(layer))
         updates.append(guarded_update(guard, layer)[1]["weight"])
-        share = guard.report()["open_share"]
-        assert share >= 1 - rank / width - 1e-9
+        shares.append(guard.report()["open_share"])
+        assert shares[-1] >= 1 - rank / width - 1e-9
     torch.testing.assert_close(updates[0], updates[1], rtol=1e-6, atol=1e-6)
+    assert shares[0] == pytest.approx(shares[1], abs=1e-6)
 
 
 def test_limited_rank_keeps_the_strongest_directions():
