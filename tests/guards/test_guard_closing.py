@@ -99,6 +99,7 @@ def test_batches_of_groups_are_independent():
     x = draw(0, 3, 5, 4)
     together = close_directions(torch.eye(5, dtype=torch.float64).expand(3, 5, 5), x, 0.5)
     singly = close_one_by_one(torch.eye(5, dtype=torch.float64).expand(3, 5, 5), x, 0.5)
+    torch.testing.assert_close(together, closed_form(x, 0.5))
     for group in range(3):
         torch.testing.assert_close(together[group], closed_form(x[group], 0.5))
         torch.testing.assert_close(singly[group], closed_form(x[group], 0.5))

@@ -116,7 +116,7 @@ def test_many_calls_and_models_equal_the_closed_form(width, calls, split, seed, 
 def test_limited_rank_is_exact_while_inputs_fit_in_it(width, rank, seed, lam):
     basis = seeded(double, width, rank, seed=seed)
     updates, shares = [], []
-    for limit in (rank, None):
+    for limit in (rank, rank + 1, None):
         layer = seeded(nn.Linear, width, 3, bias=False).double()
         guard = OrthogonalProjection(lam, rank=limit)
         for call in range(4):
@@ -126,8 +126,9 @@ def test_limited_rank_is_exact_while_inputs_fit_in_it(width, rank, seed, lam):
         updates.append(guarded_update(guard, layer)[1]["weight"])
         shares.append(guard.report()["open_share"])
         assert shares[-1] >= 1 - rank / width - 1e-9
-    torch.testing.assert_close(updates[0], updates[1], rtol=1e-6, atol=1e-6)
-    assert shares[0] == pytest.approx(shares[1], abs=1e-6)
+    for place in (0, 1):
+        torch.testing.assert_close(updates[place], updates[2], rtol=1e-6, atol=1e-6)
+        assert shares[place] == pytest.approx(shares[2], abs=1e-6)
 
 
 def test_limited_rank_keeps_the_strongest_directions():
