@@ -97,10 +97,12 @@ def test_explicit_gradient_is_autograds():
     expected = {name: param.grad.clone() for name, param in layer.named_parameters()}
     for param in layer.parameters():
         param.grad = torch.zeros_like(param)
+    before = {name: param.detach().clone() for name, param in layer.named_parameters()}
     with guard.step(named_params(layer), 1.0):
         found = {name: param.grad.clone() for name, param in layer.named_parameters()}
-    for name in expected:
+    for name, param in layer.named_parameters():
         torch.testing.assert_close(found[name], expected[name])
+        assert torch.equal(param, before[name]), "nothing but the gradient acts"
 
 
 def test_proximal_step_solves_its_equation_at_any_strength():
@@ -112,14 +114,15 @@ def test_proximal_step_solves_its_equation_at_any_strength():
 
 
 def test_implicit_step_by_hand():
-    """One weight: A = 4, G = 9, alpha 0.5 and step size 0.1 pull a change of 1 back to 1 / (1 + 1.8)."""
+    """One weight: A = 4, G = 9, alpha 0.5 and step size 0.1 pull a change of 1.5 back to 1.5 / (1 + 1.8)."""
     layer = nn.Linear(1, 1, bias=False).double()
     guard = remembered(layer, torch.tensor([[2.0]]).double(), torch.tensor([[3.0]]).double(), strength=0.5)
     anchor = layer.weight.detach().clone()
+    layer.weight.data += 0.5  # the step goes on from there, by the loss alone
     layer.weight.grad = torch.full_like(layer.weight, -1.0)
     with guard.step(named_params(layer), 0.1):
         torch.optim.SGD(layer.parameters(), lr=1.0).step()
-    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1 / 2.8]]).double())
+    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1.5 / 2.8]]).double())
 
 
 def test_several_models_are_their_mean_times_their_number():
@@ -169,6 +172,8 @@ def test_wide_layers_and_bad_values_are_refused():
         KroneckerPlasticity(-1.0)
     with pytest.raises(ConfigError, match="but got"):
         KroneckerPlasticity(max_width=0)
+    assert KroneckerPlasticity(max_width=1).max_width == 1
+    assert (KroneckerPlasticity().strength, KroneckerPlasticity().max_width) == (60.0, 4096)
 
 
 def test_a_forward_pass_without_gradients_teaches_nothing():

@@ -326,3 +326,12 @@ def test_a_copy_of_a_watched_network_holds_no_guard():
 def test_bad_values_are_refused(arguments):
     with pytest.raises(ConfigError, match="but got"):
         OrthogonalProjection(**arguments)
+
+
+def test_indices_of_several_calls_are_counted_together():
+    table, guard = nn.Embedding(4, 2), OrthogonalProjection(1.0)
+    with guard.watch(table):
+        for rows in ([0, 1], [1, 1, 3]):
+            table(torch.tensor(rows))
+    guard.remember(named_params(table))
+    assert guard.open_shares()["weight"] == pytest.approx((1 / 2 + 1 / 4 + 1 + 1 / 2) / 4)  # lambda / (lambda + count)
