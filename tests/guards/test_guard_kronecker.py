@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
-from ramet.guards.kronecker import eigenbasis, interaction_gradient, proximal_interaction
+from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, proximal_interaction
 from ramet.params import named_params
 
 
@@ -184,3 +184,13 @@ def test_a_forward_pass_without_gradients_teaches_nothing():
         layer(torch.randn(2, 3))
     guard.remember(named_params(layer))
     assert guard.report()["guarded_values"] == 0
+
+
+def test_ranks_that_take_the_same_samples_count_them_once():
+    columns, gradients = draw(0, 1, 3, 5), draw(1, 1, 2, 5)
+    once, ranks = Factors("weight"), [Factors("weight"), Factors("weight")]
+    for factors, options in ((once, {}), *((each, {"num_repeats": 2}) for each in ranks)):
+        factors.add_inputs(columns, **options)
+        factors.add_gradients(gradients, 5, **options)
+    for part in Factors.PARTS:
+        torch.testing.assert_close(ranks[0].sums[part] + ranks[1].sums[part], once.sums[part])

@@ -181,6 +181,8 @@ def test_memory_is_what_the_formula_says_and_is_known_before():
     assert memory.num_bytes == 4 * ((27 + 1) ** 2 + 8 * (9 + 1) ** 2 + (7 + 1) ** 2)
     assert memory.uncovered == ("1.weight", "1.bias")
     assert "2.weight" in str(memory) and "without a projection: 1.weight, 1.bias" in str(memory)
+    kibibytes = [line.split()[-1] for line in str(memory).splitlines()[1:-1]]
+    assert kibibytes == [f"{4 * values / 1024:.1f}" for values in (28**2, 8 * 10**2, 8**2, 28**2 + 8 * 10**2 + 8**2)]
     assert guard.state_dict().keys() == {"epoch"}
     with guard.watch(network[:3]):
         network[:3](torch.randn(2, 3, 8, 8))
