@@ -191,6 +191,11 @@ def test_memory_is_what_the_formula_says_and_is_known_before():
     assert held == memory.num_bytes - 4 * (7 + 1) ** 2  # the linear layer has not run, and takes nothing
 
 
+def test_memory_of_indices_is_a_number_each():
+    (layer,) = OrthogonalProjection().memory_of(nn.Embedding(5, 2)).layers
+    assert (layer.kind, layer.num_bytes) == ("diagonal", 4 * 5)
+
+
 def test_memory_of_what_is_gathered_does_not_grow_with_the_inputs():
     layer, guard = nn.Linear(4, 2, bias=False), OrthogonalProjection()
     sizes = []
