@@ -194,3 +194,14 @@ def test_ranks_that_take_the_same_samples_count_them_once():
         factors.add_gradients(gradients, 5, **options)
     for part in Factors.PARTS:
         torch.testing.assert_close(ranks[0].sums[part] + ranks[1].sums[part], once.sums[part])
+
+
+def test_factors_of_several_passes_are_added_up():
+    columns, gradients = draw(0, 1, 3, 6), draw(1, 1, 2, 6)
+    once, twice = Factors("weight"), Factors("weight")
+    for factors, parts in ((once, [slice(0, 6)]), (twice, [slice(0, 2), slice(2, 6)])):
+        for part in parts:
+            factors.add_inputs(columns[..., part])
+            factors.add_gradients(gradients[..., part], part.stop - part.start)
+    for found, expected in zip(twice.moments(None), once.moments(None), strict=True):
+        torch.testing.assert_close(found, expected)
