@@ -118,10 +118,12 @@ def test_theorem_4_1_and_the_tight_bound_hold(shape, lam, seed, outputs):
     assert change <= float(tight_bound(update, lam)) + slack
 
 
-def test_theorem_4_1_by_hand():
-    """X = diag(2, 4), so that R = 1/4 and |X| = sqrt(20); |dW| = 5, lambda = 2: 2 sqrt(2) 5 sqrt(20) (1 + 1/2) / 4."""
-    x, update = torch.diag(torch.tensor([2.0, 4.0])), torch.tensor([[3.0, 4.0]])
-    assert float(theorem_bound(x, update, 2.0)) == pytest.approx(2 * 2**0.5 * 5 * 20**0.5 * 1.5 / 4)
+@pytest.mark.parametrize("smallest", [0.5, 2.0])
+def test_theorem_4_1_by_hand(smallest):
+    """X = diag(s, 4), so that R = 1 / s^2 and |X|^2 = s^2 + 16; |dW| = 5, lambda = 2."""
+    x, update = torch.diag(torch.tensor([smallest, 4.0])), torch.tensor([[3.0, 4.0]])
+    size, inverse = 5 * (smallest**2 + 16) ** 0.5, 1 / smallest**2
+    assert float(theorem_bound(x, update, 2.0)) == pytest.approx(2 * 2**0.5 * size * inverse * (1 + 2 * inverse))
 
 
 def test_the_bounds_are_not_slack_without_end():

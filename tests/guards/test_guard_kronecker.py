@@ -172,6 +172,8 @@ def test_wide_layers_and_bad_values_are_refused():
         KroneckerPlasticity(-1.0)
     with pytest.raises(ConfigError, match="but got"):
         KroneckerPlasticity(max_width=0)
+    with KroneckerPlasticity(max_width=6).watch(nn.Linear(5, 2)):  # five inputs and the bias
+        pass
     assert KroneckerPlasticity(max_width=1).max_width == 1
     assert (KroneckerPlasticity().strength, KroneckerPlasticity().max_width) == (60.0, 4096)
 
@@ -180,6 +182,12 @@ def test_a_forward_pass_without_gradients_teaches_nothing():
     layer, guard = nn.Linear(3, 2), KroneckerPlasticity()
     with guard.watch(layer), torch.no_grad():
         layer(torch.randn(2, 3))
+    with guard.watch(layer):
+        layer(torch.randn(2, 3))
+    guard.remember(named_params(layer))
+    assert guard.report()["guarded_values"] == 0
+    for param in layer.parameters():  # gradients of something else
+        param.grad = torch.ones_like(param)
     with guard.watch(layer):
         layer(torch.randn(2, 3))
     guard.remember(named_params(layer))

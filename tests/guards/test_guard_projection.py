@@ -223,6 +223,7 @@ def test_wide_layers_have_limited_rank_or_are_refused():
     layer = nn.Linear(400, 2)
     memory = OrthogonalProjection(max_width=100).memory_of(layer)
     assert memory.layers[0].rank == 100**2 // 401 and memory.num_bytes == 4 * (401 + 1) * 24 <= 4 * 100**2
+    assert OrthogonalProjection(max_width=2).memory_of(layer).layers[0].rank == 1, "at least one direction"
     assert memory.layers[0].kind == "rank 24" and "rank 24" in str(memory)
     for options in ({"max_width": 401}, {"rank": 401}):  # as wide as it may be, or of full rank: as a matrix
         whole = OrthogonalProjection(**options).memory_of(layer).layers[0]
