@@ -106,7 +106,7 @@ def test_explicit_gradient_is_autograds():
 
 
 def test_proximal_step_solves_its_equation_at_any_strength():
-    inputs, outputs, start = draw(0, 1, 4, 6), draw(1, 1, 3, 5), draw(2, 1, 3, 4)
+    inputs, outputs, start = draw(0, 2, 4, 6), draw(1, 2, 3, 5), draw(2, 2, 3, 4)  # two groups
     inputs, outputs = inputs @ inputs.mT, outputs @ outputs.mT
     for strength in (0.0, 1e-3, 1.0, 1e6):
         v = proximal_interaction(start, eigenbasis(inputs, outputs), strength)
@@ -213,3 +213,18 @@ def test_factors_of_several_passes_are_added_up():
             factors.add_gradients(gradients[..., part], part.stop - part.start)
     for found, expected in zip(twice.moments(None), once.moments(None), strict=True):
         torch.testing.assert_close(found, expected)
+
+
+def test_a_single_sample_needs_no_batch():
+    layer, x, gradient = nn.Linear(3, 2).double(), draw(0, 3), draw(1, 2)
+    guards = []
+    for sample, given in ((x, gradient), (x[None], gradient[None])):
+        guard = KroneckerPlasticity()
+        layer.zero_grad()
+        with guard.watch(layer):
+            (layer(sample) * given).sum().backward()
+        guard.remember(named_params(layer))
+        guards.append(guard.state_dict())
+    assert guards[0].keys() == guards[1].keys()
+    for name, tensor in guards[0].items():
+        torch.testing.assert_close(tensor, guards[1][name])
