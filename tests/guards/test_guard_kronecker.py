@@ -215,8 +215,10 @@ def test_factors_of_several_passes_are_added_up():
         torch.testing.assert_close(found, expected)
 
 
-def test_a_single_sample_needs_no_batch():
-    layer, x, gradient = nn.Linear(3, 2).double(), draw(0, 3), draw(1, 2)
+@pytest.mark.parametrize("kind", ["linear", "convolution"])
+def test_a_single_sample_needs_no_batch(kind):
+    layer = (nn.Linear(3, 2) if kind == "linear" else nn.Conv1d(3, 2, 2)).double()
+    x, gradient = (draw(0, 3), draw(1, 2)) if kind == "linear" else (draw(0, 3, 5), draw(1, 2, 4))
     guards = []
     for sample, given in ((x, gradient), (x[None], gradient[None])):
         guard = KroneckerPlasticity()
