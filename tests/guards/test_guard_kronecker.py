@@ -86,14 +86,15 @@ def test_convolution_sums_inputs_over_positions_and_averages_gradients():
     torch.testing.assert_close(guard.penalty(params), torch.tensor(4 * (4.0 * 4.0) ** 2).double())
 
 
-def test_explicit_gradient_is_autograds():
+@pytest.mark.parametrize("strength", [1.0, 8.0])
+def test_explicit_gradient_is_autograds(strength):
     layer = nn.Linear(3, 2).double()
-    guard = remembered(layer, draw(0, 6, 3), draw(1, 6, 2), strength=8.0, form="explicit")
+    guard = remembered(layer, draw(0, 6, 3), draw(1, 6, 2), strength=strength, form="explicit")
     with torch.no_grad():
         for seed, param in enumerate(layer.parameters()):
             param += draw(seed, *param.shape)
     layer.zero_grad()
-    (8.0 / 2 * guard.penalty(named_params(layer))).backward()
+    (strength / 2 * guard.penalty(named_params(layer))).backward()
     expected = {name: param.grad.clone() for name, param in layer.named_parameters()}
     for param in layer.parameters():
         param.grad = torch.zeros_like(param)
@@ -113,16 +114,17 @@ def test_proximal_step_solves_its_equation_at_any_strength():
         torch.testing.assert_close(v + strength * interaction_gradient(v, inputs, outputs), start)
 
 
-def test_implicit_step_by_hand():
-    """One weight: A = 4, G = 9, alpha 0.5 and step size 0.1 pull a change of 1.5 back to 1.5 / (1 + 1.8)."""
+@pytest.mark.parametrize("strength", [0.5, 1.0])
+def test_implicit_step_by_hand(strength):
+    """One weight: A = 4, G = 9, and step size 0.1 pull a change of 1.5 back to 1.5 / (1 + 3.6 alpha)."""
     layer = nn.Linear(1, 1, bias=False).double()
-    guard = remembered(layer, torch.tensor([[2.0]]).double(), torch.tensor([[3.0]]).double(), strength=0.5)
+    guard = remembered(layer, torch.tensor([[2.0]]).double(), torch.tensor([[3.0]]).double(), strength=strength)
     anchor = layer.weight.detach().clone()
     layer.weight.data += 0.5  # the step goes on from there, by the loss alone
     layer.weight.grad = torch.full_like(layer.weight, -1.0)
     with guard.step(named_params(layer), 0.1):
         torch.optim.SGD(layer.parameters(), lr=1.0).step()
-    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1.5 / 2.8]]).double())
+    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1.5 / (1 + 3.6 * strength)]]).double())
 
 
 def test_several_models_are_their_mean_times_their_number():
@@ -173,6 +175,8 @@ def test_wide_layers_and_bad_values_are_refused():
     with pytest.raises(ConfigError, match="but got"):
         KroneckerPlasticity(max_width=0)
     with KroneckerPlasticity(max_width=6).watch(nn.Linear(5, 2)):  # five inputs and the bias
+        pass
+    with KroneckerPlasticity(max_width=2).watch(nn.Conv1d(4, 4, 1, groups=4)):  # a group has a pixel, a bias, an output
         pass
     assert KroneckerPlasticity(max_width=1).max_width == 1
     assert (KroneckerPlasticity().strength, KroneckerPlasticity().max_width) == (60.0, 4096)
@@ -230,3 +234,16 @@ def test_a_single_sample_needs_no_batch(kind):
     assert guards[0].keys() == guards[1].keys()
     for name, tensor in guards[0].items():
         torch.testing.assert_close(tensor, guards[1][name])
+
+
+def test_the_penalty_is_the_sum_over_layers():
+    layers = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)).double()
+    guard = KroneckerPlasticity()
+    assert float(guard.penalty(named_params(layers))) == 0.0, "nothing is remembered"
+    with guard.watch(layers):
+        layers(draw(0, 4, 3)).square().mean().backward()
+    guard.remember(named_params(layers))
+    moved_params = {name: param.detach() + 1.0 for name, param in layers.named_parameters()}
+    parts = [{n: p for n, p in moved_params.items() if n.startswith(f"{place}.")} for place in (0, 1)]
+    assert all(float(guard.penalty(part)) > 0 for part in parts)
+    torch.testing.assert_close(guard.penalty(moved_params), guard.penalty(parts[0]) + guard.penalty(parts[1]))
