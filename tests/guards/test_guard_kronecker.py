@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
-from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, proximal_interaction
+from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, output_columns, proximal_interaction
 from ramet.params import named_params
 
 
@@ -247,3 +247,25 @@ def test_the_penalty_is_the_sum_over_layers():
     parts = [{n: p for n, p in moved_params.items() if n.startswith(f"{place}.")} for place in (0, 1)]
     assert all(float(guard.penalty(part)) > 0 for part in parts)
     torch.testing.assert_close(guard.penalty(moved_params), guard.penalty(parts[0]) + guard.penalty(parts[1]))
+
+
+def test_each_model_pulls_once_more():
+    """Two models with A = 4 and G = 9: alpha 0.5 and step size 0.1 pull 1.5 back to 1.5 / (1 + 2 * 1.8)."""
+    layer = nn.Linear(1, 1, bias=False).double()
+    guard = KroneckerPlasticity(0.5)
+    for _ in range(2):
+        layer.zero_grad()
+        with guard.watch(layer):
+            (layer(torch.tensor([[2.0]]).double()) * 3.0).sum().backward()
+        guard.remember(named_params(layer))
+    anchor = layer.weight.detach().clone()
+    layer.weight.grad = torch.full_like(layer.weight, -1.5)
+    with guard.step(named_params(layer), 0.1):
+        torch.optim.SGD(layer.parameters(), lr=1.0).step()
+    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1.5 / 4.6]]).double())
+
+
+def test_gradients_of_a_sequence_are_columns_of_all_its_places():
+    gradient = draw(0, 2, 3, 4)  # batch, places, outputs
+    columns, num_samples = output_columns(nn.Linear(5, 4), gradient)
+    assert num_samples == 2 and torch.equal(columns[0], 2 * gradient.reshape(6, 4).mT)
