@@ -182,6 +182,8 @@ def test_columns_that_overflowed_teach_nothing():
     x = draw(0, 4, 3, dtype=torch.float32)
     spoilt = torch.cat([x, torch.tensor([[float("inf")], [0], [float("nan")], [1]])], dim=1)
     torch.testing.assert_close(close_directions(torch.eye(4), spoilt, 1.0), close_directions(torch.eye(4), x, 1.0))
+    groups = close_directions(torch.eye(4).expand(2, 4, 4), torch.stack([spoilt, 2 * spoilt]), 1.0)
+    torch.testing.assert_close(groups[1], close_directions(torch.eye(4), 2 * x, 1.0))
 
 
 @BOUNDED
