@@ -249,20 +249,22 @@ def test_the_penalty_is_the_sum_over_layers():
     torch.testing.assert_close(guard.penalty(moved_params), guard.penalty(parts[0]) + guard.penalty(parts[1]))
 
 
-def test_each_model_pulls_once_more():
-    """Two models with A = 4 and G = 9: alpha 0.5 and step size 0.1 pull 1.5 back to 1.5 / (1 + 2 * 1.8)."""
+@pytest.mark.parametrize(("form", "expected"), [("implicit", 1.5 / 4.6), ("explicit", 1.5 - 0.1 * 0.5 * 2 * 36 * 0.5)])
+def test_each_model_pulls_once_more(form, expected):
+    """Two models with A = 4 and G = 9, alpha 0.5, step size 0.1: from 0.5 away a step of 1, and the pull."""
     layer = nn.Linear(1, 1, bias=False).double()
-    guard = KroneckerPlasticity(0.5)
+    guard = KroneckerPlasticity(0.5, form=form)
     for _ in range(2):
         layer.zero_grad()
         with guard.watch(layer):
             (layer(torch.tensor([[2.0]]).double()) * 3.0).sum().backward()
         guard.remember(named_params(layer))
     anchor = layer.weight.detach().clone()
-    layer.weight.grad = torch.full_like(layer.weight, -1.5)
+    layer.weight.data += 0.5
+    layer.weight.grad = torch.full_like(layer.weight, -10.0)
     with guard.step(named_params(layer), 0.1):
-        torch.optim.SGD(layer.parameters(), lr=1.0).step()
-    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1.5 / 4.6]]).double())
+        torch.optim.SGD(layer.parameters(), lr=0.1).step()
+    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[expected]]).double())
 
 
 def test_gradients_of_a_sequence_are_columns_of_all_its_places():

@@ -343,3 +343,7 @@ def test_indices_of_several_calls_are_counted_together():
             table(torch.tensor(rows))
     guard.remember(named_params(table))
     assert guard.open_shares()["weight"] == pytest.approx((1 / 2 + 1 / 4 + 1 + 1 / 2) / 4)  # lambda / (lambda + count)
+    with guard.watch(table):  # another model
+        table(torch.tensor([3]))
+    guard.remember(named_params(table))
+    assert guard.open_shares()["weight"] == pytest.approx((1 / 2 + 1 / 4 + 1 + 1 / 3) / 4)
