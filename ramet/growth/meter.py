@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from ramet.growth.budget import MEASURED
 from ramet.growth.surgery.layers import Site
 from ramet.growth.surgery.writing import wider
 from ramet.growth.tracing.axes import Axis
@@ -31,7 +32,7 @@ class Meter:
         self.layers: dict[str, int] = {}
         trainable = {name for name, p in network.named_parameters() if p.requires_grad}
         products = [(1.0, layouts) for name, layouts in coupling.layouts.items() if name in trainable]
-        if unit in ("flops", "latency"):
+        if unit in ("flops", *MEASURED):
             products = [(work.constant / coupling.batch_size, work.dims) for work in coupling.works]
         self.products = products
         self.users: dict[Axis, list[int]] = {}
@@ -53,7 +54,7 @@ class Meter:
             constant, layouts = self.products[number]
             return constant * math.prod(wider(layout, self.sizes) for layout in layouts)
         site = self.sites[number - len(self.products)]
-        per_unit = site.work_per_unit if self.unit in ("flops", "latency") else site.weights_per_unit
+        per_unit = site.work_per_unit if self.unit in ("flops", *MEASURED) else site.weights_per_unit
         return self.layers.get(site.name, 0) * per_unit(self.sizes)
 
     def _update(self, number: int) -> None:
@@ -68,7 +69,7 @@ class Meter:
         """The size with everything that was added so far."""
         if self.unit == "neurons":
             return self._units
-        return self._total * (self.measured / self.first if self.unit == "latency" else 1.0)
+        return self._total * (self.measured / self.first if self.unit in MEASURED else 1.0)
 
     def add(self, kind: str, where: str, count: int = 1) -> float:
         """Count ``count`` more units (or, negative, fewer) of a group or of a new layer; returns the change of size."""

@@ -1,9 +1,9 @@
 """A grown network on the disk: for anybody with torch, and for those who want to go on growing it.
 
-A folder with three files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
+A folder of files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
 ``torch.export.load("network.pt2").module()`` needs neither ramet nor the code that made the network.
 ``weights.safetensors`` has its tensors by the names of ``state_dict()``. ``network.json`` says how the network was made
-and what grew in which step, so that ``load_network`` can build the module itself again.
+and what grew in which step, so that ``load_network`` can build the module itself again. ``network.md`` is its card.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import torch
 from torch import nn
 
 from ramet.errors import ConfigError
-from ramet.exporting import export
+from ramet.exporting import write_network
+from ramet.exporting.card import Card
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
 from ramet.growth.surgery.attention import open_attention
@@ -31,12 +32,20 @@ FORMAT = 1
 """The version of ``network.json``."""
 
 
-def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep], origin: Mapping[str, Any]) -> str:
+def save_network(
+    network: nn.Module,
+    folder: Path,
+    *,
+    steps: Sequence[GrowthStep],
+    origin: Mapping[str, Any],
+    onnx: bool = False,
+    card: Card | None = None,
+) -> str:
     """Write a grown network into a folder, which is made if it is not there; the network is left as it was.
 
     ``origin`` has the arguments of ``make_network`` that made the network before it grew; its ``network`` is none where
-    the network was given as an object. Gives why there is no ``network.pt2``, or nothing: not every module can be
-    exported.
+    the network was given as an object. With ``onnx`` there is a ``network.onnx``, too. Gives why an exported file is
+    missing, or nothing: not every module can be exported.
 
     Raises:
         RunError: the disk refuses.
@@ -56,12 +65,7 @@ def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep
     ]
     description = {"format": FORMAT, "origin": dict(origin), "steps": grown}
     write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
-    try:
-        exported = export(network, _input_shape(origin))
-    except Exception as error:  # torch.export raises whatever a module of the user's own raises under it
-        return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-    write_atomically(folder / "network.pt2", exported)
-    return ""
+    return write_network(network, folder / "network", input_shape=_input_shape(origin), onnx=onnx, card=card)
 
 
 def load_network(folder: str | Path, network: nn.Module | None = None, *, trust: bool = False) -> nn.Module:
