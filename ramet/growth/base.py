@@ -22,7 +22,7 @@ from ramet.growth.surgery.writing import copy_network, widen
 from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
-from ramet.training import Batches, Recipe, Step, in_batches, training_modes
+from ramet.training import Batches, Recipe, Step, in_batches, output_of, training_modes
 from ramet.training.functions import Loss
 
 MiniBatches = Sequence[tuple[Tensor, Tensor]]
@@ -136,7 +136,7 @@ class GrowthContext:
         for number, (x, y) in enumerate(self.batches(num_steps, *role)):
             if recipe.augment is not None:
                 x, y = recipe.augmented(x, y, self.generator("transform", *role, number))
-            step(number, 1.0, lambda x, y: self.loss(network(x), y), x, y)
+            step(number, 1.0, lambda x, y: self.loss(output_of(network(x)), y), x, y)
 
     def grown(self, edit: Edit) -> nn.Module:
         """A copy of the network with an edit carried out."""
@@ -211,7 +211,7 @@ def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch_size: 
     with training_modes(network), torch.no_grad():
         network.eval()
         for inputs, targets in in_batches(x, y, batch_size):
-            total += float(loss(network(inputs), targets)) * len(inputs)
+            total += float(loss(output_of(network(inputs)), targets)) * len(inputs)
     return total / len(x)
 
 

@@ -33,6 +33,7 @@ from ramet.training import (
     Values,
     accuracy,
     make_optimizer,
+    output_of,
     read_ahead,
 )
 from ramet.training.functions import Loss
@@ -162,7 +163,7 @@ class Growing:
             for number in range(inside.number, self.num_updates):
                 batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
                 rate = settings.learning_rate_at(number, self.num_updates)
-                value = step(number, rate, lambda x, y: self.loss(self.network(x), y), *batch)
+                value = step(number, rate, lambda x, y: self.loss(output_of(self.network(x)), y), *batch)
                 if number >= self.num_updates - batches.steps_per_epoch:
                     inside.total += value / batches.steps_per_epoch
                 pulse((number + 1) / self.num_updates)

@@ -9,7 +9,6 @@ of its own: those of a new one are e_j u_j, where u_j is trained with d_j.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +24,7 @@ from ramet.growth.tracing.axes import Axis, Layout, single
 from ramet.growth.tracing.checking import find_coupling
 from ramet.growth.tracing.coupling import Group
 from ramet.seeding import seeded_globally
+from ramet.training import output_of
 
 LAYER_TENSORS = ("inner.weight", "inner.bias", "outer.weight")
 
@@ -270,9 +270,9 @@ class CandidateNetwork:
             if name not in self._statistics_names
         }
 
-    def __call__(self, x: Tensor, epsilon: Tensor) -> Any:
+    def __call__(self, x: Tensor, epsilon: Tensor) -> Tensor:
         """The outputs of the wide network."""
-        return functional_call(self.big, self.tensors(epsilon), (x,), tie_weights=self._has_ties)
+        return output_of(functional_call(self.big, self.tensors(epsilon), (x,), tie_weights=self._has_ties))
 
     def edit(self, chosen: Sequence[int], epsilon: Tensor) -> Edit:
         """The chosen candidates as an edit of the context's network, with these step sizes."""

@@ -18,8 +18,7 @@ from ramet.errors import ConfigError
 from ramet.growth.surgery.widening import Widening, slot_shape
 from ramet.growth.surgery.writing import copy_network, widen
 from ramet.growth.tracing.axes import Axis, Layout, layout_size
-from ramet.growth.tracing.coupling import Coupling, Group, Inputs, call, evaluating, trace
-from ramet.growth.tracing.rules import tensors_in
+from ramet.growth.tracing.coupling import Coupling, Group, Inputs, call, evaluating, returned, trace
 
 TOLERANCE = 1e-7
 """Largest relative change of an output that is put down to rounding, in double precision."""
@@ -32,9 +31,9 @@ MAX_GUESSES = 24
 
 
 def outputs(network: nn.Module, inputs: Inputs) -> list[Tensor]:
-    """The tensors that a network returns, in evaluation mode."""
+    """The tensors that a network returns and that must not change, in evaluation mode."""
     with evaluating(network):
-        return [tensor.detach() for tensor in tensors_in(call(network, inputs))]
+        return [tensor.detach() for tensor in returned(call(network, inputs))]
 
 
 def largest_change(before: list[Tensor], after: list[Tensor]) -> float:

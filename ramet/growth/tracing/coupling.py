@@ -37,6 +37,7 @@ from ramet.growth.tracing.axes import Axis, Layout, fixed, layout_size, normal
 from ramet.growth.tracing.labels import Dim, Hint, Ledger, Work
 from ramet.growth.tracing.rules import RULES, follow, tensors_in, unknown
 from ramet.training import training_modes
+from ramet.training.outputs import logits_of
 
 Inputs = Tensor | tuple[Any, ...]
 """What the network is called with: one tensor, or a tuple of arguments."""
@@ -238,6 +239,12 @@ def call(network: nn.Module, inputs: Inputs) -> Any:
     return network(*inputs) if isinstance(inputs, tuple) else network(inputs)
 
 
+def returned(result: Any) -> list[Tensor]:
+    """The tensors of a result that must not change: its ``logits`` alone, where it has them, or all."""
+    logits = logits_of(result)
+    return tensors_in(result) if logits is None else [logits]
+
+
 def trace(network: nn.Module, inputs: Inputs) -> Coupling:
     """Run the network once on a small batch and find what widens together; it is left as it was.
 
@@ -269,14 +276,14 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
             "a network's way must not depend on values, because growth sees one run of it and others may take another, "
             f"but {reads.places[0]} turns a tensor into a Python number."
         )
-    for tensor in tensors_in(result):
+    for tensor in returned(result):
         for dim in ledger.read(tensor):
             for term in normal(dim.layout):
                 for axis in term:
                     axis.fix("it is the network's output")
     batch = tensors_in(inputs)[0].shape[0]
     coupling = _summarise(network, tensors, aliases, ledger, calls, batch)
-    coupling.results = frozenset(id(tensor) for tensor in tensors_in(result))
+    coupling.results = frozenset(id(tensor) for tensor in returned(result))
     return coupling
 
 
