@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from ramet.growth.surgery.expansions import wider
 from ramet.growth.surgery.layers import Site
-from ramet.growth.surgery.writing import wider
 from ramet.growth.tracing.axes import Axis
 from ramet.growth.tracing.coupling import Coupling
 

@@ -43,7 +43,7 @@ class Nash(Growth):
     def propose(self, context: GrowthContext) -> Proposal:
         """Networks within the step's budget, each by its own random morphisms."""
         everything = [
-            Candidate("split", name, unit)
+            Candidate("new" if group.norms else "split", name, unit)
             for name, group in context.coupling.groups.items()
             for unit in range(group.size)
         ]

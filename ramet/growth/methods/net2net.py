@@ -26,8 +26,10 @@ class Net2Net(Growth):
         depth: whether layers are added where the budget has any. They are residual layers without effect, as wide as
             the place that they stand in.
 
-    Departs from the paper: Net2DeeperNet adds a layer whose matrix is the identity, which keeps the function for ReLU
-    only; the silent residual layer keeps it for every activation, and can be told from the identity just as little.
+    Departs from the paper: channels that a layer norm or a root-mean-square norm runs over are not copied but new, as
+    in LEMON (Wang et al. 2023): copies of some of them would change the norm's statistics. Net2DeeperNet adds a layer
+    whose matrix is the identity, which keeps the function for ReLU only; the silent residual layer keeps it for every
+    activation, and can be told from the identity just as little.
     """
 
     def __init__(self, *, noise: float = 0.01, depth: bool = True) -> None:
@@ -40,6 +42,9 @@ class Net2Net(Growth):
         generator = context.generator("units")
         candidates = []
         for name, group in context.coupling.groups.items():
+            if group.norms:
+                candidates += [Candidate("new", name, unit) for unit in range(group.size)]
+                continue
             for unit in torch.randint(group.size, (group.size,), generator=generator).tolist():
                 candidates.append(Candidate("split", name, unit))
         if self.depth and context.max_layers:
@@ -75,15 +80,21 @@ def uniform_scores(context: GrowthContext, candidates: Sequence[Candidate]) -> T
 
 
 def add_noise(context: GrowthContext, name: str, widening: Widening, noise: float, generator: torch.Generator) -> None:
-    """Let the copies of a widening part by random steps."""
+    """Let the copies of a widening part by random steps, and new units behind norms be read by random weights.
+
+    What reads a new unit behind its norm is drawn at the size of its other weights, whatever the noise: it has no
+    effect yet, and without it the unit would never be written to either.
+    """
     group = context.coupling.groups[name]
     tensors = dict(context.network.named_parameters())
+    role, count = ("in", widening.num_new) if group.norms else ("out", len(widening.sources))
+    scale, drawn = (1.0, widening.outgoing) if group.norms else (noise, widening.steps)
     for slot in group.slots:
-        if slot.role == "out" and slot.tensor in tensors and noise > 0:
+        if slot.role == role and slot.tensor in tensors and scale > 0 and count:
             tensor = tensors[slot.tensor].detach()
-            shape = slot_shape(context.coupling, group, slot.tensor, slot.dim, len(widening.sources))
+            shape = slot_shape(context.coupling, group, slot.tensor, slot.dim, count)
             spread = tensor.std() if tensor.numel() > 1 else tensor.abs().sum()
-            widening.steps[slot.tensor] = (noise * spread * torch.randn(shape, generator=generator)).to(tensor)
+            drawn[slot.tensor] = (scale * spread * torch.randn(shape, generator=generator)).to(tensor)
 
 
 def silent_layers(candidates: Sequence[Candidate]) -> list[Deepening]:
