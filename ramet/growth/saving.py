@@ -3,7 +3,8 @@
 A folder with three files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
 ``torch.export.load("network.pt2").module()`` needs neither ramet nor the code that made the network.
 ``weights.safetensors`` has its tensors by the names of ``state_dict()``. ``network.json`` says how the network was made
-and what grew in which step, so that ``load_network`` can build the module itself again.
+and what grew in which step, so that ``load_network`` can build the module itself again. A model of Hugging Face is
+written once more, into ``pretrained``, as ``from_pretrained`` loads it, if its configuration can say its sizes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from ramet.exporting import export
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
 from ramet.growth.surgery.attention import open_attention
+from ramet.growth.surgery.blocks import BlockCopy
 from ramet.runs.atomic import write_atomically, writing
 from ramet.seeding import torch_generator
 
@@ -50,9 +53,10 @@ def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep
             "number": step.number,
             "widened": {n: {"units": g.units, "split": g.split, "new": g.new} for n, g in step.widened.items()},
             "layers": step.layers,
+            "blocks": [asdict(copied) for copied in step.blocks],
         }
         for step in steps
-        if step.widened or step.layers
+        if step.grew
     ]
     description = {"format": FORMAT, "origin": dict(origin), "steps": grown}
     write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
@@ -86,7 +90,13 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
         origin |= {name: written[name] for name in ("options", "seed") if name in written}
         tensors = safetensors.torch.load_file(folder / "weights.safetensors")
         steps = [
-            GrowthStep(s["number"], {n: GroupGrowth(**g) for n, g in s["widened"].items()}, s["layers"]) for s in grown
+            GrowthStep(
+                step["number"],
+                {name: GroupGrowth(**group) for name, group in step["widened"].items()},
+                step["layers"],
+                [BlockCopy(**copied) for copied in step.get("blocks", [])],  # earlier versions have none
+            )
+            for step in grown
         ]
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
