@@ -19,12 +19,13 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.exporting import export
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
+from ramet.growth.pretrained import save_pretrained
 from ramet.growth.surgery.attention import open_attention
 from ramet.growth.surgery.blocks import BlockCopy
 from ramet.runs.atomic import write_atomically, writing
@@ -33,13 +34,17 @@ from ramet.seeding import torch_generator
 FORMAT = 1
 """The version of ``network.json``."""
 
+_SHAPES = (("in_channels", "image_size"), ("length", "words"))
+"""What says the shape of an image, and of a text."""
+
 
 def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep], origin: Mapping[str, Any]) -> str:
     """Write a grown network into a folder, which is made if it is not there; the network is left as it was.
 
     ``origin`` has the arguments of ``make_network`` that made the network before it grew; its ``network`` is none where
-    the network was given as an object. Gives why there is no ``network.pt2``, or nothing: not every module can be
-    exported.
+    the network was given as an object. A network that reads text has ``length`` and ``words``, the size of the
+    vocabulary, instead of ``in_channels`` and ``image_size``. Gives why there is no ``network.pt2``, or nothing: not
+    every module can be exported. Why there is no ``pretrained`` is in ``network.json``.
 
     Raises:
         RunError: the disk refuses.
@@ -59,9 +64,13 @@ def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep
         if step.grew
     ]
     description = {"format": FORMAT, "origin": dict(origin), "steps": grown}
+    if hasattr(network, "save_pretrained"):
+        with writing(folder):
+            inputs = _probe(origin).to(next(network.parameters()).device)
+            description["not_pretrained"] = save_pretrained(network, folder / "pretrained", inputs)
     write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
     try:
-        exported = export(network, _input_shape(origin))
+        exported = export(network, _input_shape(origin), torch.int64 if "words" in origin else torch.float32)
     except Exception as error:  # torch.export raises whatever a module of the user's own raises under it
         return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     write_atomically(folder / "network.pt2", exported)
@@ -86,7 +95,8 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
         description = json.loads((folder / "network.json").read_text())
         version, written, grown = description["format"], description["origin"], description["steps"]
         # Only what save_network writes: no other entry of the file may reach make_network.
-        origin = {name: written[name] for name in ("network", "in_channels", "image_size", "num_classes")}
+        origin = {name: written[name] for name in ("network", "num_classes")}
+        origin |= {name: written[name] for name in _SHAPES[1 if "words" in written else 0]}
         origin |= {name: written[name] for name in ("options", "seed") if name in written}
         tensors = safetensors.torch.load_file(folder / "weights.safetensors")
         steps = [
@@ -102,16 +112,15 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
         raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
     if version != FORMAT:
         raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
-    if network is None and origin["network"] is None:
+    if network is None and (origin["network"] is None or "words" in origin):
         raise ConfigError("a network that was given as an object is loaded with that object, but got none: network=...")
     if origin["network"] is not None and not isinstance(origin["network"], str):
         raise ConfigError(f"network.json must name its network, but {folder} has {origin['network']!r}.")
     network = make_network(**origin, trusted=trust) if network is None else copy.deepcopy(network)
     closed = {name.removesuffix(".in_proj_weight").removesuffix(".q_proj_weight") for name in tensors}
     open_attention(network, kept=closed)  # networks of earlier versions kept torch's own
-    probe = torch.randn((4, *_input_shape(origin)), generator=torch_generator(0, "probe"))
     try:
-        replay(network, probe, steps)
+        replay(network, _probe(origin), steps)
         network.load_state_dict(tensors)
     except (KeyError, RuntimeError) as error:
         first_line = str(error).splitlines()[0]
@@ -120,6 +129,14 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
     return network.eval()
 
 
+def _probe(origin: Mapping[str, Any]) -> Tensor:
+    """A few random inputs of a network, from the arguments that made it."""
+    generator, shape = torch_generator(0, "probe"), (4, *_input_shape(origin))
+    if "words" in origin:
+        return torch.randint(origin["words"], shape, generator=generator)
+    return torch.randn(shape, generator=generator)
+
+
 def _input_shape(origin: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of one image, from the arguments that made the network."""
-    return (origin["in_channels"], *origin["image_size"])
+    """The shape of one image, or of one text, from the arguments that made the network."""
+    return (origin["length"],) if "words" in origin else (origin["in_channels"], *origin["image_size"])

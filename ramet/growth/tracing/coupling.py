@@ -377,7 +377,11 @@ def _summarise(
         else:
             refusals.append(Refusal(name, problem))
     refusals += [Refusal(name, reason) for name, reason in single_outputs.items()]
-    attributes = {(module, attribute): normal(layout) for module, attribute, layout in ledger.counts}
+    attributes = {
+        (module, attribute): normal(layout)
+        for module, attribute, layout in ledger.counts
+        if hasattr(network.get_submodule(module), attribute)
+    }
     works = [Work(w.module, w.constant, tuple(normal(x) for x in w.dims)) for w in ledger.works]
     hints = [Hint(hint.module, normal(hint.layout)) for hint in ledger.hints]
     calls = [

@@ -263,6 +263,8 @@ def attention(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> Non
         ledger.tie(query[1], key[1])
     else:
         queries = Axis(shared)
+        # Models of Hugging Face repeat the keys themselves where they are called with a mask.
+        ledger.counts.append((ledger.module, "num_key_value_groups", single(queries)))
         unify(query[1].layout, tuple((*term, queries) for term in key[1].layout))
     ledger.tie(key[2], value[2])
     ledger.tie(query[3], key[3])
