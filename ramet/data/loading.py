@@ -11,10 +11,12 @@ from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader
 
 from ramet.data.arrays import as_array, check_pixels, is_map_style, materialise, to_channels_first
 from ramet.data.dataset import DataSet, Split
 from ramet.data.folders import from_folder
+from ramet.data.iterables import data_set_of, is_iterable, read_rows
 from ramet.data.labels import encode
 from ramet.data.named import read_named
 from ramet.data.npz import from_arrays, from_npy_files, from_npz
@@ -57,9 +59,11 @@ def load(
     Args:
         source: The name of a data set; the path of an ``.npz`` file, of a folder of class folders or of one with the
             arrays ``x.npy`` and ``y.npy`` (or ``x_train.npy`` to ``y_test.npy``), which are mapped; a pair of
-            ``(images, labels)``; a mapping of the arrays that an ``.npz`` holds; a map-style torch ``Dataset``, or a
-            pair of them to train and to test; ``FILE.py:function`` of one's own, or the name of an installed package's
-            data set, which gives any of these, or a ``DataSet``. A string that is a known name is never a path.
+            ``(images, labels)``; a mapping of the arrays that an ``.npz`` holds; a torch ``Dataset`` or ``DataLoader``,
+            or a pair of them to train and to test (what can be read by index is; an iterable one, or a loader with a
+            ``collate_fn`` of its own, is read once, into memory; batches are always our own, drawn by the seed);
+            ``FILE.py:function`` of one's own, or the name of an installed package's data set, which gives any of these,
+            or a ``DataSet``. A string that is a known name is never a path.
         data_dir: Where named sets lie; by default ``RAMET_DATA``, or a folder in the user's cache.
         seed: What the splits and the subsets are drawn from.
         validation_fraction: The part of each class of the training images that validates.
@@ -93,6 +97,8 @@ def load(
     wanted = None if image_size is None else _height_and_width(image_size)
 
     source = _made(source, trusted)
+    if isinstance(source, DataLoader) and (data := data_set_of(source)) is not None:
+        source, readers = data, readers or source.num_workers
     if isinstance(source, DataSet):
         given = {**sizes, "image_size": image_size, "layout": layout}
         if changed := [option for option, value in given.items() if value is not None]:
@@ -167,17 +173,18 @@ def _read(source: Any, data_dir: str | Path | None, layout: Layout | None, in_me
     if isinstance(source, Mapping):
         return _mapped(from_arrays(source, name="arrays", layout=layout), in_memory)
     if isinstance(source, (tuple, list)) and len(source) == 2:
-        if is_map_style(source[0]) and is_map_style(source[1]):
+        source = [part if (data := data_set_of(part)) is None else data for part in source]
+        if all(is_map_style(part) or is_iterable(part) for part in source):
             train, order = _read_dataset(source[0], "the training data set", in_memory)
             test, _ = _read_dataset(source[1], "the test data set", isinstance(train.images, np.ndarray))
             return RawData(type(source[0]).__name__, train=train, test=test, layout=layout or order)
         return _mapped(from_arrays({"x": source[0], "y": source[1]}, name="arrays", layout=layout), in_memory)
-    if is_map_style(source):
+    if is_map_style(source) or is_iterable(source):
         train, order = _read_dataset(source, f"the {type(source).__name__}", in_memory)
         return RawData(type(source).__name__, train=train, layout=layout or order)
     raise DataError(
-        "a source must be a name, a path, a pair (images, labels), a mapping of arrays or a map-style data set, "
-        f"but got {type(source).__name__}."
+        "a source must be a name, a path, a pair (images, labels), a mapping of arrays or a torch Dataset or "
+        f"DataLoader, but got {type(source).__name__}."
     )
 
 
@@ -196,6 +203,8 @@ def _mapped(raw: RawData, in_memory: bool | None) -> RawData:
 
 def _read_dataset(dataset: Any, place: str, in_memory: bool | None) -> tuple[Labelled, Layout | None]:
     """All images of a torch data set, or, where they shall not be in memory, where to read them."""
+    if is_iterable(dataset):
+        return materialise(read_rows(dataset, place), place)
     first = dataset[0] if in_memory is None and len(dataset) else None
     if isinstance(first, (tuple, list)) and len(first) > 1:
         in_memory = fits_in_memory([len(dataset), as_array(first[0], place).size])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +9,9 @@ import torch
 
 from ramet.data.dataset import DataSet, Split
 from ramet.data.named import data_folder
+from ramet.data.tokens import tokenise
 from ramet.errors import DataError
 
-END, UNKNOWN = "<eos>", "<unk>"
 FILES = {
     "train": ("ptb.train.txt", "train.txt"),
     "validation": ("ptb.valid.txt", "valid.txt"),
@@ -55,54 +54,71 @@ def load_text(
     source: str | Path = "ptb",
     *,
     data_dir: str | Path | None = None,
+    tokens: str = "words",
     window: int = 35,
     vocabulary: int | None = None,
+    like: Text | None = None,
     train_size: int | None = None,
     eval_size: int | None = None,
 ) -> Text:
-    """Read a text that comes in three files, one sentence a line, words separated by spaces.
+    """Read a text: three files, or one that is cut into 80, 10 and 10 % in its order.
 
-    A line's end is a word of its own. The vocabulary is that of the training text; any other word is ``<unk>``.
+    The vocabulary is that of the training text; any other token is ``<unk>``.
 
     Args:
-        source: ``ptb`` (Penn Treebank, ``ptb/ptb.train.txt`` and so on in the data folder), or a folder with
-            ``train.txt``, ``valid.txt`` and ``test.txt``.
+        source: ``ptb`` (Penn Treebank, ``ptb/ptb.train.txt`` and so on in the data folder), a folder with
+            ``train.txt``, ``valid.txt`` and ``test.txt``, or one file of any text.
         data_dir: Where named sets lie; by default ``RAMET_DATA``, or a folder in the user's cache.
-        window: Words in a window: the length of back-propagation through time, 35 in ENAS.
-        vocabulary: Keep only that many words, the most frequent ones; None keeps all.
+        tokens: ``words`` (those that spaces separate; a line's end is one), ``characters``, or the path of a
+            ``tokenizer.json`` that the library tokenizers saved (Hugging Face; the extra ``text``).
+        window: Tokens in a window: the length of back-propagation through time, 35 in ENAS.
+        vocabulary: Keep only that many tokens, the most frequent ones; None keeps all.
+        like: Another text, whose vocabulary this one has, so that one network can read both.
         train_size: Use only that many windows to train, the first ones.
         eval_size: The same to validate and to test, each.
 
     Raises:
         DataError: If a file is missing or not text, or a number is out of range.
+        MissingExtraError: If the tokenizer of a file is read without tokenizers.
     """
     if window < 1 or (vocabulary is not None and vocabulary < 3):
         raise DataError(f"window must be at least 1 and vocabulary at least 3, but got {window} and {vocabulary}.")
-    folder = data_folder(data_dir) / "ptb" if source == "ptb" else Path(source)
-    words = {role: _read(folder, names) for role, names in FILES.items()}
-    counts = Counter(words["train"])
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    kept = [END, UNKNOWN, *(word for word in ranked if word not in (END, UNKNOWN))][:vocabulary]
-    number = {word: place for place, word in enumerate(kept)}
-    splits = {}
-    for role, text in words.items():
-        tokens = torch.tensor([number.get(word, 1) for word in text])
-        splits[role] = _windows(tokens, window, train_size if role == "train" else eval_size, role)
-    name = "ptb" if source == "ptb" else folder.name
-    notes = () if vocabulary is None else (f"vocabulary of the {len(kept):,} most frequent words",)
+    path = data_folder(data_dir) / "ptb" if source == "ptb" else Path(source).expanduser()
+    texts = _cut(_read(path)) if path.is_file() else {role: _read(_find(path, names)) for role, names in FILES.items()}
+    known = None if like is None else like.class_names
+    numbers, words = tokenise(texts, tokens, vocabulary=vocabulary, known=known)
+    splits = {
+        role: _windows(torch.tensor(found), window, train_size if role == "train" else eval_size, role)
+        for role, found in numbers.items()
+    }
+    notes = [] if vocabulary is None else [f"vocabulary of the {len(words):,} most frequent {tokens}"]
+    notes += [] if tokens == "words" else [f"tokens: {tokens}"]
+    name = "ptb" if source == "ptb" else path.stem
     train, validation, test = (splits[role] for role in FILES)
-    return Text(name, train, validation, test, num_classes=len(kept), class_names=tuple(kept), notes=notes)
+    return Text(name, train, validation, test, num_classes=len(words), class_names=words, notes=tuple(notes))
 
 
-def _read(folder: Path, names: tuple[str, ...]) -> list[str]:
+def _find(folder: Path, names: tuple[str, ...]) -> Path:
     path = next((folder / name for name in names if (folder / name).is_file()), None)
     if path is None:
         raise DataError(f"a text needs the file {names[-1]} or {names[0]}, but {folder} has neither.")
+    return path
+
+
+def _read(path: Path) -> str:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} must be text in UTF-8, but cannot be read: {error}.") from None
-    return [word for line in lines for word in [*line.split(), END]]
+
+
+def _cut(text: str) -> dict[str, str]:
+    """The first 80 % of the lines, the next 10 % and the rest; of a text with few lines, of its characters."""
+    parts = text.splitlines(keepends=True)
+    parts = parts if len(parts) >= 10 else list(text)
+    first, second = round(0.8 * len(parts)), round(0.9 * len(parts))
+    cut = {"train": parts[:first], "validation": parts[first:second], "test": parts[second:]}
+    return {role: "".join(found) for role, found in cut.items()}
 
 
 def _windows(tokens: torch.Tensor, window: int, size: int | None, role: str) -> Windows:

@@ -12,7 +12,8 @@ from ramet.registry import parse_options, quantity
 if TYPE_CHECKING:
     from ramet.growth.history import History
 
-UNITS = ("neurons", "params", "flops", "latency")
+MEASURED = ("latency", "onnx_latency")
+UNITS = ("neurons", "params", "flops", *MEASURED)
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Budget:
 
     Args:
         unit: what is counted: ``neurons`` (units of groups that can grow), ``params``, ``flops`` (multiplications for
-            one example, as ``ramet.costs.count_multiply_adds`` counts them) or ``latency`` (seconds of a forward
-            pass).
+            one example, as ``ramet.costs.count_flops`` counts them), ``latency`` (seconds of a forward pass) or
+            ``onnx_latency`` (seconds in onnxruntime).
         total: the size at which growth ends.
         step: how much one step may add (``eta_t``): a share of the present size below 1, an amount otherwise. The
             paper's width experiments have 0.3. A step that is smaller than one unit still adds one.

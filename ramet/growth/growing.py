@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from ramet.costs import count_parameters
 from ramet.errors import ConfigError, RunError
 from ramet.execution import pulse
+from ramet.exporting.onnx import export_onnx, onnx_latency
 from ramet.growth.base import Edit, Growth, GrowthContext, Proposal, carry_out, mean_loss
-from ramet.growth.budget import Budget, Ends
+from ramet.growth.budget import MEASURED, Budget, Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.meter import Meter, select
 from ramet.growth.methods import GROWTHS
@@ -38,6 +39,8 @@ from ramet.training import (
     output_of,
     read_ahead,
 )
+from ramet.training.acceleration import compiled
+from ramet.training.averaging import WeightAverage
 from ramet.training.functions import Loss
 
 PROBE_SIZE = 4
@@ -104,6 +107,9 @@ class Growing:
             "trained": Values(lambda: self.trained, lambda trained: setattr(self, "trained", trained)),
             "inside": Values(self._take_inside, lambda inside: setattr(self, "inside", Inside(**inside))),
         }
+        if settings.average is not None:  # made anew for each training, in the shapes that the network has then
+            parts["average"] = Values(lambda: self._average and self._average.state_dict(), self._load_average)
+        self._average: WeightAverage | None = None
         self._saver = Saver(checkpoints, parts, seconds=seconds_between_checkpoints)
 
     def start(self) -> None:
@@ -132,10 +138,13 @@ class Growing:
 
     def _meter(self, coupling: Coupling, sites: list[Site], unit: str | None = None) -> Meter:
         unit = unit or self.budget.unit
-        measured = self._latency() if unit == "latency" else 0.0
+        measured = self._latency(unit) if unit in MEASURED else 0.0
         return Meter(self.network, coupling, sites, unit, measured)
 
-    def _latency(self, num_runs: int = 20) -> float:
+    def _latency(self, unit: str, num_runs: int = 20) -> float:
+        if unit == "onnx_latency":
+            shape = self.x.shape[1:]
+            return onnx_latency(export_onnx(self.network, shape), shape, num_runs=num_runs)
         seconds = []
         for _ in range(num_runs + 3):
             start = time.perf_counter()
@@ -164,7 +173,9 @@ class Growing:
         step = Step(self.network, self.optimizer, settings, where=f" of phase {phase}")
         read_ahead(self.x, batches, inside.number, self.num_updates)
         self.network.train()
-        with seeded_globally(self.seed, "dropout", phase):
+        if settings.average is not None and self._average is None:
+            self._average = WeightAverage(self.network, settings.average)
+        with seeded_globally(self.seed, "dropout", phase), compiled(self.network, settings):
             restore_generators(inside.generators or {})
             for number in range(inside.number, self.num_updates):
                 batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
@@ -172,11 +183,16 @@ class Growing:
                 value = step(number, rate, lambda x, y: self.loss(output_of(self.network(x)), y), *batch)
                 if number >= self.num_updates - batches.steps_per_epoch:
                     inside.total += value / batches.steps_per_epoch
+                if self._average is not None:
+                    self._average.update(number, self.num_updates)
                 pulse((number + 1) / self.num_updates)
                 if self._saver.is_due:
                     inside.number, inside.seconds = number + 1, spent + time.monotonic() - started
                     inside.generators = generator_states(self.network.parameters())
                     self.save()
+        if self._average is not None:
+            self._average.put()
+            self._average = None
         grown = self._measure(inside.total, spent + time.monotonic() - started)
         self.trained, self.inside = len(self.history.steps), Inside()
         assert grown.score is not None
@@ -281,6 +297,11 @@ class Growing:
 
     def _take_inside(self) -> dict[str, Any]:
         return {**vars(self.inside), "generators": self.inside.generators or {}}
+
+    def _load_average(self, state: dict[str, Any] | None) -> None:
+        if state:
+            self._average = WeightAverage(self.network, str(self.settings.average))
+            self._average.load_state_dict(state)
 
     def _replay(self, history: Any) -> None:
         """Give the network and its optimizer the shapes that they had grown to."""

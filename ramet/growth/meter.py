@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from ramet.growth.budget import MEASURED
 from ramet.growth.surgery.blocks import BlockSite
 from ramet.growth.surgery.expansions import wider
 from ramet.growth.surgery.layers import Site
@@ -40,7 +41,7 @@ class Meter:
         trainable = {name for name, p in network.named_parameters() if p.requires_grad}
         products = [(1.0, layouts) for name, layouts in coupling.layouts.items() if name in trainable]
         places = [name for name in coupling.layouts if name in trainable]
-        if unit in ("flops", "latency"):
+        if unit in ("flops", *MEASURED):
             products = [(work.constant / coupling.batch_size, work.dims) for work in coupling.works]
             places = [f"{work.module}." for work in coupling.works]
         self.products = products
@@ -77,7 +78,7 @@ class Meter:
             constant *= 1 + self.blocks.get(self._around.get(number, ""), 0)
             return constant * math.prod(wider(layout, self.sizes) for layout in layouts)
         site = self.sites[number - len(self.products)]
-        per_unit = site.work_per_unit if self.unit in ("flops", "latency") else site.weights_per_unit
+        per_unit = site.work_per_unit if self.unit in ("flops", *MEASURED) else site.weights_per_unit
         return self.layers.get(site.name, 0) * per_unit(self.sizes)
 
     def _update(self, number: int) -> None:
@@ -92,7 +93,7 @@ class Meter:
         """The size with everything that was added so far."""
         if self.unit == "neurons":
             return self._units
-        return self._total * (self.measured / self.first if self.unit == "latency" else 1.0)
+        return self._total * (self.measured / self.first if self.unit in MEASURED else 1.0)
 
     def add(self, kind: str, where: str, count: int = 1) -> float:
         """Count ``count`` more units (or, negative, fewer) of a group or of a new layer; returns the change of size."""

@@ -1,10 +1,11 @@
 """A grown network on the disk: for anybody with torch, and for those who want to go on growing it.
 
-A folder with three files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
+A folder of files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
 ``torch.export.load("network.pt2").module()`` needs neither ramet nor the code that made the network.
 ``weights.safetensors`` has its tensors by the names of ``state_dict()``. ``network.json`` says how the network was made
-and what grew in which step, so that ``load_network`` can build the module itself again. A model of Hugging Face is
-written once more, into ``pretrained``, as ``from_pretrained`` loads it, if its configuration can say its sizes.
+and what grew in which step, so that ``load_network`` can build the module itself again. ``network.md`` is its card. A
+model of Hugging Face is written once more, into ``pretrained``, as ``from_pretrained`` loads it, if its configuration
+can say its sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
-from ramet.exporting import export
+from ramet.exporting import write_network
+from ramet.exporting.card import Card
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
 from ramet.growth.pretrained import save_pretrained
@@ -38,13 +40,22 @@ _SHAPES = (("in_channels", "image_size"), ("length", "words"))
 """What says the shape of an image, and of a text."""
 
 
-def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep], origin: Mapping[str, Any]) -> str:
+def save_network(
+    network: nn.Module,
+    folder: Path,
+    *,
+    steps: Sequence[GrowthStep],
+    origin: Mapping[str, Any],
+    onnx: bool = False,
+    card: Card | None = None,
+) -> str:
     """Write a grown network into a folder, which is made if it is not there; the network is left as it was.
 
     ``origin`` has the arguments of ``make_network`` that made the network before it grew; its ``network`` is none where
     the network was given as an object. A network that reads text has ``length`` and ``words``, the size of the
-    vocabulary, instead of ``in_channels`` and ``image_size``. Gives why there is no ``network.pt2``, or nothing: not
-    every module can be exported. Why there is no ``pretrained`` is in ``network.json``.
+    vocabulary, instead of ``in_channels`` and ``image_size``. With ``onnx`` there is a ``network.onnx``, too. Gives why
+    an exported file is missing, or nothing: not every module can be exported. Why there is no ``pretrained`` is in
+    ``network.json``.
 
     Raises:
         RunError: the disk refuses.
@@ -69,12 +80,9 @@ def save_network(network: nn.Module, folder: Path, *, steps: Sequence[GrowthStep
             inputs = _probe(origin).to(next(network.parameters()).device)
             description["not_pretrained"] = save_pretrained(network, folder / "pretrained", inputs)
     write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
-    try:
-        exported = export(network, _input_shape(origin), torch.int64 if "words" in origin else torch.float32)
-    except Exception as error:  # torch.export raises whatever a module of the user's own raises under it
-        return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-    write_atomically(folder / "network.pt2", exported)
-    return ""
+    dtype = torch.int64 if "words" in origin else torch.float32
+    shape = _input_shape(origin)
+    return write_network(network, folder / "network", input_shape=shape, dtype=dtype, onnx=onnx, card=card)
 
 
 def load_network(folder: str | Path, network: nn.Module | None = None, *, trust: bool = False) -> nn.Module:

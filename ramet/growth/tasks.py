@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ramet.costs import count_parameters
 from ramet.data import DataSet
 from ramet.errors import ConfigError
+from ramet.exporting.card import Card
 from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import PROBE_SIZE, Growing
 from ramet.growth.making import make_network
@@ -24,6 +25,7 @@ from ramet.growth.surgery.attention import open_attention
 from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
+from ramet.runs.encoding import encode
 from ramet.training import Settings, accuracy, output_of, training_modes
 from ramet.training.weights import load_weights
 
@@ -41,6 +43,7 @@ class GrowthSetup:
         start: the weights before anything grew; those that the function and the file give if none.
         described: what the network and the data are, in plain values, for the records.
         folder: of the run; ``identity`` is the run's, too.
+        onnx: whether the grown networks are written for onnxruntime, too.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         seconds_a_turn: a task does steps until so much time has passed, and at least one.
     """
@@ -58,6 +61,7 @@ class GrowthSetup:
     described: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
     identity: str | None = None
+    onnx: bool = False
     seconds_between_checkpoints: float = 30.0
     seconds_a_turn: float = 0.0
 
@@ -133,7 +137,24 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
         pass
     test = accuracy(growing.network, setup.data.test.x, setup.data.test.y)
     folder = setup.folder / "networks" / file_name(method)
-    problem = save_network(growing.network, folder, steps=growing.history.steps, origin=setup.origin)
+    history = growing.history
+    card = Card(
+        title=f"{setup.name}, grown by {method}",
+        network={name: round(value) for name, value in history.steps[-1].sizes.items()},
+        data={"data": str(setup.data), "fingerprint": setup.data.fingerprint()},
+        figures={"accuracy on validation images": history.steps[-1].score, "accuracy on test images": test},
+        made={
+            "method": setup.methods[method],
+            "growth steps": len(history.steps) - 1,
+            "ended because": history.stopped,
+            "recipe": encode(setup.settings.to_json()),
+            "seed": setup.seed,
+        },
+        words=("`ramet.growth.load_network` gives the module itself, of the classes that it was made of.",),
+    )
+    problem = save_network(
+        growing.network, folder, steps=history.steps, origin=setup.origin, onnx=setup.onnx, card=card
+    )
     return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
 
 

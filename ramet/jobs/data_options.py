@@ -46,6 +46,10 @@ class DataOptions:
             del values["pool"]
         return defaults | {name: value for name, value in values.items() if value is not None}
 
+    def images(self, **defaults: Any) -> dict[str, Any]:
+        """Those that images have."""
+        return self.given(**defaults)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions(DataOptions):
@@ -68,20 +72,23 @@ class TextOptions(ImageOptions):
     Args:
         train_size: use only that many training images (or windows of words).
         eval_size: use only that many validation and test images (or windows).
-        window: words in a window of text; by default 35.
-        vocabulary: keep only that many words of a text.
+        tokens: of a text: words (by default), characters, or the file of a tokenizer (tokenizer.json).
+        window: tokens in a window of text; by default 35.
+        vocabulary: keep only that many tokens of a text.
     """
 
+    tokens: str | None = None
     window: int | None = None
     vocabulary: int | None = None
 
     def images(self, **defaults: Any) -> dict[str, Any]:
         """Those that images have."""
-        return {name: value for name, value in self.given(**defaults).items() if name not in ("window", "vocabulary")}
+        words = ("tokens", "window", "vocabulary")
+        return {name: value for name, value in self.given(**defaults).items() if name not in words}
 
     def words(self) -> dict[str, Any]:
         """Those that text has."""
-        names = ("data_dir", "train_size", "eval_size", "window", "vocabulary")
+        names = ("data_dir", "train_size", "eval_size", "tokens", "window", "vocabulary")
         return {name: value for name, value in self.given().items() if name in names}
 
 

@@ -22,6 +22,7 @@ from ramet.runs.encoding import Json
 if TYPE_CHECKING:
     from ramet.execution import Executor
     from ramet.execution.ranks import Ranks
+    from ramet.jobs.data_options import DataOptions
     from ramet.jobs.result import Result
     from ramet.runs import Run
 
@@ -174,8 +175,22 @@ def run_verb(
             job = replace(job, data_options=replace(job.data_options, **data_options))  # type: ignore[attr-defined,call-arg]
         except TypeError as error:
             raise ConfigError(f"options must be options of a data set, but: {error}.") from None
+    job = _with_data_set(job)
     place = new_folder(job.kind) if out is None else Path(out)
     engine = make_executor(executor or 1) if executor is None or isinstance(executor, int) else executor
     result = start(job.anchored(), place, engine, go_on=True, trust=trust)
     assert result is not None  # there are no ranks here
     return result
+
+
+def _with_data_set(job: Job[Any]) -> Job[Any]:
+    """The job with the ``DataSet`` of data of one's own: arrays, a torch ``Dataset`` or a ``DataLoader``."""
+    data = getattr(job, "data", "")
+    if isinstance(data, str):
+        return job
+    from ramet.data import DataSet, load
+
+    if isinstance(data, DataSet):
+        return job
+    options: DataOptions = job.data_options  # type: ignore[attr-defined]  # every job has some
+    return replace(job, data=load(data, **options.images(seed=job.seed)), data_options=type(options)())  # type: ignore[call-arg]

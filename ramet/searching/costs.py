@@ -9,12 +9,14 @@ from torch import nn
 
 from ramet.costs import count_flops, count_parameters, measure_latency
 from ramet.errors import ConfigError
+from ramet.exporting.onnx import export_onnx, onnx_latency
 from ramet.registry import parse_options, quantity
 from ramet.searching.strategies.base import Strategy
 from ramet.seeding import seeded_globally
 from ramet.spaces import Arch, Space
 
-COSTS = ("params", "flops", "latency")
+MEASURED = ("latency", "onnx_latency")
+COSTS = ("params", "flops", *MEASURED)
 
 
 def parse_limits(text: str) -> dict[str, float]:
@@ -23,7 +25,7 @@ def parse_limits(text: str) -> dict[str, float]:
     >>> parse_limits("params=200k,latency=5ms")
     {'params': 200000.0, 'latency': 0.005}
     """
-    rule = "a budget reads params=200k, flops=10M or latency=5ms, joined by commas"
+    rule = "a budget reads params=200k, flops=10M, latency=5ms or onnx-latency=5ms, joined by commas"
     try:
         limits = {name: quantity(amount) for name, amount in parse_options(text).items()}
     except ConfigError as error:
@@ -50,8 +52,10 @@ class ArchCosts:
                 value = float(self._count_parameters(arch))
             elif cost == "flops":
                 value = float(count_flops(self._network, self.input_shape, arch))
-            else:
+            elif cost == "latency":
                 value = measure_latency(self._network, self.input_shape, arch)
+            else:
+                value = onnx_latency(export_onnx(self._network.child(arch), self.input_shape), self.input_shape)
             self.known[cost, arch] = value
         return self.known[cost, arch]
 
@@ -157,15 +161,18 @@ class Budgeted(Strategy):
     def state(self) -> dict[str, Any]:
         """The wrapped strategy's state, and costs that were measured: a latency is not measured the same twice."""
         known = getattr(self.costs, "known", {})
-        measured = [[list(arch), value] for (name, arch), value in known.items() if name == "latency"]
-        return {"inner": self.inner.state(), "latency": measured, "refuge": list(self._refuge)}
+        measured = {
+            cost: [[list(arch), value] for (name, arch), value in known.items() if name == cost] for cost in MEASURED
+        }
+        return {"inner": self.inner.state(), **measured, "refuge": list(self._refuge)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self.inner.load_state(state["inner"])
         self._refuge = tuple(state["refuge"])
         if isinstance(self.costs, ArchCosts):
-            self.costs.known.update({("latency", tuple(arch)): value for arch, value in state["latency"]})
+            for cost in MEASURED:
+                self.costs.known.update({(cost, tuple(arch)): value for arch, value in state.get(cost, [])})
 
 
 def pareto_front(costs: Sequence[float], rewards: Sequence[float]) -> list[int]:

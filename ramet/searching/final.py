@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.execution import pulse
-from ramet.exporting import export
 from ramet.fields import from_json
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
-from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import Json
 from ramet.searching.measures import measure
 from ramet.searching.plan import FinalNetworkOptions
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
-from ramet.spaces import Arch, NetworkAlone, Supernet, cutout
+from ramet.spaces import Arch, NetworkAlone, Supernet
 from ramet.training import Batches, fit, saved_part
+from ramet.training.augmentation import cutout
 
 
 def train_final(
@@ -45,7 +41,7 @@ def train_final(
 
     def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
         if made.cutout > 0:
-            x = cutout(x, made.cutout, torch_generator(batches_seed, "cutout", step))
+            x, y = cutout(x, y, torch_generator(batches_seed, "cutout", step), made.cutout)
         if not isinstance(network, NetworkAlone):
             return of_outputs(network(x, choices), y)
         network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
@@ -85,16 +81,6 @@ def _plain(network: nn.Module, arch: Arch) -> nn.Module:
         return network.plain()
     assert isinstance(network, Supernet)
     return network.child(arch)
-
-
-def write_exported(child: nn.Module, path: Path, *, input_shape: Sequence[int], dtype: torch.dtype) -> bool:
-    """Write a child as a ``torch.export`` program, which needs no ramet; False where torch cannot."""
-    try:
-        exported = export(child, input_shape, dtype)
-    except Exception:  # torch's exporter raises many kinds, and a search is not lost for want of an export
-        return False
-    write_atomically(path, exported)
-    return True
 
 
 def _new(

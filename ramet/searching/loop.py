@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -60,6 +61,7 @@ class Search:
         ranks: Ranks = ALONE,
     ) -> None:
         plan.check(setup.space)
+        setup = replace(setup, settings=replace(setup.settings, epochs=plan.epochs))
         self.setup, self.plan = setup, plan
         self._record, self._progress, self._checkpoints = record, progress, checkpoints
         data, seed = setup.data, plan.seed

@@ -112,13 +112,15 @@ class SearchPlan:
         reward_samples: validation samples of a reward.
         error_samples: validation samples on which forgetting is measured.
         batch_norm: the statistics that rewards and errors are taken with.
-        budget: limits that proposals keep, such as params=200k,flops=10M,latency=5ms; none for no limit.
+        budget: limits that proposals keep, such as params=200k,flops=10M,latency=5ms or
+            onnx-latency=5ms, measured in onnxruntime; none for no limit.
         num_candidates: children that the strategy ends with, scored on the whole validation split.
         num_final: how many of the best of them are trained alone from scratch and tested.
         final_seeds: trainings of each.
         final_epochs: epochs of each of these trainings; all other numbers of a training are the recipe's.
         final_network: what their training adds to the search's own network.
         exports: whether the best network is written as ``network.pt2``.
+        onnx: write it for onnxruntime, too, and compare it there with the module.
         seed: what all randomness follows from.
     """
 
@@ -141,6 +143,7 @@ class SearchPlan:
     final_epochs: int = 10
     final_network: FinalNetworkOptions = field(default_factory=FinalNetworkOptions)
     exports: bool = option(True, name=HIDDEN)
+    onnx: bool = False
     seed: int = option(0, name=HIDDEN)
 
     def __post_init__(self) -> None:

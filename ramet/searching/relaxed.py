@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -54,6 +55,7 @@ class RelaxedSearch:
         options = {"order": 1, "alpha_learning_rate": 3e-4, "alpha_weight_decay": 1e-3} | plan.relaxed_options
         if len(options) > 3 or options["order"] not in (1, 2):
             raise ConfigError(f"DARTS takes order (1 or 2) and alpha_learning_rate, but got {plan.relaxed_options}.")
+        setup = replace(setup, settings=replace(setup.settings, epochs=plan.epochs))
         self.setup, self.plan, self.order = setup, plan, options["order"]
         self._record, self._progress, self._checkpoints = record, progress, checkpoints
         supernet = setup.new_supernet(plan.seed)

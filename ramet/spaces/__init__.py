@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ramet.spaces.cells.nasbench201 import NasBench201
     from ramet.spaces.child import trace_child
     from ramet.spaces.darts.enas_micro import EnasMicro
-    from ramet.spaces.darts.final_network import DartsNetwork, EnasNetwork, FinalNetwork, cutout
+    from ramet.spaces.darts.final_network import DartsNetwork, EnasNetwork, FinalNetwork
     from ramet.spaces.darts.space import Darts
     from ramet.spaces.making import fitting_options, make_space, size_options, takes_text
     from ramet.spaces.own.module_space import Choice, ModuleSpace, space_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SPACES", "Arch", "CellGraph", "Cells64", "Choice", "Darts", "DartsNetwork", "EnasMicro", "EnasNetwork"]
 __all__ += ["FinalNetwork", "ModuleSpace", "NasBench201", "NetworkAlone", "Recurrent", "Relaxed", "Space", "Supernet"]
-__all__ += ["cutout", "fitting_options", "make_space", "size_options", "space_of", "takes_text", "trace_child"]
+__all__ += ["fitting_options", "make_space", "size_options", "space_of", "takes_text", "trace_child"]
 
 __getattr__ = lazy_front(__name__)
 

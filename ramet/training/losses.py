@@ -10,15 +10,15 @@ def cross_entropy(outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> T
     """The cross-entropy of classes; for a sequence, of each of its tokens.
 
     Args:
-        outputs: logits, shape [batch, classes], or [batch, length, classes].
-        targets: classes, of the shape of outputs without its last axis; or shares of the classes, shape [batch, k],
-            where classes from k on have none.
+        outputs: logits, shape [batch, classes], or for sequences [batch, classes, length] or [batch, length, classes].
+        targets: classes, of the shape of outputs without that of the classes; or shares of the classes, shape
+            [batch, k], where classes from k on have none.
         smoothing: the share of a target that is spread over all classes evenly.
     """
     if targets.is_floating_point():
         missing = outputs.shape[-1] - targets.shape[-1]
         targets = functional.pad(targets, (0, missing)) if missing > 0 else targets
-    elif outputs.ndim > 2:
+    elif outputs.ndim > 2 and targets.shape == outputs.shape[:-1] != (len(outputs), *outputs.shape[2:]):
         outputs, targets = outputs.flatten(0, -2), targets.flatten()
     return functional.cross_entropy(outputs, targets, label_smoothing=smoothing)
 

@@ -44,8 +44,8 @@ class Recipe:
         clip_norm: the largest norm of the whole gradient, or none.
         optimizer: the name of an optimizer of ``torch.optim``, in lower case, or a function of parameter groups.
         undecayed: which parameters have no weight decay: none, or vectors (biases and the scales of norms).
-        schedule: cosine, constant, linear, step, one-cycle, restarts (ramet list schedule), with options after a colon;
-            or a function of a step's number and the number of steps that gives the factor of ``learning_rate``.
+        schedule: cosine, constant, linear, step, one-cycle, ... (ramet list schedule), with options after a colon; or
+            a function of a step's number and the number of steps that gives the factor of ``learning_rate``.
         warmup: the share of the training in which the learning rate first rises, along a line; the schedule follows.
         loss: cross-entropy, squared-error, huber, ... (ramet list loss), FILE.py:function or a function of outputs and
             targets; by default the cross-entropy for targets that are integers and the squared error for others.
@@ -132,6 +132,23 @@ class Recipe:
             if isinstance(source := getattr(self, name), str)
         }
         return replace(self, **texts)
+
+    def refuse(self, *names: str, because: str) -> None:
+        """Say that a loop has no use for some fields, if one of them differs from its default.
+
+        Raises:
+            ConfigError: one does.
+
+        >>> Recipe(average="ema").refuse("average", because="steps are measured")
+        Traceback (most recent call last):
+        ramet.errors.ConfigError: average must be None here, because steps are measured, but got 'ema'.
+        """
+        defaults = {field.name: field.default for field in fields(Recipe)}
+        for name in names:
+            if getattr(self, name) != defaults[name]:
+                raise ConfigError(
+                    f"{name} must be {defaults[name]} here, because {because}, but got {getattr(self, name)!r}."
+                )
 
     def learning_rate_at(self, step: int, num_steps: int) -> float:
         """The learning rate of a step, counted from 0, of a training of ``num_steps`` steps.

@@ -12,7 +12,7 @@ def _in(module: str, *names: str) -> dict[str, str]:
 SCHEDULES = FunctionRegistry(
     "schedule",
     group="ramet.schedules",
-    built_in=_in("schedules", "cosine", "constant", "linear", "step", "one-cycle", "restarts"),
+    built_in=_in("schedules", "cosine", "constant", "linear", "step", "exponential", "one-cycle", "restarts"),
     given=("recipe", "step", "num_steps"),
 )
 """What ``Recipe.schedule`` names. A function of one's own takes a step and the number of steps, and gives a factor."""

@@ -41,6 +41,21 @@ def step(recipe: Recipe, step: int, num_steps: int, factor: float = 0.1, every: 
     return recipe.learning_rate * factor ** math.floor(step / (every * num_steps))
 
 
+def exponential(recipe: Recipe, step: int, num_steps: int, factor: float = 0.96, start: float = 0) -> float:
+    """A smaller learning rate after each epoch: how ENAS trains recurrent cells, from its 15th epoch on.
+
+    Args:
+        recipe: of the training.
+        step: its number.
+        num_steps: of the training.
+        factor: what the learning rate is multiplied by after each epoch.
+        start: the epochs before, in which it stays.
+    """
+    if not (0 < factor <= 1 and start >= 0):
+        raise ConfigError(f"an exponential schedule has factor in (0, 1] and start from 0, but got {factor}, {start}.")
+    return recipe.learning_rate * factor ** max(0, math.floor(step * recipe.epochs / num_steps - start))
+
+
 def one_cycle(recipe: Recipe, step: int, num_steps: int, rise: float = 0.3, start: float = 0.04) -> float:
     """Up to the learning rate by half a cosine, and down to the final one by another (Smith and Topin, 2018).
 

@@ -38,7 +38,9 @@ PRESETS: Mapping[str, GuardedSearches] = {
         job=SearchJob(
             space="darts:channels=16,num_cells=8", data="cifar10",
             data_options=TextOptions(validation_fraction=0.6),
-            recipe=Recipe(batch_size=128, learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
+            recipe=Recipe(
+                batch_size=128, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0, augment="crop:4+flip"
+            ),
             plan=SearchPlan(
                 epochs=240, warmup_epochs=90, models_per_epoch=156, batches_per_model=1,
                 strategy=enas("disturbance-immune"), strategy_steps=234, archs_per_step=1,

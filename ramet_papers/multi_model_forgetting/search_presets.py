@@ -53,7 +53,8 @@ _NAO_SMALL = replace(
 _RECURRENT_PAPER = SearchJob(
     space="recurrent:hidden_size=1000,weight_drop=0.5", data="ptb", data_options=TextOptions(),
     recipe=Recipe(
-        batch_size=64, learning_rate=20.0, final_learning_rate=0.1, momentum=0.0, weight_decay=1e-7, clip_norm=0.25
+        batch_size=64, learning_rate=20.0, schedule="exponential:factor=0.96,start=15", momentum=0.0, weight_decay=1e-7,
+        clip_norm=0.25,
     ),
     plan=SearchPlan(
         epochs=150, warmup_epochs=5, models_per_epoch=65, batches_per_model=7,
@@ -63,7 +64,9 @@ _RECURRENT_PAPER = SearchJob(
 )
 _CONVOLUTIONAL_PAPER = SearchJob(
     space="enas-micro:channels=20,cells_per_stage=2", data="cifar10", data_options=TextOptions(),
-    recipe=Recipe(batch_size=128, learning_rate=0.05, weight_decay=1e-4, clip_norm=5.0),
+    recipe=Recipe(
+        batch_size=128, learning_rate=0.05, weight_decay=1e-4, clip_norm=5.0, augment="crop:4+flip"
+    ),
     plan=SearchPlan(
         epochs=150, warmup_epochs=3, models_per_epoch=60, batches_per_model=7,
         strategy=enas("micro"), strategy_steps=30, archs_per_step=10,

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,8 @@ from ramet.growth import Budget, History, grow
 from ramet.growth.base import Edit, Growth
 from ramet.growth.methods.net2net import Net2Net
 from ramet.runs import Checkpoints
-from ramet.training import Settings
+from ramet.seeding import derive_seed
+from ramet.training import Settings, fit
 
 FAST = Settings(epochs=1, batch_size=16, learning_rate=0.05)
 FIREFLY = {"num_new": 3, "layer_width": 3, "num_steps": 2, "num_score_batches": 1}
@@ -134,8 +136,9 @@ class StopsAfter(Checkpoints):
 
 @pytest.mark.parametrize("num_saves", range(1, 16, 2))
 def test_a_growth_goes_on_in_the_middle_of_a_training(tmp_path, num_saves):
-    """Dropout, momentum, the schedule and the norm's statistics have to be what they were; 3 mini-batches an epoch."""
-    settings = Settings(epochs=2, batch_size=16, learning_rate=0.05)
+    """Dropout, momentum, the schedule, the norm's statistics and averages must be what they were; 3 steps an epoch."""
+    average = "tail:0.5" if num_saves % 4 == 1 else None
+    settings = Settings(epochs=2, batch_size=16, learning_rate=0.05, average=average)
     arguments = {"budget": "neurons=7, step=2", "settings": settings, "method_options": FIREFLY}
     expected, history = grow(network(), data(), **arguments)
     with pytest.raises(KeyboardInterrupt):
@@ -146,6 +149,20 @@ def test_a_growth_goes_on_in_the_middle_of_a_training(tmp_path, num_saves):
     resumed, again = grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path))
     assert history == again
     assert all(torch.equal(value, expected.state_dict()[name]) for name, value in resumed.state_dict().items())
+
+
+def test_each_training_ends_with_the_average_of_its_weights():
+    def plain_network():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2))
+
+    recipe = Settings(epochs=2, batch_size=16, learning_rate=0.05, average="tail:0.5")
+    grown, _ = grow(plain_network(), data(), "neurons=7", settings=recipe, max_steps=0)
+    x, y, _, _ = data()
+    for average, equal in (("tail:0.5", True), (None, False)):
+        by_fit = plain_network()
+        fit(by_fit, x, y, replace(recipe, average=average), seed=derive_seed(0, "train", 0))
+        assert torch.equal(grown[0].weight, by_fit[0].weight) == equal
 
 
 def test_a_regression_with_a_data_set_like_object():

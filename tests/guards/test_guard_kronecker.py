@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
-from ramet.guards.kronecker import eigenbasis, interaction_gradient, proximal_interaction
+from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, output_columns, proximal_interaction
 from ramet.params import named_params
 
 
@@ -86,40 +86,45 @@ def test_convolution_sums_inputs_over_positions_and_averages_gradients():
     torch.testing.assert_close(guard.penalty(params), torch.tensor(4 * (4.0 * 4.0) ** 2).double())
 
 
-def test_explicit_gradient_is_autograds():
+@pytest.mark.parametrize("strength", [1.0, 8.0])
+def test_explicit_gradient_is_autograds(strength):
     layer = nn.Linear(3, 2).double()
-    guard = remembered(layer, draw(0, 6, 3), draw(1, 6, 2), strength=8.0, form="explicit")
+    guard = remembered(layer, draw(0, 6, 3), draw(1, 6, 2), strength=strength, form="explicit")
     with torch.no_grad():
         for seed, param in enumerate(layer.parameters()):
             param += draw(seed, *param.shape)
     layer.zero_grad()
-    (8.0 / 2 * guard.penalty(named_params(layer))).backward()
+    (strength / 2 * guard.penalty(named_params(layer))).backward()
     expected = {name: param.grad.clone() for name, param in layer.named_parameters()}
     for param in layer.parameters():
         param.grad = torch.zeros_like(param)
+    before = {name: param.detach().clone() for name, param in layer.named_parameters()}
     with guard.step(named_params(layer), 1.0):
         found = {name: param.grad.clone() for name, param in layer.named_parameters()}
-    for name in expected:
+    for name, param in layer.named_parameters():
         torch.testing.assert_close(found[name], expected[name])
+        assert torch.equal(param, before[name]), "nothing but the gradient acts"
 
 
 def test_proximal_step_solves_its_equation_at_any_strength():
-    inputs, outputs, start = draw(0, 1, 4, 6), draw(1, 1, 3, 5), draw(2, 1, 3, 4)
+    inputs, outputs, start = draw(0, 2, 4, 6), draw(1, 2, 3, 5), draw(2, 2, 3, 4)  # two groups
     inputs, outputs = inputs @ inputs.mT, outputs @ outputs.mT
     for strength in (0.0, 1e-3, 1.0, 1e6):
         v = proximal_interaction(start, eigenbasis(inputs, outputs), strength)
         torch.testing.assert_close(v + strength * interaction_gradient(v, inputs, outputs), start)
 
 
-def test_implicit_step_by_hand():
-    """One weight: A = 4, G = 9, alpha 0.5 and step size 0.1 pull a change of 1 back to 1 / (1 + 1.8)."""
+@pytest.mark.parametrize("strength", [0.5, 1.0])
+def test_implicit_step_by_hand(strength):
+    """One weight: A = 4, G = 9, and step size 0.1 pull a change of 1.5 back to 1.5 / (1 + 3.6 alpha)."""
     layer = nn.Linear(1, 1, bias=False).double()
-    guard = remembered(layer, torch.tensor([[2.0]]).double(), torch.tensor([[3.0]]).double(), strength=0.5)
+    guard = remembered(layer, torch.tensor([[2.0]]).double(), torch.tensor([[3.0]]).double(), strength=strength)
     anchor = layer.weight.detach().clone()
+    layer.weight.data += 0.5  # the step goes on from there, by the loss alone
     layer.weight.grad = torch.full_like(layer.weight, -1.0)
     with guard.step(named_params(layer), 0.1):
         torch.optim.SGD(layer.parameters(), lr=1.0).step()
-    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1 / 2.8]]).double())
+    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[1.5 / (1 + 3.6 * strength)]]).double())
 
 
 def test_several_models_are_their_mean_times_their_number():
@@ -169,6 +174,12 @@ def test_wide_layers_and_bad_values_are_refused():
         KroneckerPlasticity(-1.0)
     with pytest.raises(ConfigError, match="but got"):
         KroneckerPlasticity(max_width=0)
+    with KroneckerPlasticity(max_width=6).watch(nn.Linear(5, 2)):  # five inputs and the bias
+        pass
+    with KroneckerPlasticity(max_width=2).watch(nn.Conv1d(4, 4, 1, groups=4)):  # a group has a pixel, a bias, an output
+        pass
+    assert KroneckerPlasticity(max_width=1).max_width == 1
+    assert (KroneckerPlasticity().strength, KroneckerPlasticity().max_width) == (60.0, 4096)
 
 
 def test_a_forward_pass_without_gradients_teaches_nothing():
@@ -179,3 +190,84 @@ def test_a_forward_pass_without_gradients_teaches_nothing():
         layer(torch.randn(2, 3))
     guard.remember(named_params(layer))
     assert guard.report()["guarded_values"] == 0
+    for param in layer.parameters():  # gradients of something else
+        param.grad = torch.ones_like(param)
+    with guard.watch(layer):
+        layer(torch.randn(2, 3))
+    guard.remember(named_params(layer))
+    assert guard.report()["guarded_values"] == 0
+
+
+def test_ranks_that_take_the_same_samples_count_them_once():
+    columns, gradients = draw(0, 1, 3, 5), draw(1, 1, 2, 5)
+    once, ranks = Factors("weight"), [Factors("weight"), Factors("weight")]
+    for factors, options in ((once, {}), *((each, {"num_repeats": 2}) for each in ranks)):
+        factors.add_inputs(columns, **options)
+        factors.add_gradients(gradients, 5, **options)
+    for part in Factors.PARTS:
+        torch.testing.assert_close(ranks[0].sums[part] + ranks[1].sums[part], once.sums[part])
+
+
+def test_factors_of_several_passes_are_added_up():
+    columns, gradients = draw(0, 1, 3, 6), draw(1, 1, 2, 6)
+    once, twice = Factors("weight"), Factors("weight")
+    for factors, parts in ((once, [slice(0, 6)]), (twice, [slice(0, 2), slice(2, 6)])):
+        for part in parts:
+            factors.add_inputs(columns[..., part])
+            factors.add_gradients(gradients[..., part], part.stop - part.start)
+    for found, expected in zip(twice.moments(None), once.moments(None), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["linear", "convolution"])
+def test_a_single_sample_needs_no_batch(kind):
+    layer = (nn.Linear(3, 2) if kind == "linear" else nn.Conv1d(3, 2, 2)).double()
+    x, gradient = (draw(0, 3), draw(1, 2)) if kind == "linear" else (draw(0, 3, 5), draw(1, 2, 4))
+    guards = []
+    for sample, given in ((x, gradient), (x[None], gradient[None])):
+        guard = KroneckerPlasticity()
+        layer.zero_grad()
+        with guard.watch(layer):
+            (layer(sample) * given).sum().backward()
+        guard.remember(named_params(layer))
+        guards.append(guard.state_dict())
+    assert guards[0].keys() == guards[1].keys()
+    for name, tensor in guards[0].items():
+        torch.testing.assert_close(tensor, guards[1][name])
+
+
+def test_the_penalty_is_the_sum_over_layers():
+    layers = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)).double()
+    guard = KroneckerPlasticity()
+    assert float(guard.penalty(named_params(layers))) == 0.0, "nothing is remembered"
+    with guard.watch(layers):
+        layers(draw(0, 4, 3)).square().mean().backward()
+    guard.remember(named_params(layers))
+    moved_params = {name: param.detach() + 1.0 for name, param in layers.named_parameters()}
+    parts = [{n: p for n, p in moved_params.items() if n.startswith(f"{place}.")} for place in (0, 1)]
+    assert all(float(guard.penalty(part)) > 0 for part in parts)
+    torch.testing.assert_close(guard.penalty(moved_params), guard.penalty(parts[0]) + guard.penalty(parts[1]))
+
+
+@pytest.mark.parametrize(("form", "expected"), [("implicit", 1.5 / 4.6), ("explicit", 1.5 - 0.1 * 0.5 * 2 * 36 * 0.5)])
+def test_each_model_pulls_once_more(form, expected):
+    """Two models with A = 4 and G = 9, alpha 0.5, step size 0.1: from 0.5 away a step of 1, and the pull."""
+    layer = nn.Linear(1, 1, bias=False).double()
+    guard = KroneckerPlasticity(0.5, form=form)
+    for _ in range(2):
+        layer.zero_grad()
+        with guard.watch(layer):
+            (layer(torch.tensor([[2.0]]).double()) * 3.0).sum().backward()
+        guard.remember(named_params(layer))
+    anchor = layer.weight.detach().clone()
+    layer.weight.data += 0.5
+    layer.weight.grad = torch.full_like(layer.weight, -10.0)
+    with guard.step(named_params(layer), 0.1):
+        torch.optim.SGD(layer.parameters(), lr=0.1).step()
+    torch.testing.assert_close(layer.weight.detach() - anchor, torch.tensor([[expected]]).double())
+
+
+def test_gradients_of_a_sequence_are_columns_of_all_its_places():
+    gradient = draw(0, 2, 3, 4)  # batch, places, outputs
+    columns, num_samples = output_columns(nn.Linear(5, 4), gradient)
+    assert num_samples == 2 and torch.equal(columns[0], 2 * gradient.reshape(6, 4).mT)

@@ -248,6 +248,7 @@ def test_sparse_gradients():
         (WeightPlasticity, {"strength": float("nan")}),
         (WeightPlasticity, {"form": "both"}),
         (WeightPlasticity, {"eta": 0.0}),
+        (WeightPlasticity, {"eta": 1.25}),
         (WeightPlasticity, {"warmup_epochs": -1}),
         (WeightPlasticity, {"flush_every": 0}),
         (WeightPlasticity, {"max_fisher_norm": 0.0}),
@@ -350,3 +351,50 @@ def test_the_smallest_values_that_are_allowed():
         WeightPlasticity(flush_every=0)
     with pytest.raises(ConfigError, match="max_fisher_norm must be above 0"):
         WeightPlasticity(max_fisher_norm=0.0)
+
+
+def test_a_training_begins_in_epoch_0():
+    guard = WeightPlasticity(warmup_epochs=1)
+    assert guard.alpha == 0.0
+    guard.start_epoch(1)
+    assert guard.alpha == 60.0
+
+
+def test_a_buffer_of_one_epoch_is_flushed_after_its_first():
+    weight = nn.Parameter(torch.ones(1))
+    guard = WeightPlasticity(warmup_epochs=2, flush_every=1)
+    guard.start_epoch(2)
+    weight.grad = torch.ones(1)
+    guard.remember({"w": weight})
+    assert guard.state_dict()["fisher/w"].item() == 1.0
+    guard.start_epoch(3)
+    assert guard.state_dict()["fisher/w"].item() == 0.0
+
+
+def test_elastic_consolidation_has_the_values_of_its_docstring():
+    assert (ElasticConsolidation().strength, ElasticConsolidation().discount) == (1000.0, 1.0)
+    search = ElasticConsolidation.for_search()
+    assert (search.strength, search.discount) == (60.0, 0.9)
+    assert ElasticConsolidation(discount=0.0).discount == 0.0, "only the last task is kept"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("form", ["implicit", "explicit"])
+def test_a_weak_guard_pulls_too_in_any_precision(form, dtype):
+    """F = 4 around 1, alpha 0.5, at 3, a step size of 0.25: the distance of 2 is halved, or divided by 1.5."""
+    weight = nn.Parameter(torch.tensor([1.0], dtype=dtype))
+    weight.grad = torch.tensor([2.0], dtype=dtype)
+    guard = WeightPlasticity(0.5, form=form)
+    guard.remember({"w": weight})
+    weight.data.fill_(3.0)
+    weight.grad = torch.zeros(1, dtype=dtype)
+    with guard.step({"w": weight}, 0.25):
+        torch.optim.SGD([weight], lr=0.25).step()
+    expected = {"explicit": 3 - 0.25 * 0.5 * 4 * 2, "implicit": 1 + 2 / (1 + 0.25 * 0.5 * 4)}[form]
+    assert weight.item() == pytest.approx(expected, rel=torch.finfo(dtype).eps)
+
+
+def test_a_parameter_that_matters_in_part_is_kept_whole():
+    layer = nn.Linear(2, 2, bias=False).eval()
+    fisher = diagonal_fisher(layer, cross_entropy, torch.tensor([[1.0, 0.0]]), torch.tensor([0]))["weight"]
+    assert (fisher[:, 0] > 0).all() and (fisher[:, 1] == 0).all()

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 import torch
+from exact_projection import distance, exact, rounding
 from guarded_layer import double, guarded_update, remembered, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,16 +107,16 @@ def test_many_calls_and_models_equal_the_closed_form(width, calls, split, seed, 
             guard.remember(named_params(layer))
     guard.remember(named_params(layer))
     (matrix,) = guard.state_dict()["matrix/weight"]
-    expected = closed_form(torch.cat(batches).mT, lam)
-    assert (matrix - expected).norm() < 1e-9 * expected.norm()
+    seen = torch.cat(batches).mT
+    assert distance(matrix, exact(seen, lam)) <= rounding(seen, lam, parts=2)  # closed twice
 
 
 @BOUNDED
 @given(width=st.integers(4, 20), rank=st.integers(1, 3), seed=st.integers(0, 2**31), lam=st.floats(0.0, 10))
 def test_limited_rank_is_exact_while_inputs_fit_in_it(width, rank, seed, lam):
     basis = seeded(double, width, rank, seed=seed)
-    updates = []
-    for limit in (rank, None):
+    updates, shares = [], []
+    for limit in (rank, rank + 1, None):
         layer = seeded(nn.Linear, width, 3, bias=False).double()
         guard = OrthogonalProjection(lam, rank=limit)
         for call in range(4):
@@ -123,9 +124,11 @@ def test_limited_rank_is_exact_while_inputs_fit_in_it(width, rank, seed, lam):
                 layer((basis @ seeded(double, rank, 5, seed=seed + call)).mT)
             guard.remember(named_params(layer))
         updates.append(guarded_update(guard, layer)[1]["weight"])
-        share = guard.report()["open_share"]
-        assert share >= 1 - rank / width - 1e-9
-    torch.testing.assert_close(updates[0], updates[1], rtol=1e-6, atol=1e-6)
+        shares.append(guard.report()["open_share"])
+        assert shares[-1] >= 1 - rank / width - 1e-9
+    for place in (0, 1):
+        torch.testing.assert_close(updates[place], updates[2], rtol=1e-6, atol=1e-6)
+        assert shares[place] == pytest.approx(shares[2], abs=1e-6)
 
 
 def test_limited_rank_keeps_the_strongest_directions():
@@ -178,12 +181,35 @@ def test_memory_is_what_the_formula_says_and_is_known_before():
     assert memory.num_bytes == 4 * ((27 + 1) ** 2 + 8 * (9 + 1) ** 2 + (7 + 1) ** 2)
     assert memory.uncovered == ("1.weight", "1.bias")
     assert "2.weight" in str(memory) and "without a projection: 1.weight, 1.bias" in str(memory)
+    kibibytes = [line.split()[-1] for line in str(memory).splitlines()[1:-1]]
+    assert kibibytes == [f"{4 * values / 1024:.1f}" for values in (28**2, 8 * 10**2, 8**2, 28**2 + 8 * 10**2 + 8**2)]
     assert guard.state_dict().keys() == {"epoch"}
     with guard.watch(network[:3]):
         network[:3](torch.randn(2, 3, 8, 8))
     guard.remember(named_params(network))
     held = sum(t.numel() * t.element_size() for name, t in guard.state_dict().items() if name.startswith("matrix/"))
     assert held == memory.num_bytes - 4 * (7 + 1) ** 2  # the linear layer has not run, and takes nothing
+
+
+def test_memory_of_indices_is_a_number_each():
+    (layer,) = OrthogonalProjection().memory_of(nn.Embedding(5, 2)).layers
+    assert (layer.kind, layer.num_bytes) == ("diagonal", 4 * 5)
+
+
+def test_memory_of_what_is_gathered_does_not_grow_with_the_inputs():
+    layer, guard = nn.Linear(4, 2, bias=False), OrthogonalProjection()
+    sizes = []
+    with guard.watch(layer):
+        for _ in range(4):
+            layer(torch.randn(9, 4))
+            sizes.append(sum(tensor.numel() for name, tensor in guard.state_dict().items() if name != "epoch"))
+    assert sizes == [16] * 4, "more inputs than the width are held as their X X'"
+    layer, guard = nn.Linear(8, 2, bias=False), OrthogonalProjection(rank=2)
+    with guard.watch(layer):
+        for _ in range(4):
+            layer(torch.randn(9, 8))
+            columns = [tensor for name, tensor in guard.state_dict().items() if name.startswith("columns/")]
+            assert [tensor.shape for tensor in columns] == [(1, 8, 2)], "no more columns than the rank"
 
 
 def test_memory_is_logged_before_it_is_allocated(caplog):
@@ -196,7 +222,13 @@ def test_memory_is_logged_before_it_is_allocated(caplog):
 def test_wide_layers_have_limited_rank_or_are_refused():
     layer = nn.Linear(400, 2)
     memory = OrthogonalProjection(max_width=100).memory_of(layer)
-    assert memory.layers[0].rank == 100**2 // 401 and memory.num_bytes <= 4 * 100**2 + 4 * 100
+    assert memory.layers[0].rank == 100**2 // 401 and memory.num_bytes == 4 * (401 + 1) * 24 <= 4 * 100**2
+    assert OrthogonalProjection(max_width=2).memory_of(layer).layers[0].rank == 1, "at least one direction"
+    assert memory.layers[0].kind == "rank 24" and "rank 24" in str(memory)
+    for options in ({"max_width": 401}, {"rank": 401}):  # as wide as it may be, or of full rank: as a matrix
+        whole = OrthogonalProjection(**options).memory_of(layer).layers[0]
+        assert (whole.rank, whole.num_bytes, whole.kind) == (None, 4 * 401**2, "whole")
+    assert OrthogonalProjection(max_width=100, rank=7).memory_of(layer).layers[0].rank == 7, "a rank that is given"
     guard = OrthogonalProjection(max_width=100)
     with guard.watch(layer):
         layer(torch.randn(50, 400))
@@ -302,3 +334,16 @@ def test_a_copy_of_a_watched_network_holds_no_guard():
 def test_bad_values_are_refused(arguments):
     with pytest.raises(ConfigError, match="but got"):
         OrthogonalProjection(**arguments)
+
+
+def test_indices_of_several_calls_are_counted_together():
+    table, guard = nn.Embedding(4, 2), OrthogonalProjection(1.0)
+    with guard.watch(table):
+        for rows in ([0, 1], [1, 1, 3]):
+            table(torch.tensor(rows))
+    guard.remember(named_params(table))
+    assert guard.open_shares()["weight"] == pytest.approx((1 / 2 + 1 / 4 + 1 + 1 / 2) / 4)  # lambda / (lambda + count)
+    with guard.watch(table):  # another model
+        table(torch.tensor([3]))
+    guard.remember(named_params(table))
+    assert guard.open_shares()["weight"] == pytest.approx((1 / 2 + 1 / 4 + 1 + 1 / 3) / 4)

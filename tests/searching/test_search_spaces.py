@@ -12,10 +12,11 @@ from ramet.costs import count_flops, count_parameters
 from ramet.errors import ConfigError
 from ramet.searching.costs import ArchCosts
 from ramet.seeding import torch_generator
-from ramet.spaces import Darts, DartsNetwork, EnasMicro, Recurrent, cutout, make_space, size_options, takes_text
+from ramet.spaces import Darts, DartsNetwork, EnasMicro, Recurrent, make_space, size_options, takes_text
 from ramet.spaces.darts.genotypes import DARTS_V2
 from ramet.spaces.operations import FactorisedReduction
 from ramet.testing.spaces import SPACE_CHECKS
+from ramet.training.augmentation import cutout
 
 SPACES = {
     "darts": (Darts(channels=4, num_cells=3, num_nodes=2), (3, 8, 8), 5),
@@ -150,7 +151,7 @@ def test_drop_path_and_auxiliary_head_are_for_training():
 def test_cutout_by_hand():
     """Every image loses one square, clipped at the border; against a loop over pixels."""
     x = torch.ones(50, 2, 6, 7)
-    cut = cutout(x, 4, torch_generator(0, "cutout"))
+    cut, _ = cutout(x, torch.zeros(len(x)), torch_generator(0, "cutout"), 4)
     generator = torch_generator(0, "cutout")
     rows, columns = torch.randint(6, (50, 1), generator=generator), torch.randint(7, (50, 1), generator=generator)
     for image in range(50):

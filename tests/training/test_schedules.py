@@ -58,6 +58,11 @@ def test_one_cycle_rises_and_falls():
     assert found[:21] == sorted(found[:21]) and found[20:] == sorted(found[20:], reverse=True)
 
 
+def test_an_exponential_falls_after_each_epoch():
+    found = rates(10, schedule="exponential:factor=0.5,start=2", epochs=5)
+    assert found == pytest.approx([0.4] * 6 + [0.2] * 2 + [0.1] * 2)
+
+
 def test_warm_up_comes_before_any_schedule():
     found = rates(10, schedule="cosine", warmup=0.4)
     assert found[:4] == pytest.approx([0.4 * share / 5 for share in (1, 2, 3, 4)])
@@ -73,7 +78,9 @@ def test_a_function_in_a_file(tmp_path):
     assert found == pytest.approx([0.4, 0.4 * 9 / 16, 0.1, 0.4 / 16])
 
 
-@pytest.mark.parametrize("text", ["step:0", "step:every=2", "one-cycle:rise=1", "one-cycle:start=0", "restarts:0"])
+@pytest.mark.parametrize(
+    "text", ["step:0", "step:every=2", "one-cycle:rise=1", "one-cycle:start=0", "restarts:0", "exponential:0"]
+)
 def test_numbers_out_of_range(text):
     with pytest.raises(ConfigError, match="but got"):
         rates(schedule=text)

@@ -108,6 +108,7 @@ class GrowJob(Job["GrowthSetup"]):
     def build(self, *, trust: bool = False) -> GrowthSetup:
         """The network, the data, the methods and the budget; a growth's start is tried."""
         from ramet.costs import count_parameters
+        from ramet.exporting.onnx import check_installed
         from ramet.growth.methods.making import make_method
         from ramet.growth.tasks import GrowthSetup, rehearse
 
@@ -116,6 +117,8 @@ class GrowJob(Job["GrowthSetup"]):
             raise ConfigError(f"target must be a share of the images, above 0 and at most 1, but got {ends.target}.")
         if ends.min_gain and ends.patience is None:
             raise ConfigError(f"min_gain says what patience waits for, but got {ends.min_gain} without patience.")
+        if self.plan.onnx:
+            check_installed()
         methods = self.plan.by_name
         for text in methods.values():
             make_method(text)
@@ -130,6 +133,7 @@ class GrowJob(Job["GrowthSetup"]):
             methods=methods,
             seed=self.seed,
             weights=self.start,
+            onnx=self.plan.onnx,
         )
         network = setup.new_network()
         start = {name: value.detach() for name, value in network.state_dict().items()}

@@ -29,6 +29,8 @@ class SearchRecipe(Recipe):
 
     Args:
         epochs: not used: those of the search and of the final trainings are the plan's.
+        average: of the architectures found; shared weights have none, because children are measured as they train.
+        compile: run the architectures found compiled; shared weights change their path in each step.
     """
 
     epochs: int = option(Recipe.epochs, name=HIDDEN)
@@ -36,6 +38,8 @@ class SearchRecipe(Recipe):
     learning_rate: float = 0.05
     weight_decay: float = 0.0003
     clip_norm: float | None = 5.0
+    average: str | None = None
+    compile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,7 @@ class SearchJob(Job["SupernetSetup"]):
     def build(self, *, trust: bool = False) -> SupernetSetup:
         """The space, the data and the recipe; sharing, guard and budget are tried on them."""
         from ramet.data import Text
+        from ramet.exporting.onnx import check_installed
         from ramet.jobs.search.stages import make_loop
         from ramet.ranking.setup import SupernetSetup
 
@@ -106,6 +111,8 @@ class SearchJob(Job["SupernetSetup"]):
             )
         setup = SupernetSetup(space, data, self.recipe)
         plan = replace(self.plan, seed=self.seed)
+        if plan.onnx:
+            check_installed()
         plan.check(space)
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
         make_loop(setup, plan)

@@ -111,7 +111,7 @@ class SearchResult(Result):
         pareto: by cost, the names of the candidates that no other beats in both cost and error.
         epochs: how many the search had.
         diverged: how many children were put back because they diverged.
-        exported: the file of the network found, none where there is none.
+        exported: the file of the network found, none where there is none; ``not_exported`` says why.
         cells: of the architecture found, as the space draws them; none for a space that draws none.
         plan: what was done, as JSON values.
     """
@@ -126,6 +126,7 @@ class SearchResult(Result):
     exported: str | None
     cells: list[DrawnCell]
     plan: Json
+    not_exported: str = ""
 
     @property
     def chosen(self) -> TrainedArchitecture | None:
@@ -160,6 +161,7 @@ class SearchResult(Result):
         """The architecture, and where its network and the report are."""
         lines = [f"Found: {self.best}"]
         lines += [] if self.network is None else [f"Network: {self.network}"]
+        lines += [f"Not written: {self.not_exported}"] if self.trained and self.not_exported else []
         return lines if self.report is None else [*lines, f"Report: {self.report}"]
 
     def page(self, config: Json, beside: SearchResult | None = None) -> Page:

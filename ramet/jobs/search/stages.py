@@ -6,17 +6,22 @@ import math
 from dataclasses import asdict, replace
 from typing import Any
 
+from torch import nn
+
+from ramet.costs import count_parameters
 from ramet.errors import RunError
 from ramet.execution import WorkItem
+from ramet.exporting import write_network
+from ramet.exporting.card import Card
 from ramet.fields import to_json
 from ramet.jobs.job import Session
 from ramet.progress import progress
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.runs import Run
-from ramet.runs.encoding import Json, plain
+from ramet.runs.encoding import Json, encode, plain
 from ramet.searching.costs import ArchCosts, pareto_front
-from ramet.searching.final import train_final, trained_child, write_exported
+from ramet.searching.final import train_final, trained_child
 from ramet.searching.loop import Search
 from ramet.searching.plan import SearchPlan
 from ramet.searching.relaxed import RelaxedSearch
@@ -129,7 +134,7 @@ class Stages:
     def _result(self, run: Run, candidates: list[Json], finals: list[Json]) -> Json:
         """Everything that ``SearchResult`` has."""
         setup, plan = self.setup, self.plan
-        best, exported = 0, False
+        best, problem = 0, "it was not asked for"
         trained: list[Json] = []
         for place, entry in enumerate(candidates[: plan.num_final]):
             runs = [final for final in finals if final["place"] == place]
@@ -141,8 +146,7 @@ class Stages:
             arch: Arch = tuple(candidates[best]["arch"])
             seed = derive_seed(plan.seed, "final", 0)
             child = trained_child(setup, arch, seed, to_json(plan.final_network))
-            x = setup.data.validation.x
-            exported = write_exported(child, run.path / "network.pt2", input_shape=x.shape[1:], dtype=x.dtype)
+            problem = self._write(child, run, trained[best])
         rewards = [-entry["error"] for entry in candidates]
         front = {
             cost: [candidates[place]["name"] for place in pareto_front([entry[cost] for entry in candidates], rewards)]
@@ -157,7 +161,30 @@ class Stages:
             "pareto": front,
             "epochs": len(epochs),
             "diverged": sum(len(record.get("diverged", [])) for record in epochs),
-            "exported": "network.pt2" if exported else None,
+            "exported": "network.pt2" if (run.path / "network.pt2").exists() else None,
+            "not_exported": problem,
             "cells": [asdict(cell) for cell in setup.space.graph(tuple(candidates[best]["arch"]))],
             "plan": plan.describe(),
         }
+
+    def _write(self, child: nn.Module, run: Run, entry: Json) -> str:
+        """Write the best network with its card; gives why a file is missing, or nothing."""
+        setup, plan = self.setup, self.plan
+        metric = "perplexity" if setup.data.train.y.ndim > 1 else "error"
+        x = setup.data.validation.x
+        card = Card(
+            title=f"{entry['name']}, found in {type(setup.space).__name__}",
+            network={"parameters": count_parameters(child), "architecture": entry["name"]},
+            data={"data": str(setup.data), "fingerprint": setup.data.fingerprint()},
+            figures={
+                f"{metric} on validation data, mean of {plan.final_seeds} trainings": entry["validation"],
+                f"{metric} on test data, mean of {plan.final_seeds} trainings": entry["test"],
+            },
+            made={
+                "search": encode(plain(plan.describe())),
+                "recipe": encode(setup.settings.to_json()),
+                "seed": plan.seed,
+            },
+        )
+        options: Json = {"input_shape": x.shape[1:], "dtype": x.dtype, "onnx": plan.onnx, "card": card}
+        return write_network(child, run.path / "network", **options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d, cross_entropy
 
@@ -152,22 +151,6 @@ class DartsNetwork(FinalNetwork):
             drop_path=drop_path,
         )
         self.space = space
-
-
-def cutout(x: Tensor, length: int, generator: torch.Generator) -> Tensor:
-    """Images, [batch, channels, height, width], each with a square of zeros whose centre is anywhere.
-
-    Length 16 for 32x32 images in DARTS; what lies outside the image is cut off.
-    """
-    batch, _, height, width = x.shape
-    rows = torch.randint(height, (batch, 1), generator=generator)
-    columns = torch.randint(width, (batch, 1), generator=generator)
-    low, high = length // 2, length - length // 2
-    down, across = torch.arange(height), torch.arange(width)
-    in_rows = (down >= rows - low) & (down < rows + high)  # [batch, height]
-    in_columns = (across >= columns - low) & (across < columns + high)  # [batch, width]
-    hole = in_rows[:, None, :, None] & in_columns[:, None, None, :]
-    return x.masked_fill(hole.to(x.device), 0.0)
 
 
 def check_drop_path(probability: float) -> None:

@@ -113,7 +113,7 @@ def test_the_changelog_says_how_an_old_file_is_cleaned(
     torch.export.save(
         torch.export.export(network, (data.train.x[:2],), dynamic_shapes=shapes), tmp_path / "network.pt2"
     )
-    said = (Path(__file__).parents[1] / "CHANGELOG.md").read_text().split("### Security")[1]
+    said = (Path(__file__).parents[2] / "CHANGELOG.md").read_text().split("### Security")[1]
     monkeypatch.chdir(tmp_path)
     exec(textwrap.dedent(re.findall(r"^  ```python\n(.*?)^  ```$", said, re.MULTILINE | re.DOTALL)[0]), {})
     behind, before = map(int, capsys.readouterr().out.split())

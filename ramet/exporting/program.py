@@ -44,16 +44,18 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
     buffer = io.BytesIO()
     with evaluating(network), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of parts of itself, and of weights in channels_last memory
-        exported = network if isinstance(network(example), Tensor) else _OutputAlone(network)
-        program = torch.export.export(exported, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        program = torch.export.export(giving_a_tensor(network, example), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
         _put_apart(program.state_dict, program.constants)
         torch.export.save(program, buffer)
     return buffer.getvalue()
 
 
-class _OutputAlone(nn.Module):
-    """A network without what it returns beside its output, such as a cache, which no file can hold."""
+def giving_a_tensor(network: nn.Module, example: Tensor) -> nn.Module:
+    """The network, without what it may return beside its output, such as a cache, which no file can hold."""
+    return network if isinstance(network(example), Tensor) else _OutputAlone(network)
 
+
+class _OutputAlone(nn.Module):
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network

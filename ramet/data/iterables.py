@@ -1,0 +1,84 @@
+"""Data that come one after the other: iterable data sets, and loaders of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data.dataloader import default_collate
+
+from ramet.data.arrays import as_array, is_map_style
+from ramet.data.stored import fits_in_memory
+from ramet.errors import DataError
+
+Row = tuple[Any, Any]
+
+
+def data_set_of(loader: Any) -> Any | None:
+    """The data set of a loader that does nothing but put its images together, which can then be read in any order."""
+    if not isinstance(loader, DataLoader) or loader.collate_fn is not default_collate:
+        return None
+    return None if is_iterable(loader.dataset) or not is_map_style(loader.dataset) else loader.dataset
+
+
+def is_iterable(source: object) -> bool:
+    """Whether an object is an iterable data set or a loader."""
+    return isinstance(source, (IterableDataset, DataLoader))
+
+
+def read_rows(source: Any, place: str) -> list[Row]:
+    """Every ``(image, label)`` of an iterable data set, or of the batches of a loader, read once and kept in memory.
+
+    Raises:
+        DataError: it gives something else, ends before it said that it would, or does not fit in memory.
+    """
+    rows: list[Row] = []
+    try:
+        for row in _from_batches(source, place) if isinstance(source, DataLoader) else _pairs(source, place):
+            rows.append(row)
+            if len(rows) & (len(rows) - 1) == 0 and not fits_in_memory([2 * len(rows), as_array(row[0], place).size]):
+                raise DataError(
+                    f"{place} must fit in half of the memory, because it cannot be read again in another order, but "
+                    f"does not; write its images as x.npy and its labels as y.npy, which are mapped."
+                )
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{place} must give every image, but raises {type(error).__name__} after {len(rows)}: {error}."
+        ) from error
+    said = _length(source)
+    if said is not None and said != len(rows):
+        raise DataError(f"{place} must give as many images as it says, {said}, but gives {len(rows)}.")
+    return rows
+
+
+def _pairs(source: Iterable[Any], place: str) -> Iterator[Row]:
+    for number, row in enumerate(source):
+        if not isinstance(row, (tuple, list)) or len(row) < 2:
+            raise DataError(f"{place} must give (image, label), but number {number} is {type(row).__name__}.")
+        yield row[0], row[1]
+
+
+def _from_batches(loader: DataLoader[Any], place: str) -> Iterator[Row]:
+    for number, batch in enumerate(loader):
+        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+            raise DataError(f"{place} must give (images, labels), but batch {number} is {type(batch).__name__}.")
+        images, labels = batch[0], batch[1]
+        if len(images) != len(labels):
+            raise DataError(
+                f"{place} must give a label for each image, but batch {number} has {len(images)} and {len(labels)}."
+            )
+        yield from zip(images, labels, strict=True)
+
+
+def _length(source: Any) -> int | None:
+    """How many images a source says that it has; none where it does not, or where a loader drops some."""
+    data = source.dataset if isinstance(source, DataLoader) else source
+    if isinstance(source, DataLoader) and (source.drop_last or source.collate_fn is not default_collate):
+        return None
+    try:
+        return len(data) if isinstance(data, Sized) else None
+    except TypeError:  # torch's own base class has no length
+        return None
