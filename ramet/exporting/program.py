@@ -44,7 +44,9 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
     buffer = io.BytesIO()
     with evaluating(network), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of parts of itself, and of weights in channels_last memory
-        program = torch.export.export(giving_a_tensor(network, example), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        program = torch.export.export(
+            giving_a_tensor(network, example), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
+        )
         _put_apart(program.state_dict, program.constants)
         torch.export.save(program, buffer)
     return buffer.getvalue()
