@@ -21,7 +21,9 @@ from torch import Tensor, nn
 
 from ramet.costs import evaluating, zeros_for
 from ramet.errors import MissingExtraError, RunError
+from ramet.exporting.program import giving_a_tensor
 from ramet.seeding import torch_generator
+from ramet.training import output_of
 
 MODULES = ("onnx", "onnxscript", "onnxruntime")
 
@@ -55,9 +57,9 @@ def export_onnx(network: nn.Module, input_shape: Sequence[int], dtype: torch.dty
     example = zeros_for(network, input_shape, 2, dtype)
     buffer = io.BytesIO()
     with evaluating(network), _quiet():
-        program: Any = torch.onnx.export(
-            network, (example,), dynamo=True, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), verbose=False
-        )
+        exported = giving_a_tensor(network, example)
+        shapes = ({0: torch.export.Dim.DYNAMIC},)
+        program: Any = torch.onnx.export(exported, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False)
         program.save(buffer)
     _compare(network, buffer.getvalue(), example)
     return buffer.getvalue()
@@ -106,8 +108,8 @@ def _compare(network: nn.Module, content: bytes, example: Tensor) -> None:
         if example.is_floating_point():
             inputs = torch.randn(inputs.shape, generator=torch_generator(size, "onnx"))
         with evaluating(exact), evaluating(single):
-            wanted = exact(inputs.double() if inputs.is_floating_point() else inputs)
-            rounded = single(inputs).double()
+            wanted = output_of(exact(inputs.double() if inputs.is_floating_point() else inputs))
+            rounded = output_of(single(inputs)).double()
         found = torch.from_numpy(session.run(None, {given.name: inputs.numpy()})[0]).double()
         largest = max(float(wanted.abs().max()), torch.finfo(torch.float32).tiny)
         allowed = 32 * (float((rounded - wanted).abs().max()) + largest * torch.finfo(torch.float32).eps)

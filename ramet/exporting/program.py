@@ -16,13 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from ramet.costs import evaluating, zeros_for
+from ramet.training import output_of
 
 
 def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = torch.float32) -> bytes:
     """A network in evaluation mode as ``torch.export`` saves it, for batches of any size where it can have that.
 
     Args:
-        network: any module; it is run on zeros, and left as it was.
+        network: any module; it is run on zeros, and left as it was. Of one that returns more than a tensor, the file
+            gives what a loss is taken of (``ramet.training.output_of``), such as the logits.
         input_shape: the shape of one input without its batch, such as (3, 32, 32).
         dtype: of an input; ``torch.int64`` for words.
 
@@ -30,7 +32,7 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
         The bytes of a ``.pt2`` file: ``torch.export.load(path).module()(inputs)`` runs it.
 
     Raises:
-        ConfigError: ``input_shape`` is not made of positive numbers.
+        ConfigError: ``input_shape`` is not made of positive numbers, or the network gives several tensors.
         Exception: whatever ``torch.export`` raises, where a module cannot be exported.
 
     Example:
@@ -42,10 +44,26 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
     buffer = io.BytesIO()
     with evaluating(network), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of parts of itself, and of weights in channels_last memory
-        program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        program = torch.export.export(
+            giving_a_tensor(network, example), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
+        )
         _put_apart(program.state_dict, program.constants)
         torch.export.save(program, buffer)
     return buffer.getvalue()
+
+
+def giving_a_tensor(network: nn.Module, example: Tensor) -> nn.Module:
+    """The network, without what it may return beside its output, such as a cache, which no file can hold."""
+    return network if isinstance(network(example), Tensor) else _OutputAlone(network)
+
+
+class _OutputAlone(nn.Module):
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        return output_of(self.network(x))
 
 
 def _put_apart(*holders: dict[str, Any]) -> None:

@@ -26,19 +26,22 @@ if TYPE_CHECKING:
     from ramet.growth.methods.random_choice import RandomChoice
     from ramet.growth.methods.scratch import Scratch
     from ramet.growth.methods.splitting import Splitting
+    from ramet.growth.methods.stacking import Stacking
     from ramet.growth.plan import GrowPlan
     from ramet.growth.saving import load_network, save_network
+    from ramet.growth.surgery.blocks import BlockCopy, BlockSite, copy_blocks
     from ramet.growth.surgery.layers import Deepening, Site, deepen, find_sites
     from ramet.growth.surgery.widening import Widening
     from ramet.growth.surgery.writing import widen
+    from ramet.growth.tracing.blocks import find_blocks
     from ramet.growth.tracing.checking import find_coupling
     from ramet.growth.tracing.coupling import Coupling, Group, Refusal
 
-__all__ = ["GROWTHS", "METHODS", "NETWORKS", "AutoGrow", "Budget", "Candidate", "Coupling", "Deepening", "Edit", "Ends"]
-__all__ += ["Firefly", "GradMax", "Group", "GrowPlan", "Growth", "GrowthContext", "GrowthStep", "History", "Nash"]
-__all__ += ["Net2Net", "Proposal", "RandomChoice", "Refusal", "Scratch", "Site", "Splitting", "Widening", "carry_out"]
-__all__ += ["deepen", "find_coupling", "find_sites", "grow", "load_network", "make_method", "make_network"]
-__all__ += ["save_network", "widen"]
+__all__ = ["GROWTHS", "METHODS", "NETWORKS", "AutoGrow", "BlockCopy", "BlockSite", "Budget", "Candidate", "Coupling"]
+__all__ += ["Deepening", "Edit", "Ends", "Firefly", "GradMax", "Group", "GrowPlan", "Growth", "GrowthContext"]
+__all__ += ["GrowthStep", "History", "Nash", "Net2Net", "Proposal", "RandomChoice", "Refusal", "Scratch", "Site"]
+__all__ += ["Splitting", "Stacking", "Widening", "carry_out", "copy_blocks", "deepen", "find_blocks", "find_coupling"]
+__all__ += ["find_sites", "grow", "load_network", "make_method", "make_network", "save_network", "widen"]
 
 __getattr__ = lazy_front(__name__)
 

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from ramet.growth.meter import Meter, select
+from ramet.growth.surgery.blocks import BlockCopy, BlockSite, copy_blocks
 from ramet.growth.surgery.layers import Deepening, Site, deepen
 from ramet.growth.surgery.widening import Widening
 from ramet.growth.surgery.writing import copy_network, widen
 from ramet.growth.tracing.coupling import Coupling
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
-from ramet.training import Batches, Recipe, Step, in_batches, training_modes
+from ramet.training import Batches, Recipe, Step, in_batches, output_of, training_modes
 from ramet.training.functions import Loss
 
 MiniBatches = Sequence[tuple[Tensor, Tensor]]
@@ -34,8 +35,9 @@ class Candidate:
     """One thing that could be added.
 
     Attributes:
-        kind: ``split`` of a unit, a ``new`` unit, a neuron of a new ``layer``, or a whole ``morph`` of the network.
-        where: the group, or for a layer the site; empty for a morph.
+        kind: ``split`` of a unit, a ``new`` unit, a neuron of a new ``layer``, a copy of a ``block``, or a whole
+            ``morph`` of the network.
+        where: the group, or for a layer the site, or the block; empty for a morph.
         unit: which unit is split; the number of the new one otherwise.
     """
 
@@ -46,7 +48,7 @@ class Candidate:
 
 @dataclass
 class Edit:
-    """What is done to a network: widenings by group, and new layers.
+    """What is done to a network: widenings by group, new layers, and copies of blocks.
 
     Once it has its new shape, ``weights`` are loaded (of a candidate that was trained already), or all drawn anew.
     """
@@ -55,11 +57,13 @@ class Edit:
     layers: list[Deepening] = field(default_factory=list)
     weights: Params | None = None
     reset: bool = False
+    blocks: list[BlockCopy] = field(default_factory=list)
 
     @property
     def num_units(self) -> int:
-        """How many units are added, those of new layers included."""
-        return sum(w.num_added for w in self.widenings.values()) + sum(layer.width for layer in self.layers)
+        """How many units are added, those of new layers included; a copy of a block counts as one."""
+        widened = sum(w.num_added for w in self.widenings.values())
+        return widened + sum(layer.width for layer in self.layers) + len(self.blocks)
 
 
 @dataclass
@@ -80,6 +84,7 @@ class GrowthContext:
 
     Attributes:
         sites: where layers can be added.
+        blocks: what can be copied.
         validation_x, validation_y: for methods that compare trained candidates.
         seed: of this step; a method draws from ``generator``.
         allowance: what the step may add, in the meter's unit, besides ``max_layers`` layers.
@@ -103,6 +108,7 @@ class GrowthContext:
     meter: Callable[[], Meter]
     make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     recipe: Recipe = field(default_factory=Recipe)
+    blocks: list[BlockSite] = field(default_factory=list)
 
     def generator(self, *role: str | int) -> torch.Generator:
         """Randomness for one use of a method."""
@@ -136,12 +142,12 @@ class GrowthContext:
         for number, (x, y) in enumerate(self.batches(num_steps, *role)):
             if recipe.augment is not None:
                 x, y = recipe.augmented(x, y, self.generator("transform", *role, number))
-            step(number, 1.0, lambda x, y: self.loss(network(x), y), x, y)
+            step(number, 1.0, lambda x, y: self.loss(output_of(network(x)), y), x, y)
 
     def grown(self, edit: Edit) -> nn.Module:
         """A copy of the network with an edit carried out."""
         network = copy_network(self.network)
-        carry_out(network, self.coupling, self.sites, edit, seed=self.seed)
+        carry_out(network, self.coupling, self.sites, edit, seed=self.seed, blocks=self.blocks)
         return network
 
     def validation_loss(self, network: nn.Module) -> float:
@@ -186,14 +192,21 @@ def carry_out(
     seed: int,
     optimizer: torch.optim.Optimizer | None = None,
     averages: Iterable[nn.Module] = (),
+    blocks: Sequence[BlockSite] = (),
 ) -> None:
-    """Do an edit to a network in place; the optimizer's state and averages follow. ``seed`` is for new weights."""
+    """Do an edit to a network in place; the optimizer's state and averages follow. ``seed`` is for new weights.
+
+    ``sites`` and ``blocks`` are those that were found in the network. Blocks are copied last, because those behind
+    them then have other names.
+    """
     averages = list(averages)
     plan = widen(network, coupling, edit.widenings, optimizer=optimizer, averages=averages)
     places = {site.name: site for site in sites}
     for number, layer in enumerate(edit.layers):
         with seeded_globally(seed, "layer", number):
             deepen(network, places[layer.site], layer, plan=plan, optimizer=optimizer, averages=averages)
+    if edit.blocks:
+        copy_blocks(network, blocks, edit.blocks, optimizer=optimizer, averages=averages)
     if edit.weights is not None:
         network.load_state_dict(edit.weights)
     if edit.reset:
@@ -211,7 +224,7 @@ def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch_size: 
     with training_modes(network), torch.no_grad():
         network.eval()
         for inputs, targets in in_batches(x, y, batch_size):
-            total += float(loss(network(inputs), targets)) * len(inputs)
+            total += float(loss(output_of(network(inputs)), targets)) * len(inputs)
     return total / len(x)
 
 

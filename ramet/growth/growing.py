@@ -20,9 +20,11 @@ from ramet.growth.budget import MEASURED, Budget, Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.meter import Meter, select
 from ramet.growth.methods import GROWTHS
+from ramet.growth.surgery.blocks import BlockSite
 from ramet.growth.surgery.layers import Site, find_sites
+from ramet.growth.tracing.blocks import find_blocks
 from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
-from ramet.growth.tracing.coupling import Coupling
+from ramet.growth.tracing.coupling import Coupling, evaluating
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
 from ramet.training import (
     Batches,
@@ -34,6 +36,7 @@ from ramet.training import (
     Values,
     accuracy,
     make_optimizer,
+    output_of,
     read_ahead,
 )
 from ramet.training.acceleration import compiled
@@ -113,9 +116,11 @@ class Growing:
         """Resume, or check that there is something to do."""
         if self._saver.resume() is not None:
             return
-        coupling, sites = self._look()
+        coupling, sites, blocks = self._look()
+        with evaluating(self.network):
+            output_of(self.network(self.probe))  # refused before anything is trained, if no loss can be taken of it
         self.history.refusals = coupling.refusals
-        if not coupling.groups and not (sites and self.budget.layers):
+        if not coupling.groups and not (self.budget.layers and (sites or blocks)):
             reasons = "; ".join(f"{r.name}: {r.reason}" for r in coupling.refusals)
             raise ConfigError(f"a network must have something that can grow, but got none ({reasons}).")
         size = self._meter(coupling, sites).size
@@ -125,9 +130,11 @@ class Growing:
             )
         self.history.steps.append(GrowthStep(0))
 
-    def _look(self) -> tuple[Coupling, list[Site]]:
+    def _look(self) -> tuple[Coupling, list[Site], list[BlockSite]]:
+        """What can grow now; blocks are looked for only if the budget allows any."""
         coupling = find_coupling(self.network, self.probe)
-        return coupling, find_sites(self.network, coupling)[0]
+        blocks = find_blocks(self.network, self.probe, coupling)[0] if self.budget.layers else []
+        return coupling, find_sites(self.network, coupling)[0], blocks
 
     def _meter(self, coupling: Coupling, sites: list[Site], unit: str | None = None) -> Meter:
         unit = unit or self.budget.unit
@@ -173,7 +180,7 @@ class Growing:
             for number in range(inside.number, self.num_updates):
                 batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
                 rate = settings.learning_rate_at(number, self.num_updates)
-                value = step(number, rate, lambda x, y: self.loss(self.network(x), y), *batch)
+                value = step(number, rate, lambda x, y: self.loss(output_of(self.network(x)), y), *batch)
                 if number >= self.num_updates - batches.steps_per_epoch:
                     inside.total += value / batches.steps_per_epoch
                 if self._average is not None:
@@ -197,7 +204,8 @@ class Growing:
     def _measure(self, loss: float, seconds: float) -> GrowthStep:
         """Note what the trained network is: its sizes, its loss and its score."""
         step = self.history.steps[-1]
-        coupling, sites = self._look()
+        coupling = find_coupling(self.network, self.probe)
+        sites, _ = find_sites(self.network, coupling)
         step.sizes = {unit: self._meter(coupling, sites, unit).size for unit in ("neurons", "flops")}
         step.sizes["params"] = count_parameters(self.network)
         step.budget_size = self._meter(coupling, sites).size
@@ -212,7 +220,7 @@ class Growing:
         """One growth step; returns why growth ends, if nothing could be added."""
         start = time.perf_counter()
         number = len(self.history.steps)
-        coupling, sites = self._look()
+        coupling, sites, blocks = self._look()
         meter = self._meter(coupling, sites)
         context = GrowthContext(
             network=self.network,
@@ -227,9 +235,10 @@ class Growing:
             seed=derive_seed(self.seed, "growth step", number),
             allowance=self.budget.allowance(meter.size),
             max_layers=self.budget.layers,
-            meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured),
+            meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured, blocks),
             make_optimizer=self.make_optimizer,
             recipe=self.settings,
+            blocks=blocks,
         )
         proposal = self.method.propose(context)
         if not proposal.candidates:
@@ -247,7 +256,14 @@ class Growing:
         sample = slice(0, 1000)
         step.loss_before = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
         carry_out(
-            self.network, coupling, sites, edit, seed=context.seed, optimizer=self.optimizer, averages=self.averages
+            self.network,
+            coupling,
+            sites,
+            edit,
+            seed=context.seed,
+            optimizer=self.optimizer,
+            averages=self.averages,
+            blocks=blocks,
         )
         step.loss_after = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
         step.seconds = time.perf_counter() - start

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ramet.growth.base import Candidate, Edit, GrowthContext, carry_out
+from ramet.growth.surgery.blocks import BlockCopy
 from ramet.growth.surgery.layers import Deepening, find_sites
 from ramet.growth.surgery.widening import Widening
 from ramet.growth.tracing.checking import find_coupling
@@ -33,6 +34,7 @@ class GrowthStep:
     Attributes:
         number: 0 is the first training, before anything grew.
         layers: the widths of new layers, by the place that they stand behind.
+        blocks: the copies of blocks, in order.
         num_candidates: how many there were to choose from.
         sizes: of the network afterwards: ``neurons``, ``params`` and ``flops``.
         budget_size: in the budget's unit.
@@ -46,6 +48,7 @@ class GrowthStep:
     number: int
     widened: dict[str, GroupGrowth] = field(default_factory=dict)
     layers: dict[str, int] = field(default_factory=dict)
+    blocks: list[BlockCopy] = field(default_factory=list)
     num_candidates: int = 0
     sizes: dict[str, float] = field(default_factory=dict)
     budget_size: float = 0.0
@@ -55,6 +58,11 @@ class GrowthStep:
     loss_after: float | None = None
     seconds: float = field(default=0.0, compare=False)
     train_seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def grew(self) -> bool:
+        """Whether anything was added."""
+        return bool(self.widened or self.layers or self.blocks)
 
 
 @dataclass
@@ -75,7 +83,13 @@ class History:
     def from_json(cls, value: dict[str, Any]) -> History:
         """The inverse of ``to_json``."""
         steps = [
-            GrowthStep(**{**step, "widened": {name: GroupGrowth(**group) for name, group in step["widened"].items()}})
+            GrowthStep(
+                **{
+                    **step,
+                    "widened": {name: GroupGrowth(**group) for name, group in step["widened"].items()},
+                    "blocks": [BlockCopy(**block) for block in step.get("blocks", [])],  # earlier histories have none
+                }
+            )
             for step in value["steps"]
         ]
         refusals = [Refusal(**refusal) for refusal in value["refusals"]]
@@ -96,26 +110,32 @@ def describe(
             context.coupling.groups[name].size, widening.sources.tolist(), widening.num_new, best.get(name)
         )
     step.layers = {layer.site: layer.width for layer in edit.layers}
+    step.blocks = list(edit.blocks)
     return step
 
 
 def silent(edit: Edit) -> Edit:
     """The same shapes without effect: plain copies, new units and layers that are not heard."""
     widenings = {name: Widening(sources=w.sources, num_new=w.num_new) for name, w in edit.widenings.items()}
-    return Edit(widenings, [Deepening(layer.site, layer.width) for layer in edit.layers])
+    blocks = [replace(block, silent=True) for block in edit.blocks]
+    return Edit(widenings, [Deepening(layer.site, layer.width) for layer in edit.layers], blocks=blocks)
 
 
 def replay(
     network: nn.Module, inputs: Inputs, steps: Sequence[GrowthStep], optimizer: torch.optim.Optimizer | None = None
 ) -> None:
-    """Give a fresh network the shapes that the steps of a history led to, so that its tensors can be loaded."""
+    """Give a fresh network the shapes that the steps of a history led to, so that its tensors can be loaded.
+
+    What new layers and copies hold does not matter here, nor whether they are silent.
+    """
     for step in steps:
-        if not step.widened and not step.layers:
+        if not step.grew:
             continue
         coupling = find_coupling(network, inputs)
         sites, _ = find_sites(network, coupling)
         edit = Edit(
             {n: Widening(torch.tensor(g.split, dtype=torch.long), num_new=g.new) for n, g in step.widened.items()},
             [Deepening(site, width) for site, width in step.layers.items()],
+            blocks=step.blocks,
         )
         carry_out(network, coupling, sites, edit, seed=0, optimizer=optimizer)

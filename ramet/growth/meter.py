@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from ramet.growth.budget import MEASURED
+from ramet.growth.surgery.blocks import BlockSite
+from ramet.growth.surgery.expansions import wider
 from ramet.growth.surgery.layers import Site
-from ramet.growth.surgery.writing import wider
 from ramet.growth.tracing.axes import Axis
 from ramet.growth.tracing.coupling import Coupling
 
@@ -22,7 +23,13 @@ class Meter:
     """The size of a network and of further units; latency follows multiplications, from what was ``measured`` now."""
 
     def __init__(
-        self, network: nn.Module, coupling: Coupling, sites: Sequence[Site], unit: str, measured: float = 0.0
+        self,
+        network: nn.Module,
+        coupling: Coupling,
+        sites: Sequence[Site],
+        unit: str,
+        measured: float = 0.0,
+        blocks: Sequence[BlockSite] = (),
     ) -> None:
         self.unit, self.measured = unit, measured
         self.groups = coupling.groups
@@ -30,11 +37,27 @@ class Meter:
         self._numbers = {site.name: number for number, site in enumerate(sites)}
         self.sizes: dict[Axis, int] = {}
         self.layers: dict[str, int] = {}
+        self.blocks: dict[str, int] = {}
         trainable = {name for name, p in network.named_parameters() if p.requires_grad}
         products = [(1.0, layouts) for name, layouts in coupling.layouts.items() if name in trainable]
+        places = [name for name in coupling.layouts if name in trainable]
         if unit in ("flops", *MEASURED):
             products = [(work.constant / coupling.batch_size, work.dims) for work in coupling.works]
+            places = [f"{work.module}." for work in coupling.works]
         self.products = products
+        self._inside = {
+            block.name: [number for number, place in enumerate(places) if place.startswith(f"{block.name}.")]
+            for block in blocks
+        }
+        self._around = {number: name for name, numbers in self._inside.items() for number in numbers}
+        self._units_inside = {
+            block.name: sum(
+                group.size
+                for group in self.groups.values()
+                if all(slot.tensor.startswith(f"{block.name}.") for slot in group.slots if slot.role == "out")
+            )
+            for block in blocks
+        }
         self.users: dict[Axis, list[int]] = {}
         for number, (_, layouts) in enumerate(products):
             self._register(number, [axis for layout in layouts for term in layout for axis in term])
@@ -52,6 +75,7 @@ class Meter:
     def _value(self, number: int) -> float:
         if number < len(self.products):
             constant, layouts = self.products[number]
+            constant *= 1 + self.blocks.get(self._around.get(number, ""), 0)
             return constant * math.prod(wider(layout, self.sizes) for layout in layouts)
         site = self.sites[number - len(self.products)]
         per_unit = site.work_per_unit if self.unit in ("flops", *MEASURED) else site.weights_per_unit
@@ -74,8 +98,12 @@ class Meter:
     def add(self, kind: str, where: str, count: int = 1) -> float:
         """Count ``count`` more units (or, negative, fewer) of a group or of a new layer; returns the change of size."""
         before = self.size
-        self._units += count
-        if kind == "layer":
+        self._units += count * (self._units_inside[where] if kind == "block" else 1)
+        if kind == "block":
+            self.blocks[where] = self.blocks.get(where, 0) + count
+            for number in self._inside[where]:
+                self._update(number)
+        elif kind == "layer":
             self.layers[where] = self.layers.get(where, 0) + count
             if not self.layers[where]:
                 del self.layers[where]
@@ -100,9 +128,9 @@ def select(
 
     Candidates that do not fit are passed over, so that a cheaper one further down may still be taken; the paper stops
     at the first. A new layer is only made for at least ``min_units`` of its neurons (B.2), at no more than
-    ``max_layers`` sites; the room of those that stay below is given to the next best candidates. A score of minus
-    infinity is never chosen. ``places`` has for each candidate its kind and its group or site; the meter counts what is
-    chosen.
+    ``max_layers`` sites, copies of blocks included; the room of those that stay below is given to the next best
+    candidates. A score of minus infinity is never chosen. ``places`` has for each candidate its kind and its group or
+    site; the meter counts what is chosen.
     """
     order = scores.argsort(descending=True, stable=True).tolist()
     forbidden: set[str] = set()
@@ -115,7 +143,8 @@ def select(
                 break  # every candidate has a cost
             if scores[number] == -math.inf or (kind == "layer" and where in forbidden):
                 continue
-            if kind == "layer" and where not in meter.layers and len(meter.layers) >= max_layers:
+            is_deeper = kind == "block" or (kind == "layer" and where not in meter.layers)
+            if is_deeper and len(meter.layers) + sum(meter.blocks.values()) >= max_layers:
                 continue
             cost = meter.add(kind, where)
             if cost > room + 1e-9:

@@ -19,8 +19,8 @@ class GrowPlan:
     """What a comparison of growths does; the methods start from the same weights.
 
     Args:
-        methods: how it grows: firefly, splitting, net2net, nash, autogrow, gradmax, random or scratch, with options
-            after a colon, such as firefly:num_new=50,num_epochs=1; several are joined by commas.
+        methods: how it grows: firefly, splitting, net2net, nash, autogrow, gradmax, stacking, random or scratch, with
+            options after a colon, such as firefly:num_new=50,num_epochs=1; several are joined by commas.
         budget: how large it may get, and how fast: params=200k, neurons=64, flops=2m, latency=2ms or onnx-latency=2ms
             (in onnxruntime), with step=30% (or an amount) and layers=1 (new layers a step) after commas. By default ten
             times its parameters by steps of 30 %.

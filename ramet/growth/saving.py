@@ -3,7 +3,9 @@
 A folder of files. ``network.pt2`` is the whole network as ``torch.export`` writes it, in evaluation mode:
 ``torch.export.load("network.pt2").module()`` needs neither ramet nor the code that made the network.
 ``weights.safetensors`` has its tensors by the names of ``state_dict()``. ``network.json`` says how the network was made
-and what grew in which step, so that ``load_network`` can build the module itself again. ``network.md`` is its card.
+and what grew in which step, so that ``load_network`` can build the module itself again. ``network.md`` is its card. A
+model of Hugging Face is written once more, into ``pretrained``, as ``from_pretrained`` loads it, if its configuration
+can say its sizes.
 """
 
 from __future__ import annotations
@@ -11,25 +13,31 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.exporting import write_network
 from ramet.exporting.card import Card
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
+from ramet.growth.pretrained import save_pretrained
 from ramet.growth.surgery.attention import open_attention
+from ramet.growth.surgery.blocks import BlockCopy
 from ramet.runs.atomic import write_atomically, writing
 from ramet.seeding import torch_generator
 
 FORMAT = 1
 """The version of ``network.json``."""
+
+_SHAPES = (("in_channels", "image_size"), ("length", "words"))
+"""What says the shape of an image, and of a text."""
 
 
 def save_network(
@@ -44,8 +52,10 @@ def save_network(
     """Write a grown network into a folder, which is made if it is not there; the network is left as it was.
 
     ``origin`` has the arguments of ``make_network`` that made the network before it grew; its ``network`` is none where
-    the network was given as an object. With ``onnx`` there is a ``network.onnx``, too. Gives why an exported file is
-    missing, or nothing: not every module can be exported.
+    the network was given as an object. A network that reads text has ``length`` and ``words``, the size of the
+    vocabulary, instead of ``in_channels`` and ``image_size``. With ``onnx`` there is a ``network.onnx``, too. Gives why
+    an exported file is missing, or nothing: not every module can be exported. Why there is no ``pretrained`` is in
+    ``network.json``.
 
     Raises:
         RunError: the disk refuses.
@@ -59,13 +69,20 @@ def save_network(
             "number": step.number,
             "widened": {n: {"units": g.units, "split": g.split, "new": g.new} for n, g in step.widened.items()},
             "layers": step.layers,
+            "blocks": [asdict(copied) for copied in step.blocks],
         }
         for step in steps
-        if step.widened or step.layers
+        if step.grew
     ]
     description = {"format": FORMAT, "origin": dict(origin), "steps": grown}
+    if hasattr(network, "save_pretrained"):
+        with writing(folder):
+            inputs = _probe(origin).to(next(network.parameters()).device)
+            description["not_pretrained"] = save_pretrained(network, folder / "pretrained", inputs)
     write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
-    return write_network(network, folder / "network", input_shape=_input_shape(origin), onnx=onnx, card=card)
+    dtype = torch.int64 if "words" in origin else torch.float32
+    shape = _input_shape(origin)
+    return write_network(network, folder / "network", input_shape=shape, dtype=dtype, onnx=onnx, card=card)
 
 
 def load_network(folder: str | Path, network: nn.Module | None = None, *, trust: bool = False) -> nn.Module:
@@ -86,26 +103,32 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
         description = json.loads((folder / "network.json").read_text())
         version, written, grown = description["format"], description["origin"], description["steps"]
         # Only what save_network writes: no other entry of the file may reach make_network.
-        origin = {name: written[name] for name in ("network", "in_channels", "image_size", "num_classes")}
+        origin = {name: written[name] for name in ("network", "num_classes")}
+        origin |= {name: written[name] for name in _SHAPES[1 if "words" in written else 0]}
         origin |= {name: written[name] for name in ("options", "seed") if name in written}
         tensors = safetensors.torch.load_file(folder / "weights.safetensors")
         steps = [
-            GrowthStep(s["number"], {n: GroupGrowth(**g) for n, g in s["widened"].items()}, s["layers"]) for s in grown
+            GrowthStep(
+                step["number"],
+                {name: GroupGrowth(**group) for name, group in step["widened"].items()},
+                step["layers"],
+                [BlockCopy(**copied) for copied in step.get("blocks", [])],  # earlier versions have none
+            )
+            for step in grown
         ]
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
     if version != FORMAT:
         raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
-    if network is None and origin["network"] is None:
+    if network is None and (origin["network"] is None or "words" in origin):
         raise ConfigError("a network that was given as an object is loaded with that object, but got none: network=...")
     if origin["network"] is not None and not isinstance(origin["network"], str):
         raise ConfigError(f"network.json must name its network, but {folder} has {origin['network']!r}.")
     network = make_network(**origin, trusted=trust) if network is None else copy.deepcopy(network)
     closed = {name.removesuffix(".in_proj_weight").removesuffix(".q_proj_weight") for name in tensors}
     open_attention(network, kept=closed)  # networks of earlier versions kept torch's own
-    probe = torch.randn((4, *_input_shape(origin)), generator=torch_generator(0, "probe"))
     try:
-        replay(network, probe, steps)
+        replay(network, _probe(origin), steps)
         network.load_state_dict(tensors)
     except (KeyError, RuntimeError) as error:
         first_line = str(error).splitlines()[0]
@@ -114,6 +137,14 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
     return network.eval()
 
 
+def _probe(origin: Mapping[str, Any]) -> Tensor:
+    """A few random inputs of a network, from the arguments that made it."""
+    generator, shape = torch_generator(0, "probe"), (4, *_input_shape(origin))
+    if "words" in origin:
+        return torch.randint(origin["words"], shape, generator=generator)
+    return torch.randn(shape, generator=generator)
+
+
 def _input_shape(origin: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of one image, from the arguments that made the network."""
-    return (origin["in_channels"], *origin["image_size"])
+    """The shape of one image, or of one text, from the arguments that made the network."""
+    return (origin["length"],) if "words" in origin else (origin["in_channels"], *origin["image_size"])

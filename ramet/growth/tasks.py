@@ -26,7 +26,7 @@ from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import encode
-from ramet.training import Settings, accuracy, training_modes
+from ramet.training import Settings, accuracy, output_of, training_modes
 from ramet.training.weights import load_weights
 
 KINDS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.Embedding, nn.MultiheadAttention)
@@ -166,16 +166,16 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     network, data = setup.new_network(), setup.data
     x, y = data.train.x[: max(2, PROBE_SIZE)], data.train.y[: max(2, PROBE_SIZE)]
     try:
-        outputs = network(x)
+        result = network(x)
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
         raise ConfigError(
             f"a network must run on images of shape {list(x.shape[1:])}, but {setup.name} raises "
             f"{type(error).__name__}: {first_line}"
         ) from error
-    expected = [len(x), data.num_classes]
-    if not isinstance(outputs, Tensor) or list(outputs.shape) != expected:
-        got = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    outputs, expected = output_of(result), [len(x), data.num_classes]
+    if list(outputs.shape) != expected:
+        got = list(outputs.shape)
         raise ConfigError(f"a network must give outputs of shape {expected} for {len(x)} images, but got {got}.")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ConfigError(f"a network must have parameters that are trained, but {setup.name} has none.")

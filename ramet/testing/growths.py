@@ -24,6 +24,7 @@ from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
 from ramet.growth.budget import Budget
 from ramet.growth.meter import Meter
 from ramet.growth.surgery.layers import find_sites
+from ramet.growth.tracing.blocks import find_blocks
 from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
 from ramet.training.functions import Loss
 
@@ -49,9 +50,10 @@ def make_context(
     coupling = find_coupling(network, inputs[:2])
     sites, _ = find_sites(network, coupling)
     chosen = budget or Budget("neurons", 1e9, step=4.0, layers=1)
+    blocks = find_blocks(network, inputs[:2], coupling)[0] if chosen.layers else []
 
     def meter() -> Meter:
-        return Meter(network, coupling, sites, chosen.unit)
+        return Meter(network, coupling, sites, chosen.unit, blocks=blocks)
 
     return GrowthContext(
         network=network,
@@ -68,6 +70,7 @@ def make_context(
         max_layers=chosen.layers,
         meter=meter,
         make_optimizer=lambda net: torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9),
+        blocks=blocks,
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from ramet.training.loop import fit
     from ramet.training.optimizers import make_optimizer
+    from ramet.training.outputs import output_of
     from ramet.training.recipe import Recipe, Settings
     from ramet.training.saver import SavedPart, Saver, SavesCheckpoints, Values, global_generators, saved_part
     from ramet.training.step import Held, Step, StepGuard
@@ -25,4 +26,12 @@ __getattr__ = lazy_front(__name__)
 
 __all__ = ["EVALUATION_BATCH", "Batches", "Held", "Recipe", "SavedPart", "Saver", "SavesCheckpoints", "Settings"]
 __all__ += ["Step", "StepGuard", "SynchronisedNorms", "Values", "accuracy", "evaluating", "fit", "global_generators"]
-__all__ += ["in_batches", "make_optimizer", "read_ahead", "reestimated_batch_norm", "saved_part", "training_modes"]
+__all__ += [
+    "in_batches",
+    "make_optimizer",
+    "output_of",
+    "read_ahead",
+    "reestimated_batch_norm",
+    "saved_part",
+    "training_modes",
+]

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ramet.training.outputs import output_of
+
 EVALUATION_BATCH = 500
 """Samples in an evaluation batch: large enough for speed, small enough for a core's cache at small image sizes."""
 
@@ -50,7 +52,7 @@ def evaluating(network: nn.Module) -> Iterator[None]:
 
 
 def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float:
-    """The share of samples whose largest logit is the label's.
+    """The share of samples whose largest logit is the label's; of tokens, where each has a label, [batch, length].
 
     >>> identity = nn.Identity()
     >>> accuracy(identity, torch.eye(4), torch.tensor([0, 1, 2, 0]))
@@ -59,8 +61,8 @@ def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float
     correct = 0
     with evaluating(network):
         for inputs, labels in in_batches(x, y):
-            correct += int((network(inputs, *arguments).argmax(dim=1) == labels).sum())
-    return correct / len(y)
+            correct += int((output_of(network(inputs, *arguments)).argmax(dim=-1) == labels).sum())
+    return correct / y.numel()
 
 
 @contextmanager

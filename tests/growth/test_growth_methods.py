@@ -181,7 +181,8 @@ def test_directions_start_at_norm_one_over_all_tensors_of_a_unit(name):
     network, inputs = growth_networks.build()[name]
     over = CandidateNetwork(make_context(network, inputs), num_new=2)
     for part in over.parts:
-        for directions, exactly in ((part.incoming, part.kind == "split"), (part.outgoing, True)):
+        steps_in = part.kind == "split" or part.steps_in
+        for directions, exactly in ((part.incoming, steps_in), (part.outgoing, not part.steps_in)):
             if not directions:
                 continue
             rows = torch.cat([d.rows(d.value.detach()) for d in directions.values()], dim=1)

@@ -124,6 +124,54 @@ class Vision(nn.Module):
         return self.head(self.norm(self.block(x))[:, 0])
 
 
+class RootMeanSquare(nn.Module):
+    """A norm that its author has written out."""
+
+    def __init__(self, width, epsilon=1e-2):
+        super().__init__()
+        self.weight, self.epsilon = nn.Parameter(torch.rand(width) + 0.5), epsilon
+
+    def forward(self, x):
+        wide = x.to(torch.float64)
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon)).to(x.dtype)
+
+
+def rotated(x):
+    """Rotary positions, of queries or keys [batch, heads, length, width]."""
+    half = x.shape[-1] // 2
+    angles = torch.arange(x.shape[-2])[:, None] / 10.0 ** torch.arange(half)
+    angles = torch.cat([angles, angles], -1).to(x)
+    return x * angles.cos() + torch.cat([-x[..., half:], x[..., :half]], -1) * angles.sin()
+
+
+class Rotary(nn.Module):
+    """A decoder of today: queries that share keys, rotary positions, a gated unit, norms without a mean, tied words."""
+
+    def __init__(self, head_width=4):
+        super().__init__()
+        self.head_width = head_width
+        self.words, self.norm, self.last = nn.Embedding(11, 8), nn.RMSNorm(8), nn.RMSNorm(8, eps=0.1)
+        self.q, self.k = nn.Linear(8, 4 * head_width, bias=False), nn.Linear(8, 2 * head_width)
+        self.v, self.o = nn.Linear(8, 2 * head_width), nn.Linear(4 * head_width, 8, bias=False)
+        self.norm2, self.gate, self.up = RootMeanSquare(8), nn.Linear(8, 6), nn.Linear(8, 6)
+        self.down, self.head = nn.Linear(6, 8), nn.Linear(8, 11, bias=False)
+        self.head.weight = self.words.weight
+        for norm in (self.norm, self.last):
+            norm.weight.data.uniform_(0.5, 1.5)
+
+    def _heads(self, x):
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
+
+    def forward(self, x):
+        x = self.words(x)
+        h = self.norm(x)
+        q, k, v = rotated(self._heads(self.q(h))), rotated(self._heads(self.k(h))), self._heads(self.v(h))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.o(mixed.transpose(1, 2).flatten(2))
+        h = self.norm2(x)
+        return self.head(self.last(x + self.down(F.silu(self.gate(h)) * self.up(h))))
+
+
 class Shared(nn.Module):
     """One layer that is used twice."""
 
@@ -184,6 +232,10 @@ def build():
         network(torch.randn(16, *shape))
         result[name] = (network, inputs)
     result["language"] = (Language(), torch.randint(0, 11, (4, 5)))
+    result["rotary"] = (Rotary(), torch.randint(0, 11, (4, 5)))
+    for module in result["vision"][0].modules():
+        if isinstance(module, nn.LayerNorm):
+            nn.init.uniform_(module.weight, 0.5, 1.5), nn.init.normal_(module.bias)
     return {name: (network.double(), _double(inputs)) for name, (network, inputs) in result.items()}
 
 
@@ -200,6 +252,8 @@ GROUPS = {
     "mobile": {"features.0": 4, "features.6": 6, "squeeze": 2},
     "grouped": {"a#2": 2, "grouped#2": 3, "b": 4},
     "encoder": {"linear1": 12},
+    "vision": {"patches": 8, "block.qkv#2": 4, "block.up": 10},
+    "rotary": {"words#2": 8, "q": 2, "q#2": 2, "gate": 6},
     "shared": {"first": 5},
     "shuffled": {"a#2": 4, "b": 5},
     "decoder": {"a": 4, "up": 3},

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from ramet.growth.methods.random_choice import RandomChoice
     from ramet.growth.methods.scratch import Scratch
     from ramet.growth.methods.splitting import Splitting
+    from ramet.growth.methods.stacking import Stacking
 
 __all__ = ["GROWTHS", "AutoGrow", "Firefly", "GradMax", "Nash", "Net2Net", "RandomChoice", "Scratch", "Splitting"]
-__all__ += ["make_method"]
+__all__ += ["Stacking", "make_method"]
 
 __getattr__ = lazy_front(__name__)
 
@@ -36,6 +37,7 @@ GROWTHS: Registry[Growth] = Registry(
         "autogrow": "ramet.growth.methods.autogrow:AutoGrow",
         "random": "ramet.growth.methods.random_choice:RandomChoice",
         "gradmax": "ramet.growth.methods.gradmax:GradMax",
+        "stacking": "ramet.growth.methods.stacking:Stacking",
         "scratch": "ramet.growth.methods.scratch:Scratch",
     },
 )

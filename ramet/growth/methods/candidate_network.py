@@ -3,13 +3,14 @@
 f(x) = sum_i (s(x, theta_i + e_i d_i) + s(x, theta_i - e_i d_i)) / 2 + sum_j e_j s(x, d_j) (section 2.2 of the Firefly
 paper), with the new layers I + h of section 2.3. The weights theta stay fixed; the step sizes e and directions d are
 leaves that can be trained or differentiated through. In a network of more than two layers a neuron has outgoing weights
-of its own: those of a new one are e_j u_j, where u_j is trained with d_j.
+of its own: those of a new one are e_j u_j, where u_j is trained with d_j. Where norms run over the units the step size
+is on the other side, (e_j d_j, u_j), because such a unit changes nothing as long as nothing comes in; to first order in
+e_j the two are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from ramet.growth.tracing.axes import Axis, Layout, single
 from ramet.growth.tracing.checking import find_coupling
 from ramet.growth.tracing.coupling import Group
 from ramet.seeding import seeded_globally
+from ramet.training import output_of
 
 LAYER_TENSORS = ("inner.weight", "inner.bias", "outer.weight")
 
@@ -83,10 +85,13 @@ def _along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
 
 
 class CandidateBlock:
-    """The candidates of one kind in one place: their step sizes' place in the vector, and their directions."""
+    """The candidates of one kind in one place: their step sizes' place in the vector, and their directions.
 
-    def __init__(self, kind: str, where: str, first: int, count: int) -> None:
-        self.kind, self.where, self.first, self.count = kind, where, first, count
+    New units have their step size on their outgoing weights, or, where norms run over them, on their incoming ones.
+    """
+
+    def __init__(self, kind: str, where: str, first: int, count: int, steps_in: bool = False) -> None:
+        self.kind, self.where, self.first, self.count, self.steps_in = kind, where, first, count, steps_in
         self.incoming: dict[str, Direction] = {}
         self.outgoing: dict[str, Direction] = {}
 
@@ -145,7 +150,7 @@ class CandidateNetwork:
         self.parts: list[CandidateBlock] = []
         self._tensors = {name: read_tensor(over, name).detach() for name in coupling.layouts}
         for name, group in self.groups.items():
-            if split:
+            if split and not group.norms:
                 self._add_split(name, group)
             if num_new:
                 self._add_new(name, group, num_new)
@@ -153,9 +158,7 @@ class CandidateNetwork:
             self._add_layer(site_name, path, layer_width)
         self.candidates = [Candidate(part.kind, part.where, unit) for part in self.parts for unit in range(part.count)]
         self._widenings = {
-            group.name: Widening(
-                sources=torch.arange(group.size) if split else torch.zeros(0, dtype=torch.long), num_new=num_new
-            )
+            group.name: Widening(sources=torch.arange(group.size if split and not group.norms else 0), num_new=num_new)
             for group in self.groups.values()
         }
         self.big = over
@@ -187,9 +190,9 @@ class CandidateNetwork:
         value = self._draw(shape, self._tensors[tensor], scale)
         return Direction(value, dim, self.coupling.layouts[tensor][dim], group.axis, num_units)
 
-    def _next(self, kind: str, where: str, count: int) -> CandidateBlock:
+    def _next(self, kind: str, where: str, count: int, steps_in: bool = False) -> CandidateBlock:
         first = self.parts[-1].first + self.parts[-1].count if self.parts else 0
-        self.parts.append(CandidateBlock(kind, where, first, count))
+        self.parts.append(CandidateBlock(kind, where, first, count, steps_in))
         return self.parts[-1]
 
     def _add_split(self, name: str, group: Group) -> None:
@@ -200,16 +203,17 @@ class CandidateNetwork:
         _bound(part.incoming, exactly=True)
 
     def _add_new(self, name: str, group: Group, count: int) -> None:
-        part = self._next("new", name, count)
+        part = self._next("new", name, count, bool(group.norms))
+        scales = (1.0, self.new_scale) if part.steps_in else (self.new_scale, 1.0)
         for slot in group.slots:
             if self._layer_of(slot.tensor) is not None:
                 continue
             if slot.role == "out" or slot.start == "draw":
-                part.incoming[slot.tensor] = self._direction(group, slot.tensor, slot.dim, count, self.new_scale)
+                part.incoming[slot.tensor] = self._direction(group, slot.tensor, slot.dim, count, scales[0])
             elif slot.role == "in":
-                part.outgoing[slot.tensor] = self._direction(group, slot.tensor, slot.dim, count, 1.0)
-        _bound(part.incoming)
-        _bound(part.outgoing, exactly=True)
+                part.outgoing[slot.tensor] = self._direction(group, slot.tensor, slot.dim, count, scales[1])
+        _bound(part.incoming, exactly=part.steps_in)
+        _bound(part.outgoing, exactly=not part.steps_in)
 
     def _add_layer(self, site: str, path: str, width: int) -> None:
         part, axis = self._next("layer", site, width), Axis(width)
@@ -261,18 +265,20 @@ class CandidateNetwork:
             widening = self._widenings[self.groups[part.where].name]
             if part.kind == "split":
                 widening.steps = {name: d.value * d.per_entry(steps) for name, d in part.incoming.items()}
-            else:
-                widening.incoming = {name: d.value for name, d in part.incoming.items()}
-                widening.outgoing = {name: d.value * d.per_entry(steps) for name, d in part.outgoing.items()}
+                continue
+            stepping, free = (part.incoming, part.outgoing) if part.steps_in else (part.outgoing, part.incoming)
+            small = {name: d.value * d.per_entry(steps) for name, d in stepping.items()}
+            plain = {name: d.value for name, d in free.items()}
+            widening.incoming, widening.outgoing = (small, plain) if part.steps_in else (plain, small)
         return {
             name: self.plan.grow_weight(name, value) if name in self._grown else value
             for name, value in values.items()
             if name not in self._statistics_names
         }
 
-    def __call__(self, x: Tensor, epsilon: Tensor) -> Any:
+    def __call__(self, x: Tensor, epsilon: Tensor) -> Tensor:
         """The outputs of the wide network."""
-        return functional_call(self.big, self.tensors(epsilon), (x,), tie_weights=self._has_ties)
+        return output_of(functional_call(self.big, self.tensors(epsilon), (x,), tie_weights=self._has_ties))
 
     def edit(self, chosen: Sequence[int], epsilon: Tensor) -> Edit:
         """The chosen candidates as an edit of the context's network, with these step sizes."""
@@ -293,9 +299,10 @@ class CandidateNetwork:
                 widening.steps = {self._renamed[n]: d.take(units, steps) for n, d in part.incoming.items()}
             else:
                 widening.num_new = len(units)
-                widening.incoming = {self._renamed[n]: d.take(units) for n, d in part.incoming.items()}
+                factors = (steps, None) if part.steps_in else (None, steps)
+                widening.incoming = {self._renamed[n]: d.take(units, factors[0]) for n, d in part.incoming.items()}
                 widening.incoming.update(self._statistics(part, units))
-                widening.outgoing = {self._renamed[n]: d.take(units, steps) for n, d in part.outgoing.items()}
+                widening.outgoing = {self._renamed[n]: d.take(units, factors[1]) for n, d in part.outgoing.items()}
         return edit
 
     def _statistics(self, part: CandidateBlock, units: list[int]) -> dict[str, Tensor]:

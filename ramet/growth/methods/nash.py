@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, Proposal, widenings_of
-from ramet.growth.methods.net2net import add_noise, silent_layers
+from ramet.growth.methods.net2net import add_noise, silent_blocks, silent_layers
 from ramet.growth.methods.random_choice import score_by_training
 
 
@@ -43,13 +43,14 @@ class Nash(Growth):
     def propose(self, context: GrowthContext) -> Proposal:
         """Networks within the step's budget, each by its own random morphisms."""
         everything = [
-            Candidate("split", name, unit)
+            Candidate("new" if group.norms else "split", name, unit)
             for name, group in context.coupling.groups.items()
             for unit in range(group.size)
         ]
         if context.max_layers:
             for site in context.sites:
                 everything += [Candidate("layer", site.name, unit) for unit in range(site.channels)]
+            everything += [Candidate("block", block.name, 0) for block in context.blocks]
         edits = []
         for number in range(self.num_neighbours):
             generator = context.generator("neighbour", number)
@@ -58,7 +59,7 @@ class Nash(Growth):
             widenings = widenings_of(context.coupling, chosen)
             for name, widening in widenings.items():
                 add_noise(context, name, widening, self.noise, generator)
-            edits.append(Edit(widenings, silent_layers(chosen)))
+            edits.append(Edit(widenings, silent_layers(chosen), blocks=silent_blocks(context, chosen)))
         return Proposal([Candidate("morph", "", i) for i in range(self.num_neighbours)], True, {"edits": edits})
 
     def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:

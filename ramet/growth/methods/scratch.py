@@ -37,7 +37,7 @@ class Scratch(Growth):
     def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """The other method's edit, and all weights drawn anew."""
         edit = self.method.apply(context, proposal, chosen)
-        return Edit(edit.widenings, edit.layers, reset=True)
+        return Edit(edit.widenings, edit.layers, blocks=edit.blocks, reset=True)
 
     def observe(self, score: float) -> bool:
         """As the other method."""

@@ -51,6 +51,11 @@ class Expansion:
         return Expansion(index, torch.where(missing, others, own))
 
 
+def wider(layout: Layout, sizes: Mapping[Axis, int]) -> int:
+    """The size of a dimension once axes have new sizes."""
+    return sum(math.prod(sizes.get(axis, axis.size) for axis in term) for term in layout)
+
+
 def expand_layout(
     layout: Layout, expansions: Mapping[Axis, Expansion], only: tuple[Axis, int] | None = None
 ) -> Expansion:

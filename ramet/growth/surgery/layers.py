@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from ramet.growth.surgery.expansions import expand_layout, spread
+from ramet.growth.surgery.expansions import expand_layout, spread, wider
 from ramet.growth.surgery.widening import WideningPlan
-from ramet.growth.surgery.writing import wider
 from ramet.growth.tracing.axes import Axis, Layout
 from ramet.growth.tracing.coupling import Coupling, Refusal
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.growth.surgery.expansions import Expansion, Spread, expand_layout, spread
+from ramet.growth.surgery.expansions import Expansion, Spread, expand_layout, spread, wider
 from ramet.growth.tracing.axes import Axis, Layout
 from ramet.growth.tracing.coupling import Coupling, Group
 
@@ -51,7 +51,12 @@ class Widening:
         return len(self.sources) + self.num_new
 
     def check(self, group: Group) -> None:
-        """Refuse sources outside the group."""
+        """Refuse sources outside the group, and splits of channels that norms run over."""
+        if len(self.sources) and group.norms:
+            raise ConfigError(
+                f"units of {group.name} cannot be split, because {group.norms[0].module} takes its statistics over "
+                f"them; new ones can be added, but got {len(self.sources)} to split."
+            )
         if len(self.sources) and not (int(self.sources.min()) >= 0 and int(self.sources.max()) < group.size):
             raise ConfigError(
                 f"units to split must be below the {group.size} of {group.name}, but got {self.sources.tolist()}."
@@ -92,6 +97,14 @@ class WideningPlan:
             for slot in group.slots:
                 self.roles[slot.tensor, slot.dim] = slot.role
         self.tensors = list(dict.fromkeys(tensor for tensor, _ in self.roles))
+        # Of the norms over wider dimensions: what their weights, and a number beside them, are multiplied by, and what
+        # their epsilons are.
+        self.scales: dict[str, tuple[float, float]] = {}
+        self.epsilons: dict[tuple[str, str], float] = {}
+        for norm in {norm: None for group in self.groups.values() for norm in group.norms}:
+            ratio = wider(norm.layout, {}) / wider(norm.layout, self.sizes())
+            self.epsilons[norm.module, norm.attribute] = ratio
+            self.scales.update({tensor: (ratio**0.5, number) for tensor, number in norm.weights.items()})
         # Candidates are trained through a plan for many steps, so what depends on shapes alone is worked out once.
         self._regular = {name: Spread(self._dims(name, "in", 1.0)) for name in self.tensors}
         self._fixed: dict[str, tuple[Tensor, int, Tensor]] = {}
@@ -137,11 +150,17 @@ class WideningPlan:
             new = None
             if widening.num_new:
                 new = (widening.outgoing if role == "in" else widening.incoming).get(name)
-                if new is None and role == "follow":
+                if role == "out" and self.groups[group].norms:
+                    base = neutral(tensor, start, place.dim, place.own.num_new_entries)
+                    new = base if new is None else base + new.to(base)
+                elif new is None and role == "follow":
                     new = neutral(tensor, start, place.dim, place.own.num_new_entries)
             if steps is not None or new is not None:
                 result = result + place(_like(steps, result), _like(new, result))
-        return result
+        if name not in self.scales:
+            return result
+        scale, number = self.scales[name]
+        return (result + number) * scale - number if number else result * scale
 
     def _spread_weight(self, name: str, tensor: Tensor) -> Tensor:
         """The weight alone, expanded; one that nothing learns is expanded once, for all steps of its candidates."""
@@ -160,9 +179,11 @@ class WideningPlan:
         """What gathers gradients of a weight (momentum: power 1, second moments: power 2), after the widenings.
 
         A copy's gradient is the original's divided by the number of copies, because the weights that sum over it
-        were; the gradients of those stay. New units start from zero.
+        were; the gradients of those stay. New units start from zero. The gradient of a norm's weights, which become
+        smaller with more channels, becomes larger by as much.
         """
-        return spread(tensor, self._dims(name, "out", power))
+        grown = spread(tensor, self._dims(name, "out", power))
+        return grown * self.scales[name][0] ** -power if name in self.scales else grown
 
 
 class _Own:

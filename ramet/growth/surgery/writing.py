@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from ramet.errors import ConfigError
+from ramet.growth.surgery.expansions import wider
 from ramet.growth.surgery.widening import WideningPlan, Widenings
-from ramet.growth.tracing.axes import Axis, Layout
 from ramet.growth.tracing.coupling import Coupling
 
 SQUARED = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "acc_delta")
@@ -132,17 +132,6 @@ def copy_network(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network, known)
 
 
-def wider(layout: Layout, sizes: dict[Axis, int]) -> int:
-    """The size of a dimension once axes have new sizes."""
-    total = 0
-    for term in layout:
-        product = 1
-        for axis in term:
-            product *= sizes.get(axis, axis.size)
-        total += product
-    return total
-
-
 def _renumber(network: nn.Module, plan: WideningPlan) -> None:
     """Bring the numbers that modules keep about themselves in line with their tensors."""
     sizes = plan.sizes()
@@ -152,6 +141,12 @@ def _renumber(network: nn.Module, plan: WideningPlan) -> None:
     paths = {alias.rpartition(".")[0] for name in plan.tensors for alias in plan.coupling.aliases[name]}
     for path in paths:
         _renumber_module(network.get_submodule(path))
+    for (path, attribute), ratio in plan.epsilons.items():
+        norm = network.get_submodule(path)
+        epsilon = getattr(norm, attribute)
+        if epsilon is None:  # torch's root-mean-square norm then takes the smallest number of its precision
+            epsilon = torch.finfo(norm.weight.dtype).eps  # type: ignore[arg-type]
+        setattr(norm, attribute, epsilon * ratio)
 
 
 def _renumber_module(module: nn.Module) -> None:
@@ -170,6 +165,8 @@ def _renumber_module(module: nn.Module) -> None:
             module.num_features = len(tensor)
     elif isinstance(module, nn.GroupNorm) and isinstance(weight, Tensor):
         module.num_channels = len(weight)
+    elif isinstance(module, nn.LayerNorm | nn.RMSNorm) and isinstance(weight, Tensor):
+        module.normalized_shape = tuple(weight.shape)
     elif isinstance(module, nn.Embedding):
         module.embedding_dim = module.weight.shape[1]
     elif isinstance(module, nn.PReLU):

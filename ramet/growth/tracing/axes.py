@@ -22,13 +22,17 @@ MAX_UNROLLED = 64
 """A product around a concatenation is written out as copies of it up to this many times; beyond, it is fixed."""
 
 
+_INSIDE = "its parts are treated apart inside every block, as the halves of a head by rotary positions"
+
+
 class Axis:
     """A piece of a dimension that could change size on its own, unless there is a ``reason`` why it may not."""
 
-    __slots__ = ("_parent", "_parts", "_reason", "size")
+    __slots__ = ("_around", "_parent", "_parts", "_reason", "size")
 
     def __init__(self, size: int, reason: str | None = None) -> None:
         self.size = size
+        self._around: Axis | None = None  # of a dimension that was cut into a product, the part outside this one
         self._parent: Axis | None = None
         self._parts: Layout | None = None
         self._reason = reason
@@ -57,6 +61,12 @@ class Axis:
         elif root._reason is None:
             root._reason = reason
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a dimension holds this axis many times over, once in each of so many blocks as may change."""
+        around = self.root()._around
+        return around is not None and around.size > 1 and around.reason is None
+
     def bind(self, parts: Layout) -> None:
         """Say that this axis is made of smaller ones, which inherit what forbids it to change."""
         root = self.root()
@@ -67,6 +77,10 @@ class Axis:
                 for axis in term:
                     if axis.root() is not root:
                         axis.fix("a dimension of size one is folded into itself")
+            return
+        if len(parts) > 1 and root.is_repeated:
+            root.fix(_INSIDE)
+            fix(parts, _INSIDE)
             return
         if not any(parts):
             root._reason = root._reason or "it is tied to a dimension of size one"
@@ -204,13 +218,14 @@ def _unify_terms(first: Term, second: Term) -> None:
 
 
 def _join(a: Axis, b: Axis) -> None:
-    reason = a._reason or b._reason
+    reason, around = a._reason or b._reason, a._around or b._around
     b._parent = a
-    a._reason = reason
+    a._reason, a._around = reason, around
 
 
 def _split_product(axis: Axis, outer: int) -> Term:
     parts = (Axis(outer), Axis(axis.size // outer))
+    parts[1]._around = parts[0]
     axis.bind((parts,))
     return parts
 
@@ -228,8 +243,8 @@ def cut(layout: Layout, sizes: Sequence[int]) -> list[Layout]:
             if term_size(term) > missing:
                 split = _split_sum(term, missing)
                 if split is None:
-                    fix(layout, "it is sliced inside a block")
-                    return [fixed(n, "it is sliced inside a block") for n in sizes]
+                    fix(layout, _INSIDE)
+                    return [fixed(n, _INSIDE) for n in sizes]
                 term, rest = split
                 terms.insert(0, rest)
             missing -= term_size(term)
@@ -239,10 +254,14 @@ def cut(layout: Layout, sizes: Sequence[int]) -> list[Layout]:
 
 
 def _split_sum(term: Term, size: int) -> tuple[Term, Term] | None:
-    """Cut a product after its first ``size`` entries, along its outermost axis."""
+    """Cut a product after its first ``size`` entries, along its outermost axis.
+
+    The part of a head, say, is not cut where heads may be added: rotary positions treat its halves apart, and packed
+    queries, keys and values lie one after another in it. It stays as it is, so that the heads need not.
+    """
     outer, inner = term[0].root(), term[1:]
     head, remainder = divmod(size, term_size(inner))
-    if remainder:
+    if remainder or outer.is_repeated:
         return None
     parts = (Axis(head), Axis(outer.size - head))
     outer.bind(((parts[0],), (parts[1],)))

@@ -35,8 +35,10 @@ import ramet.growth.tracing.moves  # noqa: F401  (registers the rules of moving 
 from ramet.errors import ConfigError
 from ramet.growth.tracing.axes import Axis, Layout, fixed, layout_size, normal
 from ramet.growth.tracing.labels import Dim, Hint, Ledger, Work
+from ramet.growth.tracing.norms import Norm, problem_of, start_of
 from ramet.growth.tracing.rules import RULES, follow, tensors_in, unknown
 from ramet.training import training_modes
+from ramet.training.outputs import logits_of
 
 Inputs = Tensor | tuple[Any, ...]
 """What the network is called with: one tensor, or a tuple of arguments."""
@@ -56,7 +58,7 @@ class Slot:
     tensor: str
     dim: int
     role: str  # "out", "in" or "follow"
-    start: str  # what a new channel of a "follow" dimension starts with: "zero", "one", "mean" or "draw"
+    start: str  # what a new channel starts with where it is "follow", or norms run over it: zero, one, mean or draw
 
 
 @dataclass(frozen=True)
@@ -64,16 +66,25 @@ class Group:
     """Channels that can only be added together, named by the module that makes them first.
 
     The entries of the axis that grows are the *units* (neurons, channels, heads); slots are the places that hold them.
+    Where ``norms`` take their statistics over the units, new ones can be added, but none can be split (``norms.py``):
+    they start with no effect on the norms, and are silent behind them whatever reads them.
     """
 
     name: str
     axis: Axis
     slots: tuple[Slot, ...]
+    norms: tuple[Norm, ...] = ()
+    is_block: bool = False
 
     @property
     def size(self) -> int:
         """The number of units now."""
         return self.axis.size
+
+    @property
+    def kind(self) -> str:
+        """What its units are: ``blocks`` of channels (heads), channels of a ``stream`` under norms, or ``units``."""
+        return "blocks" if self.is_block else "stream" if self.norms else "units"
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,8 @@ class Coupling:
         hints: where sizes may be written into a forward.
         calls: the runs of modules without children, in order.
         results: the identities of the tensors that the network returns.
+        roles: for each dimension of a weight what it does with channels: it makes them (``out``), sums over them
+            (``in``), is the ``norm`` of all, has a ``scale`` for each of them, or goes along otherwise (``follow``).
     """
 
     groups: dict[str, Group]
@@ -119,6 +132,7 @@ class Coupling:
     hints: list[Hint] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     results: frozenset[int] = frozenset()
+    roles: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def refuse(self, name: str, reason: str) -> None:
         """Take a group out, with the reason."""
@@ -144,6 +158,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names, defaults = _arguments(func)
             named = {**defaults, **dict(zip(names, args, strict=False)), **(kwargs or {})}
             _rule(func)(self.ledger, func, named, result)
+            self.ledger.norms.notice(self.ledger, func, named, result, tensors_in(named))
         return result
 
 
@@ -238,6 +253,12 @@ def call(network: nn.Module, inputs: Inputs) -> Any:
     return network(*inputs) if isinstance(inputs, tuple) else network(inputs)
 
 
+def returned(result: Any) -> list[Tensor]:
+    """The tensors of a result that must not change: its ``logits`` alone, where it has them, or all."""
+    logits = logits_of(result)
+    return tensors_in(result) if logits is None else [logits]
+
+
 def trace(network: nn.Module, inputs: Inputs) -> Coupling:
     """Run the network once on a small batch and find what widens together; it is left as it was.
 
@@ -269,15 +290,24 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
             "a network's way must not depend on values, because growth sees one run of it and others may take another, "
             f"but {reads.places[0]} turns a tensor into a Python number."
         )
-    for tensor in tensors_in(result):
+    for tensor in returned(result):
         for dim in ledger.read(tensor):
             for term in normal(dim.layout):
                 for axis in term:
                     axis.fix("it is the network's output")
     batch = tensors_in(inputs)[0].shape[0]
     coupling = _summarise(network, tensors, aliases, ledger, calls, batch)
-    coupling.results = frozenset(id(tensor) for tensor in tensors_in(result))
+    coupling.results = frozenset(id(tensor) for tensor in returned(result))
     return coupling
+
+
+def _is_block(axis: Axis, places: list[Slot], layouts: dict[str, tuple[Layout, ...]]) -> bool:
+    """Whether a unit is a block of channels where it is made."""
+    return any(
+        any(term[-1] is not axis for term in layouts[slot.tensor][slot.dim] if axis in term)
+        for slot in places
+        if slot.role == "out"
+    )
 
 
 def _summarise(
@@ -292,6 +322,10 @@ def _summarise(
     slots: dict[Axis, list[Slot]] = {}
     problems: dict[Axis, str] = {}
     refusals: list[Refusal] = []
+    norms: dict[Axis, list[Norm]] = {}
+    for norm in ledger.norms.settle(network):
+        for axis in {axis: None for term in norm.layout for axis in term}:
+            norms.setdefault(axis, []).append(norm)
     single_outputs: dict[str, str] = {}  # fixed dimensions of one entry, which layouts leave out
     frozen = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
     for name, tensor in tensors.items():
@@ -305,7 +339,7 @@ def _summarise(
                 reason = ledger.read(tensor)[dim].layout[0][0].reason or "a dimension of size one"
                 single_outputs.setdefault(name.rpartition(".")[0] or name, reason)
             for axis in {axis: None for term in layout for axis in term}:
-                if "in" in roles and len(roles) > 1:
+                if "in" in roles and len(roles) > 1 and axis not in norms:
                     problems.setdefault(axis, f"{name} both makes and sums over these channels (tied weights)")
                 elif not roles:
                     problems.setdefault(axis, f"{name} holds these channels in a way that the trace does not follow")
@@ -313,8 +347,11 @@ def _summarise(
                     problems.setdefault(axis, f"{name} is frozen (requires_grad is False)")
                 elif any(term.count(axis) > 1 for term in layout):
                     problems.setdefault(axis, f"{name} holds these channels squared")
-                role = "in" if "in" in roles else "out" if "out" in roles else "follow"
-                slots.setdefault(axis, []).append(Slot(name, dim, role, ledger.starts.get((name, dim), "mean")))
+                # Behind a norm a new channel is zero, so tied weights may start with what makes it.
+                order = ("out", "follow", "in") if axis in norms else ("in", "out", "follow")
+                role = next((role for role in order if role in roles), "follow")
+                start = start_of(name, norms[axis]) if axis in norms else ledger.starts.get((name, dim), "mean")
+                slots.setdefault(axis, []).append(Slot(name, dim, role, start))
     groups: dict[str, Group] = {}
     taken: set[str] = set()
     for axis, places in slots.items():
@@ -326,17 +363,25 @@ def _summarise(
         while name in taken:
             name, count = f"{module}#{count}", count + 1
         problem = axis.reason or problems.get(axis)
+        if problem is None and axis in norms:
+            problem = problem_of(norms[axis], places, layouts, ledger.norms)
         if problem is None and not any(slot.role == "in" for slot in places):
             problem = "no weight sums over these channels, so a copy cannot be made up for"
         # Pieces such as the factor 3 of a packed query, key and value are no channels of their own: named only if
         # nothing else of that module's output is.
         taken.add(name)
         if problem is None:
-            groups[name] = Group(name, axis, tuple(places))
+            groups[name] = Group(
+                name, axis, tuple(places), tuple(norms.get(axis, ())), _is_block(axis, places, layouts)
+            )
         else:
             refusals.append(Refusal(name, problem))
     refusals += [Refusal(name, reason) for name, reason in single_outputs.items()]
-    attributes = {(module, attribute): normal(layout) for module, attribute, layout in ledger.counts}
+    attributes = {
+        (module, attribute): normal(layout)
+        for module, attribute, layout in ledger.counts
+        if hasattr(network.get_submodule(module), attribute)
+    }
     works = [Work(w.module, w.constant, tuple(normal(x) for x in w.dims)) for w in ledger.works]
     hints = [Hint(hint.module, normal(hint.layout)) for hint in ledger.hints]
     calls = [
@@ -347,4 +392,18 @@ def _summarise(
         for name, tensor in tensors.items()
         for layout, size in zip(layouts[name], tensor.shape, strict=True)
     )
-    return Coupling(groups, refusals, layouts, aliases, works, batch_size, attributes, hints, calls)
+    found = Coupling(groups, refusals, layouts, aliases, works, batch_size, attributes, hints, calls)
+    found.roles = _roles(ledger)
+    return found
+
+
+def _roles(ledger: Ledger) -> dict[tuple[str, int], str]:
+    weights_of_norms = {name for norm in ledger.norms.found for name in (*norm.weights, *norm.biases)}
+    found: dict[tuple[str, int], str] = {}
+    for place, roles in ledger.roles.items():
+        found[place] = "out" if "out" in roles else "in" if "in" in roles else "follow"
+        if found[place] == "follow" and place[0] in weights_of_norms:
+            found[place] = "norm"
+        elif found[place] == "follow" and place in ledger.norms.scaling:
+            found[place] = "scale"
+    return found

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from ramet.growth.tracing.axes import Axis, Layout, fix, fixed, layout_size, normal, single, unify
+from ramet.growth.tracing.norms import Norms
 
 Origin = tuple[str, int]
 """A dimension of a named parameter or buffer."""
@@ -67,6 +68,7 @@ class Ledger:
         hints: where sizes are written into a forward.
         starts: which filling a new channel of a ``follow`` dimension starts with.
         changing: the tensors that depend on inputs or weights, by identity; what others hold is the same in every run.
+        norms: those over channels, as far as the trace has seen them.
         module: the innermost module that runs now, by name.
     """
 
@@ -78,7 +80,9 @@ class Ledger:
     starts: dict[Origin, str] = field(default_factory=dict)
     weights: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = field(default_factory=dict)
     changing: set[int] = field(default_factory=set)
+    norms: Norms = field(default_factory=Norms)
     module: str = ""
+    _entered: set[int] = field(default_factory=set)
 
     @property
     def place(self) -> str:
@@ -90,6 +94,7 @@ class Ledger:
         layouts = layouts or [single(Axis(size)) for size in tensor.shape]
         self.labels[id(tensor)] = (tensor, [Dim(layout, (name, i)) for i, layout in enumerate(layouts)])
         self.changing.add(id(tensor))
+        self._entered.add(id(tensor))
         if tensor.numel():
             self.weights[tensor.data_ptr(), tuple(tensor.shape), tensor.stride()] = id(tensor)
 
@@ -102,6 +107,10 @@ class Ledger:
             reason = f"a tensor in {self.place} that was not made by a traced operation"
             self.write(tensor, [Dim(fixed(size, reason)) for size in tensor.shape])
         return self.labels[id(tensor)][1]
+
+    def is_weight(self, identity: int) -> bool:
+        """Whether the tensor of this identity is a parameter or buffer itself."""
+        return identity in self._entered
 
     def depends(self, tensors: Iterable[Tensor]) -> bool:
         """Whether one of these tensors depends on the inputs or the weights."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ramet.growth.tracing.axes import Axis, Layout, cut, fixed, layout_size, normal, regroup, single, unify
 from ramet.growth.tracing.labels import Dim, Label, Ledger
-from ramet.growth.tracing.rules import follow, rule, tensors_in
+from ramet.growth.tracing.rules import follow, rule, tensors_in, unknown
 
 aten = torch.ops.aten
 
@@ -118,6 +118,39 @@ def select(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> Non
     place = args["dim"] % len(label)
     ledger.forbid([label[place]], "an entry of it is taken by number")
     ledger.write(result, label[:place] + label[place + 1 :])
+
+
+@rule(aten.index)
+def index(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> None:
+    """Rows of a table by their numbers, as an embedding has them; any other use of numbers fixes what it touches."""
+    table, (numbers, *others) = args["self"], args["indices"]
+    label = ledger.read(table)
+    if numbers is None or any(other is not None for other in others) or numbers.is_floating_point():
+        return unknown(ledger, op, args, result)
+    ledger.forbid(label[:1], "its rows are looked up by number")
+    for dim in label[1:]:
+        ledger.use(dim, "out")
+    places = result.dim() - len(label) + 1
+    rows = [Dim(fixed(size, "rows that were looked up by number")) for size in result.shape[:places]]
+    ledger.write(result, [*rows, *(Dim(dim.layout) for dim in label[1:])])
+    return None
+
+
+@rule(aten.as_strided)
+def as_strided(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> None:
+    """Torch's pooling lays out its own result anew; anything else is not known."""
+    if result.shape != args["self"].shape:
+        return unknown(ledger, op, args, result)
+    return same(ledger, op, args, result)
+
+
+@rule(aten.roll)
+def roll(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> None:
+    """Entries move on along some dimensions, which may not change: positions, in windows over an image."""
+    label = ledger.read(args["self"])
+    places = {place % len(label) for place in args["dims"]} if args["dims"] else range(len(label))
+    ledger.forbid([label[place] for place in places], "it is rolled")
+    ledger.write(result, [Dim(dim.layout) for dim in label])
 
 
 @rule(aten.cat)

@@ -49,6 +49,9 @@ def tensors_in(value: Any) -> list[Tensor]:
     return []
 
 
+_ADDING = frozenset({aten.add, aten.add_, aten.sub, aten.sub_})
+
+
 @rule(aten._prelu_kernel)
 def follow(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
     """Entry by entry, with broadcasting: the rule of additions, activations, gates and masks."""
@@ -63,6 +66,8 @@ def follow(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
             ledger.tie(full[0], dim)
             if not only_weights:
                 ledger.use(dim, "follow")
+                if dim.origin is not None and op.overloadpacket not in _ADDING:
+                    ledger.norms.scaling.add(dim.origin)
         dims.append(Dim(full[0].layout, full[0].origin if only_weights else None))
     ledger.write(out, dims)
 
@@ -82,9 +87,12 @@ def contraction(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -
     names = [name for name in ("mat1", "batch1", "self", "mat2", "batch2", "vec") if name in args]
     if "batch1" in args or "mat1" in args:
         names = [name for name in names if name != "self"]
-    left, right = (ledger.read(args[name]) for name in names)
+    first, second = (args[name] for name in names)
+    left, right = ledger.read(first), ledger.read(second)
     batch = len(left) - 2
     inner_left, inner_right = left[-1], right[batch]
+    ledger.norms.reads(inner_left.origin, second)
+    ledger.norms.reads(inner_right.origin, first)
     ledger.tie(inner_left, inner_right)
     if inner_left.origin is None and inner_right.origin is None:
         ledger.forbid([inner_left], "it is summed over between two activations")
@@ -119,6 +127,7 @@ def convolution(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -
         ledger.tie(x[1], summed)
         ledger.use(summed, "in")
         ledger.use(made, "out")
+        ledger.norms.reads(summed.origin, args["input"])
         out: Layout = made.layout
     else:
         out = _grouped(ledger, args, x[1], weight, made, summed)
@@ -154,6 +163,7 @@ def _grouped(ledger: Ledger, args: dict[str, Any], x: Dim, weight: Label, made: 
         layout: Layout = tuple((*term, *inner) for term in group)
         unify(made.layout, layout)
         ledger.use(made, "follow", "draw")
+        ledger.norms.scaling.update([made.origin] if made.origin is not None else [])
         ledger.forbid([summed], "a depthwise filter sees one channel")
         ledger.counts.append((ledger.module, "groups", x.layout))
         return made.layout
@@ -178,12 +188,13 @@ def batch_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> No
             (dim,) = ledger.read(args[name])
             ledger.tie(x[1], dim)
             ledger.use(dim, "follow", starts.get(name, "zero"))
+            ledger.norms.scaling.update([dim.origin] if dim.origin is not None else [])
     _write_with_statistics(ledger, result, x)
 
 
 @rule(aten.native_layer_norm, aten._fused_rms_norm)
 def layer_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
-    """The statistics run over the channels, so one more channel changes all the others."""
+    """The statistics run over the channels: ``norms.py`` says how there can be more of them."""
     x = ledger.read(args["input"])
     normalised = x[-len(args["normalized_shape"]) :]
     for name in ("weight", "bias"):
@@ -191,7 +202,10 @@ def layer_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> No
             for target, dim in zip(normalised, ledger.read(args[name]), strict=True):
                 ledger.tie(target, dim)
                 ledger.use(dim, "follow", "one" if name == "weight" else "zero")
-    ledger.forbid(normalised, "a layer norm takes its statistics over these channels,")
+    if len(normalised) == 1:
+        ledger.norms.add(ledger, args, centred=op.overloadpacket is aten.native_layer_norm)
+    else:
+        ledger.forbid(normalised, "a layer norm takes its statistics over these channels and positions,")
     _write_with_statistics(ledger, result, x)
 
 
@@ -236,14 +250,31 @@ def embedding(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> 
     aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_cudnn_attention,
 )  # fmt: skip
 def attention(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
-    """Heads are independent; the size of a query is summed over and scales the scores."""
+    """Heads are independent; the size of a query is summed over and scales the scores.
+
+    Fewer keys than queries are shared by groups of queries: head h reads key h // queries a key.
+    """
     query, key, value = (ledger.read(args[name]) for name in ("query", "key", "value"))
+    shared = query[1].size // key[1].size
     for other in (key, value):
         ledger.tie(query[0], other[0])
-        ledger.tie(query[1], other[1])
+    ledger.tie(key[1], value[1])
+    if shared == 1:
+        ledger.tie(query[1], key[1])
+    else:
+        queries = Axis(shared)
+        # Models of Hugging Face repeat the keys themselves where they are called with a mask.
+        ledger.counts.append((ledger.module, "num_key_value_groups", single(queries)))
+        unify(query[1].layout, tuple((*term, queries) for term in key[1].layout))
     ledger.tie(key[2], value[2])
     ledger.tie(query[3], key[3])
     ledger.forbid([query[3]], "queries and keys are multiplied over it, and it scales the scores,")
+    mask = args.get("attn_mask") if args.get("attn_mask") is not None else args.get("attn_bias")
+    if mask is not None:  # a bias for each head, or one for all
+        scores = [query[0], query[1], query[2], key[2]]
+        for dim, target in zip(reversed(ledger.read(mask)), reversed(scores), strict=False):
+            ledger.tie(target, dim)
+            ledger.use(dim, "follow")
     one = [query[0].layout, query[1].layout, query[2].layout, key[2].layout]
     ledger.works += [Work(ledger.module, 1, (*one, query[3].layout)), Work(ledger.module, 1, (*one, value[3].layout))]
     _write_with_statistics(ledger, result, [*query[:3], value[3]])
@@ -267,7 +298,8 @@ def reduction(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> Non
     wanted = args.get("dim")
     reduced = range(len(label)) if wanted in (None, []) else [wanted] if isinstance(wanted, int) else wanted
     places = {place % len(label) for place in reduced} if label else set()
-    ledger.forbid([label[place] for place in sorted(places)], f"{op.overloadpacket.__name__} runs over it")
+    if not ledger.norms.begin(ledger, op, args, result):
+        ledger.forbid([label[place] for place in sorted(places)], f"{op.overloadpacket.__name__} runs over it")
     keep = args.get("keepdim", False)
     dims = [
         Dim(fixed(1, "a reduced dimension")) if place in places else Dim(dim.layout, dim.origin)

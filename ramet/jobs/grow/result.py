@@ -53,12 +53,23 @@ class GroupFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CopyFigures:
+    """A copy of a block: of which, behind which, and whether it began without effect."""
+
+    source: str
+    behind: str
+    silent: bool = True
+    counted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepFigures:
     """A step of a growth, once the network has been trained again.
 
     Attributes:
         number: 0 is the first training, before anything grew.
         layers: the widths of new layers, by the place that they stand behind.
+        blocks: the copies of blocks.
         budget_size: in the budget's unit.
         score: the accuracy on validation data.
         loss: the mean training loss after training.
@@ -68,6 +79,7 @@ class StepFigures:
     number: int
     widened: dict[str, GroupFigures] = field(default_factory=dict)
     layers: dict[str, int] = field(default_factory=dict)
+    blocks: list[CopyFigures] = field(default_factory=list)
     num_candidates: int = 0
     sizes: SizeFigures
     budget_size: float = 0.0
@@ -180,6 +192,9 @@ def words_of(step: StepFigures, most: int = 99) -> str:
     >>> widened = {"conv1": GroupFigures(units=4, split=[3, 5], new=1)}
     >>> words_of(StepFigures(number=1, widened=widened, layers={"conv2": 4}, sizes=sizes, score=0.5))
     'conv1 +3 (2 split, 1 new), a new layer behind conv2 with 4'
+    >>> blocks = [CopyFigures(source="body.0", behind="body.1")]
+    >>> words_of(StepFigures(number=2, blocks=blocks, sizes=sizes, score=0.5))
+    'a copy of body.0 behind body.1'
     """
     parts = []
     for place, group in step.widened.items():
@@ -187,6 +202,7 @@ def words_of(step: StepFigures, most: int = 99) -> str:
         kinds = [f"{split} split"] * bool(split) + [f"{new} new"] * bool(new)
         parts.append(f"{place} +{split + new} ({', '.join(kinds)})")
     parts += [f"{behind(site)} with {width}" for site, width in step.layers.items()]
+    parts += [f"a copy of {copied.source} behind {copied.behind}" for copied in step.blocks]
     hidden = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {hidden} more" if hidden > 0 else "")
 
