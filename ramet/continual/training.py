@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.data import Split
-from ramet.errors import ConfigError
 from ramet.guards import Guard
 from ramet.params import Params
 from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
 from ramet.training import Batches, Held, SavedPart, Saver, Settings, Step, global_generators
+from ramet.training.acceleration import compiled
+from ramet.training.averaging import WeightAverage
+from ramet.training.batches import read_ahead
 from ramet.training.functions import OptimizerFactory
 
-__all__ = ["Held", "Saves", "classification", "train"]
+__all__ = ["Held", "Samples", "Saves", "classification", "train"]
 
-Loss = Callable[[Tensor], Tensor]
-"""From the indices of a mini-batch to its loss."""
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From the inputs of a mini-batch, their targets and their indices to the loss; inputs and targets are augmented."""
+
+
+class Samples(NamedTuple):
+    """Inputs of any kind and their targets, row by row, where they are no images: features, for example."""
+
+    x: Tensor
+    y: Tensor
 
 
 @dataclass(frozen=True)
@@ -51,25 +60,28 @@ class Saves:
 
 
 def classification(
-    network: Callable[[Tensor], Tensor], data: Split, penalty: Callable[[], Tensor | float] | None = None
-) -> tuple[Loss, int]:
-    """The cross-entropy of a network's logits, perhaps with a penalty on its weights; and how many samples there are.
+    network: Callable[[Tensor], Tensor],
+    data: Split,
+    settings: Settings,
+    penalty: Callable[[], Tensor | float] | None = None,
+) -> tuple[Loss, Split]:
+    """The recipe's loss of a network's logits, perhaps with a penalty on its weights; and the data that it is of.
 
-    ``train(network, *classification(network, data), ...)``
+    ``train(network, *classification(network, data, settings), settings, ...)``
     """
+    of_outputs = settings.loss_for(data.y)
 
-    def loss(indices: Tensor) -> Tensor:
-        indices = indices.to(data.x.device)
-        value = cross_entropy(network(data.x[indices]), data.y[indices])
+    def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+        value = of_outputs(network(x), y)
         return value if penalty is None else value + penalty()
 
-    return loss, len(data)
+    return loss, data
 
 
 def train(
     module: nn.Module,
     loss: Loss,
-    num_samples: int,
+    data: Split | Samples,
     settings: Settings,
     *,
     seed: int,
@@ -78,6 +90,7 @@ def train(
     held: Sequence[Held] = (),
     guard: Guard | None = None,
     optimizer: OptimizerFactory | None = None,
+    called: nn.Module | None = None,
     saves: Saves | None = None,
     phase: str = "train",
 ) -> None:
@@ -88,25 +101,23 @@ def train(
 
     Args:
         module: Holds all that the training changes: parameters that require a gradient, and buffers.
-        loss: Gives the loss of a mini-batch from the indices of its samples, [batch].
-        num_samples: How many samples there are to draw from.
-        settings: The recipe of the training.
+        loss: Gives the loss of a mini-batch from its inputs, targets and indices, each [batch, ...].
+        data: What mini-batches are drawn from, and augmented by the recipe.
+        settings: The recipe of the training; its own loss is what ``classification`` takes.
         seed: The seed of the batches, and of what layers draw.
         rate: The factor of the learning rate, by the name of the parameter; 0 leaves it out.
         frozen: Parts that stay in evaluation mode, so that their batch-norm statistics do not move.
         held: Single values that do not move.
         guard: What keeps steps from disturbing earlier tasks; the caller tells it when a task is finished.
         optimizer: Makes another optimizer than the recipe's from parameter groups; its learning rates then follow the
-            same schedule, from their own start.
+            same schedule, from their own start, and weights are not averaged.
+        called: The part of the module that the loss calls, which is what a recipe compiles; all of it if none.
         saves: Where the training saves itself.
         phase: The name of this training among those of its task.
 
     Raises:
-        ConfigError: The recipe has a loss or an augmentation; a method's losses are its own, made of indices.
         RunError: The loss is not finite.
     """
-    if settings.loss is not None or settings.augment is not None:
-        raise ConfigError("methods have losses of their own: a recipe's loss and augmentation must be none here.")
     params: Params = {
         name: param for name, param in module.named_parameters() if param.requires_grad and rate(name) > 0
     }
@@ -125,20 +136,30 @@ def train(
         held=held,
     )
     parts: dict[str, SavedPart] = {"network": module, "optimizer": stepper, "generators": global_generators(module)}
+    average = None
+    if settings.average is not None and optimizer is None:
+        parts["average"] = average = WeightAverage(module, settings.average)
     saves = Saves() if saves is None else saves
     saver = Saver(saves.phase(phase), parts, seconds=saves.seconds)
-    batches = Batches(num_samples, settings.batch_size, seed)
+    batches = Batches(len(data.y), settings.batch_size, seed)
     num_steps = settings.epochs * batches.steps_per_epoch
-    with seeded_globally(seed, "draws"):
+    with seeded_globally(seed, "draws"), compiled(called or module, settings):
         first = saver.resume() or 0
         module.train()
         for part in frozen:
             part.eval()
+        read_ahead(data.x, batches, first, num_steps)
         for number in range(first, num_steps):
+            indices = batches[number].to(data.x.device)
+            x, y = settings.batch(data.x, data.y, indices, seed=seed, step=number)
             factor = settings.learning_rate_at(number, num_steps) / settings.learning_rate
-            step(number, factor, loss, batches[number], guard=guard)
+            step(number, factor, loss, x, y, indices, guard=guard)
+            if average is not None:
+                average.update(number, num_steps)
             if saver.is_due:
                 saver.save(number + 1)
+        if average is not None and first < num_steps:
+            average.put()
         if first < num_steps:
             saver.save(num_steps)
     stepper.zero_grad(set_to_none=True)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ramet.continual import train
+from ramet.continual.training import classification
 from ramet.data import DataSet, load
 from ramet.errors import ConfigError, RunError
 from ramet.execution.ranks import Ranks
@@ -86,6 +87,11 @@ def run_darts(digits: DataSet, recipe: Recipe, folder: Path) -> None:
     ).run()
 
 
+def run_learning(digits: DataSet, recipe: Recipe, folder: Path) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    train(network, *classification(network, digits.train, recipe), recipe, seed=0)
+
+
 def run_fine_tuning(digits: DataSet, recipe: Recipe, folder: Path) -> None:
     plain = Recipe(epochs=1, batch_size=8)
     instance = {
@@ -98,7 +104,7 @@ def run_fine_tuning(digits: DataSet, recipe: Recipe, folder: Path) -> None:
     fine_tune(setup, instance=instance, indices=[3], seed=0, score_after=[6], learning_rate=0.02)
 
 
-@pytest.mark.parametrize("run", [run_fit, run_growth, run_search, run_darts, run_fine_tuning])
+@pytest.mark.parametrize("run", [run_fit, run_growth, run_learning, run_search, run_darts, run_fine_tuning])
 def test_a_loop_takes_the_whole_recipe(run, digits, tmp_path):
     notes = Notes()
     run(digits, notes.recipe(), tmp_path)
@@ -108,22 +114,6 @@ def test_a_loop_takes_the_whole_recipe(run, digits, tmp_path):
     assert notes.sizes[: 2 * num_steps] == [4] * 2 * num_steps, "each mini-batch of 8 is taken in two halves"
     if run is not run_fine_tuning:  # whose learning rate is constant
         assert notes.rates == [(step, 6) for step in range(6)]
-
-
-def test_methods_of_continual_learning_take_all_but_loss_and_augmentation(digits):
-    notes, network = Notes(), nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    sizes: list[int] = []
-
-    def loss(rows: Tensor) -> Tensor:
-        sizes.append(len(rows))
-        return cross_entropy(network(digits.train.x[rows]), digits.train.y[rows])
-
-    recipe = notes.recipe(loss=None, augment=None)
-    train(network, loss, len(digits.train), recipe, seed=0)
-    assert notes.made == 1 and sizes == [4] * 12 and notes.rates == [(step, 6) for step in range(6)]
-    for changes in ({"loss": notes.loss}, {"augment": notes.transform}):
-        with pytest.raises(ConfigError, match="loss and augmentation must be none here"):
-            train(network, loss, len(digits.train), replace(recipe, **changes), seed=0)
 
 
 def test_candidates_of_a_growth_are_trained_on_transformed_batches(digits):

@@ -148,10 +148,10 @@ class AdditiveDecomposition(Method):
         targets = [self._weights(old) for old in range(place)]
         penalties = [Sparse(tau, l1=self.sparsity) for tau in module.adaptive] if place else []
 
-        loss, count = classification(module, task.train)
+        loss, data = classification(module, task.train, self.settings)
 
-        def retroactive_loss(indices: Tensor) -> Tensor:
-            value = loss(indices)
+        def retroactive_loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+            value = loss(x, y, indices)
             for residuals in module.residuals(targets):
                 for residual in residuals:
                     value = value + retroactive_penalty(residual, self.sparsity, self.drift)
@@ -160,7 +160,7 @@ class AdditiveDecomposition(Method):
         train(
             module,
             retroactive_loss,
-            count,
+            data,
             self.settings,
             seed=derive_seed(self.seed, "task", place),
             rate=lambda name: float(place > 0 or not name.startswith("adaptive.")),

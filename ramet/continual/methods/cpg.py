@@ -171,7 +171,7 @@ class CompactPickGrow(Method):
         """The validation accuracy of a network that learns the task alone."""
         place = len(self.tasks)
         network = self.skeleton.make_network(task.info.num_classes, self.seed, "alone", place).to(self.device)
-        loss, seed = classification(network, task.train), derive_seed(self.seed, "alone", place)
+        loss, seed = classification(network, task.train, self.settings), derive_seed(self.seed, "alone", place)
         train(network, *loss, self.settings, seed=seed, saves=saves, phase="alone")
         return accuracy(network, task.validation.x, task.validation.y)
 
@@ -219,7 +219,7 @@ class CompactPickGrow(Method):
         scores = [scores for scores in network.scores if len(scores)]
         train(
             network,
-            *classification(network, task.train),
+            *classification(network, task.train, settings),
             settings,
             seed=derive_seed(self.seed, "task", len(self.tasks), phase),
             held=[Held(weights_of(layer).weight, mask) for layer, mask in zip(network.network, still, strict=False)],

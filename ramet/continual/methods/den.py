@@ -204,7 +204,7 @@ class ExpandableNetwork(MasterMethod):
     ) -> None:
         train(
             draft.network,
-            *classification(draft.network, task.train, penalty),
+            *classification(draft.network, task.train, self.settings, penalty),
             self.settings,
             seed=derive_seed(self.seed, "task", len(self.tasks), phase),
             rate=rate,

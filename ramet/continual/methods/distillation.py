@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -10,12 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from ramet.continual.methods.shared_body import Part, SharedBody, SharedNetwork
+from ramet.continual.methods.shared_body import Minibatch, Part, SharedBody, SharedNetwork
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed
+from ramet.training import in_batches
 
 
 def distillation_loss(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
@@ -29,23 +31,40 @@ def distillation_loss(logits: Tensor, targets: Tensor, temperature: float) -> Te
 
 
 class FormerAnswers(Part):
-    """Earlier heads are held to what they said of the new task's images before it was learned."""
+    """Earlier heads are held to what they said of the new task's images before it was learned.
 
-    def __init__(self, strength: float, temperature: float) -> None:
-        self._strength, self._temperature = strength, temperature
+    Images that an augmentation changes anew in each step are shown to a copy of the former network; others to the
+    network itself, once.
+    """
+
+    def __init__(self, strength: float, temperature: float, *, is_augmented: bool = False) -> None:
+        self._strength, self._temperature, self._is_augmented = strength, temperature, is_augmented
 
     @torch.no_grad()
     def prepare(self, shared: SharedNetwork, place: int, data: Split) -> None:
-        """Ask all earlier heads."""
-        features = shared.eval().body(data.x)
+        """Ask all earlier heads, or keep them to be asked."""
         # A head that all tasks have gives one answer, however many tasks there were.
-        self._answers = [shared.heads[old](features) for old in range(min(place, len(shared.heads)))]
+        self._num_heads = min(place, len(shared.heads))
+        if self._is_augmented:
+            self._former = copy.deepcopy(shared).eval()
+        else:
+            shared.eval()
+            parts = [self._asked(shared, x) for x, _ in in_batches(data.x, data.y)]
+            self._answers = [torch.cat(answers) for answers in zip(*parts, strict=True)]
 
-    def with_terms(self, total: Tensor, shared: SharedNetwork, features: Tensor, indices: Tensor) -> Tensor:
+    def _asked(self, network: SharedNetwork, x: Tensor) -> list[Tensor]:
+        features = network.body(x) if self._num_heads else x
+        return [head(features) for head in network.heads[: self._num_heads]]
+
+    def with_terms(self, total: Tensor, shared: SharedNetwork, features: Tensor, batch: Minibatch) -> Tensor:
         """The loss, and how far the earlier heads are from their answers."""
-        for old, answer in enumerate(self._answers):
-            held = distillation_loss(shared.heads[old](features), answer[indices], self._temperature)
-            total = total + self._strength * held
+        if self._is_augmented:
+            with torch.no_grad():
+                answers = self._asked(self._former, batch.x)
+        else:
+            answers = [answer[batch.indices] for answer in self._answers]
+        for head, answer in zip(shared.heads, answers, strict=False):
+            total = total + self._strength * distillation_loss(head(features), answer, self._temperature)
         return total
 
 
@@ -80,7 +99,7 @@ class Distillation(SharedBody):
 
     def make_parts(self) -> list[Part]:
         """The earlier heads' answers."""
-        return [FormerAnswers(self.strength, self.temperature)]
+        return [FormerAnswers(self.strength, self.temperature, is_augmented=self.settings.augment is not None)]
 
     def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
         place, epochs = len(self.tasks), self.settings.epochs
@@ -91,7 +110,7 @@ class Distillation(SharedBody):
             new_head = f"heads.{place}."
             train(
                 self.shared,
-                *classification(partial(self.shared, task=place), task.train),
+                *classification(partial(self.shared, task=place), task.train, self.settings),
                 replace(self.settings, epochs=alone),
                 seed=derive_seed(self.training_seed(), "warm-up"),
                 rate=lambda name: float(name.startswith(new_head)),

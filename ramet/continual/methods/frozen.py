@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from ramet.continual.methods.shared_body import SharedBody
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Saves, train
+from ramet.continual.training import Samples, Saves, train
+from ramet.data import Split
 from ramet.training import evaluating, in_batches
 
 
@@ -20,7 +20,7 @@ class Frozen(SharedBody):
     """Only heads are trained; the body is that of a trained network, or is trained on the first task and then kept.
 
     What a trained network is worth as it is: nothing is forgotten, and a task costs no more than its head. The body
-    sees each image once.
+    sees each image once, unless the recipe changes images.
     """
 
     name: ClassVar[str] = "frozen"
@@ -30,13 +30,20 @@ class Frozen(SharedBody):
     def _train(self, task: TaskData, saves: Saves, epochs: int | None = None) -> dict[str, Any]:
         if not self.tasks and not self.template.is_trained:
             return super()._train(task, saves, epochs)
-        head, body, data = self.shared.heads[-1], self.shared.body, task.train
-        with evaluating(body):
-            seen = torch.cat([body(x) for x, _ in in_batches(data.x, data.y)])
-        features = seen.clone()  # what is computed in inference mode could not be trained on
+        head, body, seed = self.shared.heads[-1], self.shared.body.eval(), self.training_seed()
+        data: Split | Samples = task.train
+        of_outputs = self.settings.loss_for(data.y)
+        is_seen_once = self.settings.augment is None
+        if is_seen_once:
+            with evaluating(body):
+                seen = torch.cat([body(x) for x, _ in in_batches(data.x, data.y)])
+            data = Samples(seen.clone(), data.y)  # what is computed in inference mode could not be trained on
 
-        def loss(indices: Tensor) -> Tensor:
-            return cross_entropy(head(features[indices]), data.y[indices])
+        def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+            if not is_seen_once:
+                with torch.no_grad():
+                    x = body(x)
+            return of_outputs(head(x), y)
 
-        train(head, loss, len(data), self.settings, seed=self.training_seed(), saves=saves)
+        train(head, loss, data, self.settings, seed=seed, saves=saves)
         return {}

@@ -34,7 +34,7 @@ class Individual(Method):
         place = len(self.tasks)
         network = self.template.make_network(task.info.num_classes, self.seed, "individual", place).to(self.device)
         seed = derive_seed(self.seed, "task", place)
-        train(network, *classification(network, task.train), self.settings, seed=seed, saves=saves)
+        train(network, *classification(network, task.train, self.settings), self.settings, seed=seed, saves=saves)
         self.networks.append(network)
         return {}
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from ramet.continual.methods.shared_body import SharedBody
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, train
+from ramet.data import Split
 
 
 @dataclass(kw_only=True, eq=False)
@@ -32,12 +34,17 @@ class Joint(SharedBody):
             self._add_head(part.info.num_classes, place)
         x, y = (torch.cat([getattr(part.train, name) for part in everything]) for name in "xy")
         places = torch.cat([torch.full_like(part.train.y, place) for place, part in enumerate(everything)])
+
+        def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+            return self.mixture_loss(self.shared.body(x), y, places[indices])
+
         train(
             self.shared,
-            lambda indices: self.mixture_loss(self.shared.body(x[indices]), y[indices], places[indices]),
-            len(y),
+            loss,
+            Split(x, y),
             self.settings,
             seed=self.training_seed(),
+            called=self.shared.body,
             saves=saves,
         )
         return {}

@@ -26,7 +26,7 @@ class MasterMethod(Method):
     def _trained(self, draft: Draft, task: TaskData, saves: Saves, phase: str, *role: str) -> float:
         """Train what is new in a draft, by batches of its role; gives the accuracy on validation data."""
         network, seed = draft.network, derive_seed(self.seed, "task", len(self.tasks), *role)
-        loss = classification(network, task.train)
+        loss = classification(network, task.train, self.settings)
         train(network, *loss, self.settings, seed=seed, held=draft.held(), saves=saves, phase=phase)
         return accuracy(network, task.validation.x, task.validation.y)
 

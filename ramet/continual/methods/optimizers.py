@@ -118,5 +118,6 @@ class SgdAndAdam(torch.optim.Optimizer):
 
 
 def _of_sgd(settings: Settings) -> dict[str, Any]:
+    settings.refuse("optimizer", "average", "undecayed", because="the method steps by an SGD of its own")
     rates = {"lr": settings.learning_rate, "momentum": settings.momentum, "weight_decay": settings.weight_decay}
     return {**rates, "foreach": True}

@@ -85,7 +85,7 @@ class PackNet(SharedBody):
         dealt = {f"body.{name}" for name in matrices(self.shared.body)}
         train(
             self.shared,
-            *classification(partial(self.shared, task=place), task.train),
+            *classification(partial(self.shared, task=place), task.train, self.settings),
             replace(self.settings, epochs=epochs),
             seed=derive_seed(self.training_seed(), phase),
             rate=lambda name: float(place == 0 or name in dealt or name.startswith("heads.")),

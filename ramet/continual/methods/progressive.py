@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, fx, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.continual.method import Method
 from ramet.continual.networks.keeping import copied
@@ -119,16 +118,17 @@ class Progressive(Method):
         with seeded_globally(self.seed, "column", place):
             column = ProgressiveColumn(self.skeleton, task.info.num_classes, place).to(self.device)
 
-        def loss(indices: Tensor) -> Tensor:
-            x = data.x[indices]
+        of_outputs = self.settings.loss_for(data.y)
+
+        def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
             taken: list[list[Tensor]] = []
             with torch.no_grad():
                 for old in self.columns:
                     taken.append(old(x, taken))
-            return cross_entropy(column(x, taken)[-1], data.y[indices])
+            return of_outputs(column(x, taken)[-1], y)
 
         seed = derive_seed(self.seed, "task", place)
-        train(column, loss, len(data), self.settings, seed=seed, saves=saves)
+        train(column, loss, data, self.settings, seed=seed, saves=saves)
         self.columns.append(column)
         return {"own_parameters": count_parameters(column)}
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.continual.method import Method
 from ramet.continual.networks.keeping import copied
@@ -17,6 +16,7 @@ from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Loss, Saves, train
 from ramet.costs import count_parameters
 from ramet.data import Split
+from ramet.errors import ConfigError
 from ramet.guards import Guard, chain
 from ramet.seeding import derive_seed
 
@@ -44,6 +44,13 @@ Samples = tuple[Tensor, Tensor, Tensor]
 """Images, their labels, and the places of the tasks that they are of."""
 
 
+class Minibatch(NamedTuple):
+    """The present task's samples in a mini-batch: what the recipe made of the images, and their rows in the data."""
+
+    x: Tensor
+    indices: Tensor
+
+
 class Part:
     """What a shared body does against forgetting; each of its moments does nothing unless a part says otherwise.
 
@@ -64,7 +71,7 @@ class Part:
         """A mini-batch, joined by samples of earlier tasks."""
         return samples
 
-    def with_terms(self, total: Tensor, shared: SharedNetwork, features: Tensor, indices: Tensor) -> Tensor:
+    def with_terms(self, total: Tensor, shared: SharedNetwork, features: Tensor, batch: Minibatch) -> Tensor:
         """The loss of a mini-batch with terms of the part's own, from the features of the present task's samples."""
         return total
 
@@ -109,7 +116,7 @@ class SharedBody(Method):
         guards = [part.guard for part in self.parts if part.guard is not None]
         guard = chain(*guards) if guards else None
         loss, seed = self._loss(data, place), self.training_seed()
-        train(self.shared, loss, len(data), settings, seed=seed, guard=guard, saves=saves)
+        train(self.shared, loss, data, settings, seed=seed, guard=guard, called=self.shared.body, saves=saves)
         notes: dict[str, Any] = {}
         for part in self.parts:
             notes |= part.finish(self.shared, place, data)
@@ -118,29 +125,37 @@ class SharedBody(Method):
     def _loss(self, data: Split, place: int) -> Loss:
         """The loss of a task's mini-batches, with what the parts have to add."""
         rehearses = any(part.rehearses for part in self.parts)
+        of_outputs = self.settings.loss_for(data.y)
 
-        def loss(indices: Tensor) -> Tensor:
-            x, y = data.x[indices], data.y[indices]
-            places = torch.full_like(y, place)
+        def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+            own = Minibatch(x, indices)
+            if rehearses:
+                check_targets(y)
+            places = torch.full_like(indices, place)
             for part in self.parts:
                 x, y, places = part.rehearse((x, y, places))
             features: Tensor = self.shared.body(x)
             if rehearses:
                 total, features = self.mixture_loss(features, y, places), features[: len(indices)]
             else:
-                total = cross_entropy(self.shared.head(place)(features), y)
+                total = of_outputs(self.shared.head(place)(features), y)
             for part in self.parts:
-                total = part.with_terms(total, self.shared, features, indices)
+                total = part.with_terms(total, self.shared, features, own)
             return total
 
         return loss
 
     def mixture_loss(self, features: Tensor, y: Tensor, places: Tensor) -> Tensor:
-        """The cross-entropy of samples of several tasks, each under the head of its own; the mean over samples."""
-        total: Tensor = features.new_zeros(())
+        """The recipe's loss of samples of several tasks, each under the head of its own; the mean over samples.
+
+        Raises:
+            ConfigError: targets are no classes any more, because samples of several tasks were mixed.
+        """
+        check_targets(y)
+        of_outputs, total = self.settings.loss_for(y), features.new_zeros(())
         for place in sorted(set(places.tolist())):
             own = places == place
-            total = total + cross_entropy(self.shared.head(place)(features[own]), y[own], reduction="sum")
+            total = total + of_outputs(self.shared.head(place)(features[own]), y[own]) * int(own.sum())
         return total / len(y)
 
     def network(self, name: str) -> nn.Module:
@@ -177,6 +192,12 @@ class SharedBody(Method):
             return
         head = seeded(lambda: self.template.make_head(num_classes), self.seed, "head", place)
         self.shared.heads.append(head.to(self.device))
+
+
+def check_targets(y: Tensor) -> None:
+    """Refuse augmentations that mix targets, such as mixup, where a mini-batch has samples of several tasks."""
+    if y.is_floating_point():
+        raise ConfigError("tasks that are trained together need their own classes, but the augmentation mixes them.")
 
 
 def rows(generator_seed: int, num_rows: int, count: int) -> Tensor:

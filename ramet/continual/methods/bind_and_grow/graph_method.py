@@ -182,7 +182,7 @@ class GraphMethod(LayerGraphMethod):
         network = skeleton.make_network(task.info.num_classes, self.seed, "probe", name).to(data.x.device)
         epochs = self.settings.epochs if whole or not self.probe_epochs else self.probe_epochs
         settings, seed = replace(self.settings, epochs=epochs), derive_seed(self.seed, "probe", name)
-        train(network, *classification(network, data), settings, seed=seed, saves=saves, phase="probe")
+        train(network, *classification(network, data, settings), settings, seed=seed, saves=saves, phase="probe")
         return network
 
     def _grow(
@@ -280,7 +280,7 @@ class GraphMethod(LayerGraphMethod):
         with _held(shared, old_rate):
             train(
                 view,
-                *classification(view, task.train),
+                *classification(view, task.train, self.settings),
                 self.settings,
                 seed=derive_seed(self.seed, "task", task.info.name),
                 rate=lambda name: old_rate if name in old_names else 1.0,

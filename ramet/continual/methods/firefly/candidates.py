@@ -43,7 +43,7 @@ def grow_draft(
     before = {name: param.detach().clone() for name, param in wide.network.named_parameters()}
     train(
         wide.network,
-        *classification(wide.network, data),
+        *classification(wide.network, data, settings),
         # The released code: one epoch of RMSprop at 1e-3.
         replace(settings, epochs=candidate_epochs, learning_rate=1e-3, final_learning_rate=1e-3, weight_decay=0.0),
         seed=seed,

@@ -69,7 +69,7 @@ def train_masks(
         param.requires_grad_(rate(name) > 0)
     train(
         masked,
-        *classification(masked, data),
+        *classification(masked, data, settings),
         replace(settings, weight_decay=0.0),
         seed=seed,
         rate=rate,

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy
 
 from ramet.continual.methods.optimizers import SgdAndAdam
 from ramet.continual.networks.graph import LayerGraph, PathStep, take
@@ -160,19 +159,20 @@ def search_choices(
     weight_half, choice_half = order[:half], order[half : 2 * half]
     weights = {name: param for name, param in network.named_parameters() if not name.startswith("scores.")}
 
-    def loss(indices: Tensor) -> Tensor:
+    of_outputs = settings.loss_for(data.y)
+
+    def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
         mixtures = network.mixtures()
-        rows = weight_half[indices]
-        fit = cross_entropy(network(data.x[rows], [mixture.detach() for mixture in mixtures]), data.y[rows])
+        fit = of_outputs(network(x, [mixture.detach() for mixture in mixtures]), y)
         rows = choice_half[indices]
         fixed = {name: param.detach() for name, param in weights.items()}
-        choice = cross_entropy(functional_call(network, fixed, (data.x[rows], mixtures)), data.y[rows])
+        choice = of_outputs(functional_call(network, fixed, (data.x[rows], mixtures)), data.y[rows])
         return fit + choice + size_penalty * expected_size(mixtures, network.choices)
 
     train(
         network,
         loss,
-        half,
+        Split(data.x[weight_half], data.y[weight_half]),
         settings,
         seed=derive_seed(seed, "search"),
         frozen=[network.old],

@@ -151,10 +151,10 @@ class LearnToGrow(LayerGraphMethod):
             if name.split(".")[1] in old and rate(name) > 0
         }
 
-        loss, count = classification(view, task.train)
+        loss, data = classification(view, task.train, self.settings)
 
-        def anchored_loss(indices: Tensor) -> Tensor:
-            value = loss(indices)
+        def anchored_loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+            value = loss(x, y, indices)
             for name, anchor in anchors.items():
                 value = value + self.tune_strength * (view.get_parameter(name) - anchor).square().sum()
             return value
@@ -164,7 +164,7 @@ class LearnToGrow(LayerGraphMethod):
         train(
             view,
             anchored_loss,
-            count,
+            data,
             self.settings,
             seed=derive_seed(self.seed, "task", len(self.tasks)),
             rate=rate,
