@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -45,7 +45,12 @@ def compiled(network: nn.Module, recipe: Recipe) -> Iterator[None]:
     if not recipe.compile or network._compiled_call_impl is not None:
         yield
         return
-    network.compile()
+
+    # Of what torch's own files hold, such as a Sequential's forward, Module.compile() compiles nothing.
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return network._call_impl(*args, **kwargs)
+
+    network._compiled_call_impl = torch.compile(call)
     try:
         yield
     finally:
