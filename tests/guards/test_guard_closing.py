@@ -196,6 +196,14 @@ def test_columns_of_gram(shape, seed, scale):
     assert relative_error(gram_of(columns), gram) < 64 * max(shape) * torch.finfo(torch.float64).eps
 
 
+def test_rounding_noise_of_a_gram_is_no_column():
+    # Of one input of 64 equal sizes: the largest eigenvalue is 64 times the largest entry, and the others, which are 0,
+    # come out as rounding of that one.
+    x = torch.randint(2, (64, 1), generator=torch.Generator().manual_seed(0)) * 2.0 - 1.0
+    columns = columns_of(gram_of(x))
+    assert int((columns != 0).any(0).sum()) == 1
+
+
 @BOUNDED
 @given(shape=shapes, seed=st.integers(0, 2**31), lam=lambdas, keep=st.floats(0.01, 1.0))
 def test_forgetting_equals_weaker_inputs(shape, seed, lam, keep):
