@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ramet.guards.closing import (
     close_directions,
+    close_gram,
     close_one_by_one,
     closed_form,
     columns_of,
@@ -103,6 +104,20 @@ def test_batches_of_groups_are_independent():
     for group in range(3):
         torch.testing.assert_close(together[group], closed_form(x[group], 0.5))
         torch.testing.assert_close(singly[group], closed_form(x[group], 0.5))
+
+
+@pytest.mark.parametrize("energy", [1e7, 1e13])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_inputs_of_great_energy_lose_no_digits_whatever_lies_beside_them(energy, groups):
+    # Solved as one equation the result would be off by energy times eps.
+    directions, _ = torch.linalg.qr(draw(0, 16, 3))
+    columns, _ = torch.linalg.qr(draw(1, 48, 3))
+    x = torch.stack([energy**0.5 * directions @ columns.mT, draw(2, 16, 48)])[:groups]
+    closed = close_gram(torch.eye(16, dtype=torch.float64).expand(groups, 16, 16), gram_of(x), 1.0)
+    share = energy / (energy + 1)
+    wanted = torch.eye(16, dtype=torch.float64) - share * directions @ directions.mT
+    # Sums, an eigendecomposition and a solution of size 48, well conditioned: each off by the size times eps.
+    assert distance(closed[0], wanted) <= 64 * 48 * torch.finfo(torch.float64).eps
 
 
 @BOUNDED
