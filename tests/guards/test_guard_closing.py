@@ -120,6 +120,15 @@ def test_inputs_of_great_energy_lose_no_digits_whatever_lies_beside_them(energy,
     assert distance(closed[0], wanted) <= 64 * 48 * torch.finfo(torch.float64).eps
 
 
+def test_layers_and_groups_of_inputs_that_come_twice():
+    """With lambda 0 their blocks are singular; the directions of each layer and group are closed, and no others."""
+    directions, _ = torch.linalg.qr(draw(0, 2, 3, 8, 2))
+    closed = close_directions(torch.eye(8, dtype=torch.float64).expand(2, 3, 8, 8), directions.repeat(1, 1, 1, 2), 0.0)
+    wanted = torch.eye(8, dtype=torch.float64) - directions @ directions.mT
+    # Products, an eigendecomposition and its square, of size 8 and well conditioned.
+    assert distance(closed, wanted) <= 64 * 8 * torch.finfo(torch.float64).eps
+
+
 @BOUNDED
 @given(shape=shapes, lam=st.floats(0.0, 10.0), seed=st.integers(0, 2**31), outputs=st.integers(1, 8))
 def test_theorem_4_1_and_the_tight_bound_hold(shape, lam, seed, outputs):
