@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ramet.guards.closing import (
     close_directions,
+    close_gram,
     close_one_by_one,
     closed_form,
     columns_of,
@@ -105,6 +106,29 @@ def test_batches_of_groups_are_independent():
         torch.testing.assert_close(singly[group], closed_form(x[group], 0.5))
 
 
+@pytest.mark.parametrize("energy", [1e7, 1e13])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_inputs_of_great_energy_lose_no_digits_whatever_lies_beside_them(energy, groups):
+    # Solved as one equation the result would be off by energy times eps.
+    directions, _ = torch.linalg.qr(draw(0, 16, 3))
+    columns, _ = torch.linalg.qr(draw(1, 48, 3))
+    x = torch.stack([energy**0.5 * directions @ columns.mT, draw(2, 16, 48)])[:groups]
+    closed = close_gram(torch.eye(16, dtype=torch.float64).expand(groups, 16, 16), gram_of(x), 1.0)
+    share = energy / (energy + 1)
+    wanted = torch.eye(16, dtype=torch.float64) - share * directions @ directions.mT
+    # Sums, an eigendecomposition and a solution of size 48, well conditioned: each off by the size times eps.
+    assert distance(closed[0], wanted) <= 64 * 48 * torch.finfo(torch.float64).eps
+
+
+def test_layers_and_groups_of_inputs_that_come_twice():
+    """With lambda 0 their blocks are singular; the directions of each layer and group are closed, and no others."""
+    directions, _ = torch.linalg.qr(draw(0, 2, 3, 8, 2))
+    closed = close_directions(torch.eye(8, dtype=torch.float64).expand(2, 3, 8, 8), directions.repeat(1, 1, 1, 2), 0.0)
+    wanted = torch.eye(8, dtype=torch.float64) - directions @ directions.mT
+    # Products, an eigendecomposition and its square, of size 8 and well conditioned.
+    assert distance(closed, wanted) <= 64 * 8 * torch.finfo(torch.float64).eps
+
+
 @BOUNDED
 @given(shape=shapes, lam=st.floats(0.0, 10.0), seed=st.integers(0, 2**31), outputs=st.integers(1, 8))
 def test_theorem_4_1_and_the_tight_bound_hold(shape, lam, seed, outputs):
@@ -194,6 +218,14 @@ def test_columns_of_gram(shape, seed, scale):
     assert columns.shape == gram.shape
     # Eigenvalues and vectors are off by the width times eps; a product of two of each.
     assert relative_error(gram_of(columns), gram) < 64 * max(shape) * torch.finfo(torch.float64).eps
+
+
+def test_rounding_noise_of_a_gram_is_no_column():
+    # Of one input of 64 equal sizes: the largest eigenvalue is 64 times the largest entry, and the others, which are 0,
+    # come out as rounding of that one.
+    x = torch.randint(2, (64, 1), generator=torch.Generator().manual_seed(0)) * 2.0 - 1.0
+    columns = columns_of(gram_of(x))
+    assert int((columns != 0).any(0).sum()) == 1
 
 
 @BOUNDED

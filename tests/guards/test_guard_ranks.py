@@ -6,10 +6,13 @@ import tempfile
 
 import pytest
 import torch
+from exact_projection import distance, exact, rounding
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.guards import KroneckerPlasticity, OrthogonalProjection, chain, diagonal_fisher
+from ramet.guards.projectors import RankProjector
 from ramet.params import named_params
 from ramet.testing.guards import make_network
 
@@ -42,15 +45,36 @@ def _rank(rank, store, folder):
     state = _learn(network, x, y).state_dict()
     state |= {f"fisher.{k}": v for k, v in diagonal_fisher(network.eval(), cross_entropy, x, y).items()}
     torch.distributed.destroy_process_group()
-    from safetensors.torch import save_file
-
     save_file(state, f"{folder}/{rank}.safetensors")
+
+
+def _columns():
+    return torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+
+
+def _rank_with_columns(rank, store, folder):
+    torch.distributed.init_process_group("gloo", store=torch.distributed.FileStore(store, 2), rank=rank, world_size=2)
+    projector = RankProjector(0.5, 4, mean=False)
+    projector.gather(_columns()[..., rank : 2 * rank + 1])  # one on the first rank, two on the second
+    projector.close(1.0, torch.distributed.group.WORLD)
+    torch.distributed.destroy_process_group()
+    save_file(projector.tensors(), f"{folder}/{rank}.safetensors")
+
+
+@pytest.mark.slow
+def test_a_limited_rank_that_suffices_closes_the_inputs_of_all_ranks():
+    x, update = _columns(), torch.eye(6, dtype=torch.float64).expand(2, 6, 6)
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(_rank_with_columns, args=(f"{folder}/store", folder), nprocs=2)
+        for rank in range(2):
+            projector = RankProjector(0.5, 4, mean=False, **load_file(f"{folder}/{rank}.safetensors"))
+            for group, found in enumerate(projector.project(update)):
+                # A reduction to the strongest directions, an eigendecomposition, beside the projection.
+                assert distance(found, exact(x[group], 0.5)) <= rounding(x[group], 0.5, parts=2)
 
 
 @pytest.mark.slow
 def test_two_ranks_equal_one_process():
-    from safetensors.torch import load_file
-
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(_rank, args=(f"{folder}/store", folder), nprocs=2)
         states = [load_file(f"{folder}/{rank}.safetensors") for rank in range(2)]
