@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ramet.data.arrays import as_array, to_channels_first
+from ramet.data.arrays import as_array, row_of, to_channels_first
 from ramet.data.preparation import standardise
 from ramet.data.raw import Layout
 from ramet.data.splits import Indices
@@ -99,7 +99,11 @@ class StoredInputs:
         """Images of rows, on the CPU; what random transforms draw follows from the seed, the step and the row."""
         rows = self._rows[np.asarray(chosen, dtype=np.int64)]
         source = _Drawing(self._pixels, self.seed, step) if getattr(self._pixels, "draws", False) else self._pixels
-        return standardise(source, rows, self._size, self._mean, self._deviation)  # type: ignore[arg-type]
+        images = standardise(source, rows, self._size, self._mean, self._deviation)  # type: ignore[arg-type]
+        if self._pixels.dtype.kind == "f" and not bool(images.isfinite().all()):  # of those in memory all are checked
+            wrong = next(int(row) for row, image in zip(rows, images, strict=True) if not bool(image.isfinite().all()))
+            raise DataError(f"the pixels of images must be finite, but image {wrong} has others.")
+        return images
 
     def sample(self, count: int) -> Tensor:
         """So many images, evenly spread, for a digest of the content."""
@@ -210,16 +214,12 @@ class DatasetPixels:
         """All labels; those of ``targets``, where the data set has them, need no image to be read."""
         known = getattr(self._dataset, "targets", None)
         if known is None or len(known) != len(self._dataset):
-            known = [self._dataset[row][1] for row in range(len(self._dataset))]
+            known = [row_of(self._dataset, row, self._place)[1] for row in range(len(self._dataset))]
         labels = [label.item() if isinstance(label, Tensor) and label.numel() == 1 else label for label in known]
         return as_array(labels, f"the labels of {self._place}")
 
     def _image(self, row: int) -> Any:
-        found = self._dataset[row]
-        if not isinstance(found, (tuple, list)) or len(found) < 2:
-            kind = type(found).__name__
-            raise DataError(f"{self._place} must give (image, label) for each index, but {row} gives {kind}.")
-        return as_array(found[0], f"image {row} of {self._place}")
+        return as_array(row_of(self._dataset, row, self._place)[0], f"image {row} of {self._place}")
 
     def _arranged(self, images: Any) -> Any:
         return to_channels_first(images, None, self._place)

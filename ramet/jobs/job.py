@@ -10,14 +10,16 @@ import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import from_json, to_json
 from ramet.registry import KINDS, anchored, registry_of, resolve_reference
 from ramet.runs.encoding import Json
+from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
@@ -170,6 +172,7 @@ def run_verb(
     from ramet.execution import make_executor
     from ramet.jobs.runner import start
 
+    _check_fields(job)
     if data_options:
         try:
             job = replace(job, data_options=replace(job.data_options, **data_options))  # type: ignore[attr-defined,call-arg]
@@ -181,6 +184,17 @@ def run_verb(
     result = start(job.anchored(), place, engine, go_on=True, trust=trust)
     assert result is not None  # there are no ranks here
     return result
+
+
+def _check_fields(job: Job[Any]) -> None:
+    """Refuse what is none of the job's own: a plan of another verb, a mapping for a recipe, a seed in words."""
+    if isinstance(job.seed, bool) or not isinstance(job.seed, Integral):
+        raise ConfigError(f"seed must be a whole number, but got {job.seed!r}.")
+    for field in fields(job):
+        if field.name in ("plan", "recipe"):
+            kind = Recipe if field.name == "recipe" else type(cast("Any", field.default_factory)())
+            if not isinstance(value := getattr(job, field.name), kind):
+                raise ConfigError(f"{field.name} must be a {kind.__name__}, but got {type(value).__name__}.")
 
 
 def _with_data_set(job: Job[Any]) -> Job[Any]:

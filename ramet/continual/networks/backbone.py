@@ -18,7 +18,7 @@ from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template, seeded
 from ramet.errors import ConfigError, RametError
 from ramet.seeding import seeded_globally
-from ramet.training.weights import load_weights
+from ramet.training.weights import check_module, load_weights
 
 
 @dataclass(frozen=True)
@@ -238,6 +238,7 @@ def make_backbone(
     """
     source = network if isinstance(network, NetworkSource) else None
     made = network.network_of(seed, "template") if isinstance(network, NetworkSource) else copied_network(network)
+    check_module(made)
     if start is not None:
         head = cut_network(made, input_shape, head).head
         load_weights(made, start, without=head)
