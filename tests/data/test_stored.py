@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from ramet.data import load
+from ramet.data import load, preparation
 from ramet.data.preparation import channel_statistics, standardise
 from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.errors import DataError
-from ramet.training import Batches, Recipe, accuracy, fit
+from ramet.training import Batches, Recipe, accuracy, evaluation, fit
 from ramet.training.evaluation import in_batches
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 3, 6, 8), dtype=np.uint8)
@@ -59,6 +59,26 @@ def test_any_index_gives_the_same_bits(stored):
         batches = list(in_batches(inputs, labels, 7))
         assert torch.equal(torch.cat([x for x, _ in batches]), whole)
         assert torch.equal(torch.cat([y for _, y in batches]), labels)
+
+
+def test_the_size_of_blocks_has_no_influence(monkeypatch):
+    """Large images are converted a few at a time; the sums are taken in the same order."""
+    generator = np.random.default_rng(2)
+    pixels, rows = generator.normal(size=(700, 2, 4, 4)) * 1e3, generator.permutation(700)
+    whole = channel_statistics(pixels, rows, (4, 4)), standardise(pixels, rows, (4, 4), *np.ones((2, 2)))
+    for values in (1, 32 * 5, 32 * 100):
+        monkeypatch.setattr(preparation, "_MOST_VALUES", values)
+        found = channel_statistics(pixels, rows, (4, 4))
+        assert all(np.array_equal(one, other) for one, other in zip(whole[0], found, strict=True))
+        assert torch.equal(standardise(pixels, rows, (4, 4), *np.ones((2, 2))), whole[1])
+
+
+def test_large_inputs_are_measured_a_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(evaluation, "MOST_VALUES", 20 * 12)
+    x, y = torch.randn(50, 3, 4), torch.arange(50)
+    assert [len(labels) for _, labels in in_batches(x, y)] == [20, 20, 10]
+    assert [len(labels) for _, labels in in_batches(x, y, 7)] == [7] * 7 + [1]
+    assert [len(labels) for _, labels in in_batches(torch.randn(50, 100), y)] == [16, 16, 16, 2]
 
 
 @pytest.mark.parametrize("source", ["array", "random"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import textwrap
 import zipfile
@@ -165,7 +166,20 @@ def test_a_task_of_a_joint_network(own: Path, tmp_path: Path, method: str) -> No
     network.save(tmp_path / "joint.safetensors")
     for name in network.names:
         network.export(name, tmp_path / f"{name}.pt2")
-    assert len(check_folder(tmp_path, data)) == 2
+    assert network.export_tasks(tmp_path / "tasks") == {}
+    assert len(check_folder(tmp_path, data)) == 4
+
+
+def test_tasks_that_a_command_learned(own: Path, tmp_path: Path) -> None:
+    tasks = [{"name": name, "data": str(own)} for name in ("first", "second")]
+    (tmp_path / "mine.json").write_text(json.dumps(tasks))
+    main(
+        [
+            "learn", "--stream", str(tmp_path / "mine.json"), "--network", "mlp:6", "--method", "packnet", "--epochs",
+            "1", "--batch-size", "16", "--checkpoint-every", "0", "--out", str(tmp_path / "run"),
+        ]
+    )  # fmt: skip
+    assert len(check_folder(tmp_path / "run", load(str(own)))) == 2
 
 
 class Prototypes(nn.Module):

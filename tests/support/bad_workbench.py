@@ -80,7 +80,11 @@ plain(
 def text_search(folder: Path, augment: str) -> object:
     write_text(folder)
     return ramet.search(
-        "recurrent:channels=4", str(folder / "text.txt"), recipe=small(augment=augment), window=5, out=folder / "run"
+        "recurrent:hidden_size=4,num_nodes=3",
+        str(folder / "text.txt"),
+        recipe=small(augment=augment),
+        window=5,
+        out=folder / "run",
     )
 
 
@@ -198,7 +202,7 @@ def own_set(labels: Tensor, num_classes: int = CLASSES) -> DataSet:
     return DataSet("mine", split, split, split, num_classes=num_classes)
 
 
-plain("labels above the classes", "between 0 and 2, but one of train is 7",
+plain("labels above the classes", "between 0 and 2, but one of train is 5",
       lambda f: by_grow(f, data=own_set(labels() + 5)))  # fmt: skip
 plain("labels below 0", "between 0 and 2, but one of train is -1", lambda f: by_grow(f, data=own_set(labels() - 1)))
 plain("float labels in a split", "must be int64", lambda f: by_grow(f, data=own_set(labels() / 3)))
@@ -256,8 +260,12 @@ module("a module that gives a dict without logits", "gives dict", lambda: Given(
 module("a module that gives a list", "list with tensors 0, 1", lambda: Given(lambda x: [x, x]), by_grow)
 module("a module that gives nothing", "NoneType", lambda: Given(lambda x: None))
 module("a module that needs two inputs", "missing 1 required positional argument: 'mask'", Two)
-module("a module without parameters", "parameters", lambda: Given(lambda x: x.flatten(1)[:, :3], nn.Identity()))
-module("a module with all parameters frozen", "parameters", lambda: network().requires_grad_(False))
+module("a module without parameters", "must have parameters that are trained",
+       lambda: Given(lambda x: x.flatten(1)[:, :3], nn.Identity()), by_grow)  # fmt: skip
+module("a module without parameters", "must be what its head gives, a linear layer",
+       lambda: Given(lambda x: x.flatten(1)[:, :3], nn.Identity()), by_learn)  # fmt: skip
+module("a module with all parameters frozen", "must have parameters that are trained",
+       lambda: network().requires_grad_(False), by_grow)  # fmt: skip
 module("a module of too few classes", "must give outputs of shape [4, 3]", lambda: network(outputs=2), by_grow)
 module(
     "a module in half precision", "must be in single precision, but 1.weight is torch.float16", lambda: network().half()
@@ -334,8 +342,12 @@ weights("of a whole module", "save its state_dict()", lambda path: torch.save(ne
 weights("of a pickle", "a state_dict that torch saved", lambda path: path.write_bytes(pickle.dumps(state())), "pkl")
 weights("of code", "a state_dict that torch saved",
         lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "ran"))), "pt")  # fmt: skip
-weights("of a joint network", "has besides", lambda path: path.write_bytes(joint_network()))
-plain("weights for an object from a run", "weights must be a file", lambda f: by_learn(f, network(), start=f / "run"))
+weights("of a joint network", "lacks 1.bias, 1.weight", lambda path: path.write_bytes(joint_network()))
+plain(
+    "weights for an object from a run",
+    "weights must be a file",
+    lambda f: by_learn(f, module=network(), start=f / "run"),
+)
 
 
 def _cut(path: Path) -> None:
@@ -348,7 +360,7 @@ def joint_network() -> bytes:
 
 # Texts
 
-WORDS = "the cat sat on the mat and the dog sat on the cat\n" * 40
+WORDS = "the cat sat on the mat and the dog sat on the cat\n" * 200
 
 
 def write_text(folder: Path, content: str | bytes = WORDS, name: str = "text.txt") -> Path:
@@ -464,7 +476,7 @@ recipe_file(
     "def recipe(): return {'epochs': '3'}",
     verb="learn",
 )
-recipe_file("that is a number", "is made by a class or a function", "recipe = 7")
+recipe_file("that is a number", "must run, but raises TypeError", "recipe = 7")
 command("recipe: that nothing has", "a recipe is one of", "rank", "--recipe", "dart")
 command("recipe: an option that it has not", "options of adamw are", "learn", "--recipe", "adamw:speed=3")
 part_file("loss", "that gives a vector", "a loss must be one number", "def mine(o, t): return o.sum(1)")
@@ -487,8 +499,8 @@ def mine():
     return Pair(64, 10)
 """
 part_file("network", "that gives a pair", "tuple with tensors 0, 1", PAIR)
-command("more micro-batches than samples", "accumulate must lie between 1", "grow", "--accumulate", "99")
-command("crop on sequences", "crop is for images", "search", "--space", "recurrent:channels=4", "--data",
+command("micro-batches of less than two samples", "accumulate must lie between 1", "grow", "--accumulate", "99")
+command("crop on sequences", "crop is for images", "search", "--space", "recurrent:hidden_size=4,num_nodes=3", "--data",
         "{folder}/words.py", "--window", "5", "--augment", "crop", words=WORDS)  # fmt: skip
 command("weights that are missing", "weights must be a file", "grow", "--start", "{folder}/nowhere.safetensors")
 command("weights of another network", "weights must fit the network", "grow", "--start", "{folder}/net.safetensors")

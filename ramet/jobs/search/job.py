@@ -118,9 +118,9 @@ class SearchJob(Job["SupernetSetup"]):
             check_installed()
         plan.check(space)
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
-        make_loop(setup, plan)
         arch = space[children_of_every_option(space)[0]]
         rehearse(self.recipe, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)
+        make_loop(setup, plan)
         return setup
 
     def setting(self, setup: SupernetSetup) -> Json:
