@@ -69,7 +69,7 @@ class DataSet:
     def __post_init__(self) -> None:
         for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
             labels = split.y
-            if labels.numel() and not labels.is_floating_point():
+            if labels.numel() and not labels.is_floating_point() and self.num_classes > 0:
                 for found in (int(labels.min()), int(labels.max())):
                     if not 0 <= found < self.num_classes:
                         raise DataError(

@@ -95,6 +95,8 @@ def load(
     sizes = {"train_size": train_size, "eval_size": eval_size}
     counts = {option: None if size is None else _count(option, size) for option, size in sizes.items()}
     wanted = None if image_size is None else _height_and_width(image_size)
+    if readers != 0:
+        _count("readers", readers)
 
     source = _made(source, trusted)
     if isinstance(source, DataLoader) and (data := data_set_of(source)) is not None:

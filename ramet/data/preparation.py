@@ -88,11 +88,11 @@ def _channel_sums(
 ) -> npt.NDArray[np.float64]:
     total = np.zeros((pixels.shape[1], *size))
     for start in range(0, len(rows), _ROWS):
-        part: npt.NDArray[np.float64] | None = None
+        part: npt.NDArray[np.float64] = np.empty((0, *total.shape))  # the sum so far, as one more image
         for block in _blocks(pixels, rows[start : start + _ROWS], size):
             # Adding along the first axis is image after image on every platform, also from one block to the next, so
             # that the size of blocks has no influence; fsum is exact in any order.
             powers = (block - centre[:, None, None]) ** power
-            part = np.add.reduce(powers if part is None else np.concatenate([part[None], powers]), axis=0)
-        total += part
+            part = np.add.reduce(np.concatenate([part, powers]) if len(part) else powers, axis=0, keepdims=True)
+        total += part[0]
     return np.array([math.fsum(channel.ravel()) for channel in total])

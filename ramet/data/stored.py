@@ -89,11 +89,20 @@ class StoredInputs:
             return self[[key]][0]
         chosen = list(range(len(self))[key]) if isinstance(key, slice) else _listed(key)
         if self._upcoming is not None:
-            self._read = next(self._upcoming, None) if self._read is None else self._read
+            if self._read is None:
+                self._read = self._next(self._upcoming)
             if self._read is not None and self._read[0] == chosen:
                 block, self._read = self._read[1], None
                 return block.to(self.device, non_blocking=True)
         return self.read(chosen).to(self.device)  # what was read ahead waits until it is asked for
+
+    @staticmethod
+    def _next(upcoming: Iterator[tuple[list[int], Tensor]]) -> tuple[list[int], Tensor] | None:
+        try:
+            return next(upcoming, None)
+        except DataError as error:  # torch gives it the traceback of the reading process as its message
+            said = str(error).strip().splitlines()[-1]
+            raise DataError(said.removeprefix("ramet.errors.DataError: ")) from None
 
     def read(self, chosen: Sequence[int], step: int | None = None) -> Tensor:
         """Images of rows, on the CPU; what random transforms draw follows from the seed, the step and the row."""

@@ -103,7 +103,7 @@ class Prepared(Protocol):
         """What each channel was divided by afterwards."""
 
 
-def described_inputs(shape: Sequence[int], prepared: Prepared) -> dict[str, object]:
+def described_inputs(shape: Sequence[int], prepared: Prepared, dtype: torch.dtype = torch.float32) -> dict[str, object]:
     """What whoever runs a network must know: the size of an input, how it is prepared, what the outputs stand for.
 
     The words of a text are left out: they are its author's.
@@ -111,10 +111,12 @@ def described_inputs(shape: Sequence[int], prepared: Prepared) -> dict[str, obje
     Args:
         shape: of one input without its batch: channels, height and width of an image, or the tokens of a window.
         prepared: the data that the network was trained on.
+        dtype: of an input; ``torch.int64`` for words.
     """
-    if len(shape) == 1:
-        return {"input": f"[batch, {shape[0]}], numbers of tokens", "tokens": prepared.num_classes}
-    facts: dict[str, object] = {"input": f"[batch, {', '.join(map(str, shape))}], single precision"}
+    size = f"[batch, {', '.join(map(str, shape))}]"
+    if not dtype.is_floating_point:
+        return {"input": f"{size}, numbers of tokens", "tokens": prepared.num_classes}
+    facts: dict[str, object] = {"input": f"{size}, single precision"}
     if prepared.mean:
         facts["preparation"] = "bytes are divided by 255; then (pixel - mean) / deviation, channel by channel"
         facts["mean"], facts["deviation"] = (

@@ -143,7 +143,7 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     card = Card(
         title=f"{setup.name}, grown by {method}",
         network={name: round(value) for name, value in history.steps[-1].sizes.items()},
-        inputs=described_inputs(data.train.x.shape[1:], data),
+        inputs=described_inputs(data.train.x.shape[1:], data, data.train.x.dtype),
         data={"data": str(data), "fingerprint": data.fingerprint()},
         figures={"accuracy on validation images": history.steps[-1].score, "accuracy on test images": test},
         made={

@@ -169,7 +169,7 @@ def run_verb(
     trust: bool = False,
 ) -> Result:
     """Do a job, or go on with it, and give its result; ``trust`` is for code that files name which the job names."""
-    from ramet.execution import make_executor
+    from ramet.execution import Executor, make_executor
     from ramet.jobs.runner import start
 
     _check_fields(job)
@@ -180,7 +180,7 @@ def run_verb(
             raise ConfigError(f"options must be options of a data set, but: {error}.") from None
     job = _with_data_set(job)
     place = new_folder(job.kind) if out is None else Path(out)
-    engine = make_executor(executor or 1) if executor is None or isinstance(executor, int) else executor
+    engine = executor if isinstance(executor, Executor) else make_executor(1 if executor is None else executor)
     result = start(job.anchored(), place, engine, go_on=True, trust=trust)
     assert result is not None  # there are no ranks here
     return result
@@ -188,8 +188,9 @@ def run_verb(
 
 def _check_fields(job: Job[Any]) -> None:
     """Refuse what is none of the job's own: a plan of another verb, a mapping for a recipe, a seed in words."""
-    if isinstance(job.seed, bool) or not isinstance(job.seed, Integral):
-        raise ConfigError(f"seed must be a whole number, but got {job.seed!r}.")
+    seed: object = job.seed
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise ConfigError(f"seed must be a whole number, but got {seed!r}.")
     for field in fields(job):
         if field.name in ("plan", "recipe"):
             kind = Recipe if field.name == "recipe" else type(cast("Any", field.default_factory)())

@@ -115,6 +115,7 @@ class Recipe:
         for registry, source in self._functions():
             registry.check(source)
         if self.average is not None:
+            _require(isinstance(self.average, str), "average reads ema:DECAY or tail:SHARE", repr(self.average))
             from ramet.training.averaging import check_average
 
             check_average(self.average)

@@ -92,6 +92,26 @@ def test_reading_ahead_changes_no_bit(source):
         assert torch.equal(ahead[rows], plain.read(rows.tolist(), step))
 
 
+class Broken(Dataset):
+    """Its images cannot be read, but for the first."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, row):
+        if row:
+            raise OSError("the disk is gone")
+        return torch.zeros(3, 6, 8), 0
+
+
+def test_what_a_reading_process_refuses_is_one_line():
+    stored = StoredInputs(DatasetPixels(Broken(), "it"), ROWS, SIZE, MEAN, DEVIATION, workers=1)
+    stored.expect(lambda: iter([(0, torch.tensor([1, 2]))]))
+    with pytest.raises(DataError) as caught:
+        stored[torch.tensor([1, 2])]
+    assert str(caught.value) == f"it must give every image, but raises OSError for {ROWS[1]}: the disk is gone"
+
+
 def test_what_was_not_expected_is_read_all_the_same():
     stored = StoredInputs(PIXELS, ROWS, SIZE, MEAN, DEVIATION, workers=1)
     stored.expect(lambda: iter([(0, torch.tensor([1, 2])), (1, torch.tensor([3]))]))

@@ -135,6 +135,7 @@ recipe("a loss with a name that nothing has", "a loss is one of", loss="cross-en
 recipe("a loss with an option that it has not", "options of cross-entropy are smoothing", loss="cross-entropy:smooth=1")
 recipe("a loss with an option out of range", "label_smoothing", loss="cross-entropy:smoothing=2.0")
 recipe("a loss for targets of another shape", "a loss must take outputs of shape [8, 3]", loss="binary")
+recipe("a loss that is a class", "but it raises", loss=nn.CrossEntropyLoss)
 recipe("a loss that is a number", "a loss is a text or a function, but got 0.5", loss=0.5)
 
 recipe("an augmentation to another shape", "keep the shape of inputs", augment=lambda x, y, g: (x[..., 1:], y))
@@ -176,6 +177,7 @@ recipe("an optimizer that refuses its options", "Invalid momentum", optimizer=la
 recipe("an optimizer that refuses parameters", "must take the parameters of the network", optimizer="muon")
 recipe("an optimizer that is none", "torch.optim.Optimizer), but got NoneType", optimizer=lambda groups: None)
 recipe("an optimizer of other parameters", "must step the parameters that it is given", optimizer=of_others)
+recipe("an optimizer of one's own network", "but got an object of SGD", optimizer=of_others([]))
 recipe("an optimizer that raises", "but it raises KeyError", optimizer=raising)
 recipe("an optimizer that is a class with other arguments", "must take the parameters", optimizer=nn.Linear)
 
@@ -190,6 +192,8 @@ recipe("a schedule that raises", "but it raises KeyError", schedule=raising)
 recipe("a schedule out of range", "factor and every in (0, 1]", schedule="step:factor=3.0")
 
 recipe("an average of more than all", "average reads ema:DECAY", average="ema:2")
+recipe("an average that is a number", "average reads ema:DECAY or tail:SHARE, but got 0.99", average=0.99)
+recipe("a precision that is another", "precision must be float32 or bfloat16", precision="float16")
 recipe("more micro-batches than samples", "accumulate must lie between 1 and half of batch_size", accumulate=17)
 recipe("epochs that are broken", "epochs must be a whole number, but got 1.5", epochs=1.5)
 recipe("epochs in words", "epochs must be a whole number, but got 'three'", epochs="three")

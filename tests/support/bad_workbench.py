@@ -77,6 +77,22 @@ plain(
 )  # fmt: skip
 
 
+plain(
+    "fewer targets than inputs", "60 inputs and 50 targets",
+    lambda f: fit(network(), pixels(), labels(50), small(), seed=0),
+)  # fmt: skip
+plain("an executor in words", "the number of workers must be", lambda f: by_grow(f, executor="two"))
+plain("no executor at all", "the number of workers must be", lambda f: by_grow(f, executor=0))
+plain(
+    "a data set for a stream", "a stream is a name, a Stream", lambda f: ramet.learn(own_set(labels()), out=f / "run")
+)
+plain("a number for a stream", "but got 5", lambda f: ramet.learn(5, out=f / "run"))
+plain("a number for a network", "but got", lambda f: by_learn(f, module=5))
+plain("a number for a method", "but got", lambda f: by_learn(f, plan=LearnPlan(methods=5)))
+plain("a device that nobody has", "device must be one that torch can use", lambda f: by_grow(f, device="gpu"))
+plain("readers below nothing", "readers must be a whole number of at least 1", lambda f: by_grow(f, readers=-1))
+
+
 def text_search(folder: Path, augment: str) -> object:
     write_text(folder)
     return ramet.search(

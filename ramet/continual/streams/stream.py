@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch import Tensor
+
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, DataError, RunError
 
@@ -221,4 +223,5 @@ def changed(data: DataSet, change: Callable[[Split], Split]) -> DataSet:
 
 
 def _copied(split: Split, device: str) -> Split:
-    return Split(split.x.to(device, copy=True), split.y.to(device, copy=True))
+    x = split.x if isinstance(split.x, Tensor) else split.x[:]  # what is read as it is asked for is read now
+    return Split(x.to(device, copy=True), split.y.to(device, copy=True))

@@ -175,7 +175,7 @@ class Stages:
         card = Card(
             title=f"{entry['name']}, found in {type(setup.space).__name__}",
             network={"parameters": count_parameters(child), "architecture": entry["name"]},
-            inputs=described_inputs(x.shape[1:], data),
+            inputs=described_inputs(x.shape[1:], data, x.dtype),
             data={"data": str(data), "fingerprint": data.fingerprint()},
             figures={
                 f"{metric} on validation data, mean of {plan.final_seeds} trainings": entry["validation"],
