@@ -6,7 +6,6 @@ The first is wall-clock time, so it needs a quiet machine.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from benchmarks.bench_memory import resident_bytes, tree
 from benchmarks.rows import Row
 from benchmarks.timing import remark_on_others
 from ramet.data import load
@@ -143,8 +141,7 @@ def alone(network: nn.Module, data: Any, recipe: Recipe) -> float:
 def memory_row(folder: Path) -> Row:
     """`ramet grow` over a mapped file of more than 4 GB, which is sparse, so that the disk need not hold it.
 
-    What counts is what the processes hold besides pages of files: those of the set are the system's, which keeps them
-    while nobody else needs the memory, and drops them without writing.
+    What counts is the largest resident memory that the system has seen of the process, pages of the set included.
     """
     (folder / "set").mkdir()
     np.lib.format.open_memmap(folder / "set" / "x.npy", mode="w+", dtype=np.uint8, shape=MAPPED)
@@ -152,28 +149,26 @@ def memory_row(folder: Path) -> Row:
     (folder / "mine.py").write_text(NETWORK)
     options = ["--network", f"{folder}/mine.py:network", "--data", f"{folder}/set", "--no-in-memory", "--epochs", "1"]
     options += ["--max-steps", "1", "--method", "net2net", "--out", f"{folder}/run", "--json"]
-    peak = 0
+    peak = own = 0
     with open(folder / "result.json", "wb") as result:
         process = subprocess.Popen([sys.executable, "-m", "ramet", "grow", *options], stdout=result)
         while process.poll() is None:
-            peak = max(peak, sum(own_bytes(pid) for pid in tree(process.pid)))
+            peak, own = max(peak, kilobytes(process.pid, "VmHWM")), max(own, kilobytes(process.pid, "RssAnon"))
             time.sleep(SECONDS_BETWEEN_LOOKS)
     if process.returncode != 0:
         raise RuntimeError(f"ramet grow ended with exit code {process.returncode}.")
     size = os.path.getsize(folder / "set" / "x.npy") / 1e9
-    resident = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9
     detail = (
-        f"ramet grow, two trainings of an epoch over {size:.1f} GB; without pages of files: with them the largest "
-        f"process so far had {resident:.2f} GB"
+        f"ramet grow, two trainings of an epoch over {size:.1f} GB: peak resident memory, pages of files included; "
+        f"without them {own * 1024 / 1e9:.2f} GB"
     )
-    return Row(name="memory of a run on a mapped set", value=peak / 1e9, limit=1.5, unit=" GB", detail=detail)
+    return Row(name="memory of a run on a mapped set", value=peak * 1024 / 1e9, limit=1.5, unit=" GB", detail=detail)
 
 
-def own_bytes(pid: int) -> int:
-    """What a process holds besides pages of files: anonymous memory, and what it shares with others."""
+def kilobytes(pid: int, name: str) -> int:
+    """A figure of /proc/PID/status; 0 if the process has ended. Linux only."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:  # it has ended meanwhile
+    except OSError:
         return 0
-    sizes = [int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))]
-    return 1024 * sum(sizes) if sizes else resident_bytes(pid)
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)

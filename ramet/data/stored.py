@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -19,6 +21,9 @@ from ramet.data.raw import Layout
 from ramet.data.splits import Indices
 from ramet.errors import DataError
 from ramet.seeding import derive_seed
+
+MOST_MAPPED = 2**28
+"""Bytes of a mapped file that are read before its pages are given back to the system, which keeps them if it can."""
 
 Rows = Tensor | slice | int | Sequence[int]
 
@@ -129,15 +134,17 @@ class StoredInputs:
             batches: gives the number of each step and its rows, in the order in which they will be asked for.
         """
         if self.workers:
-            loader: DataLoader[Any] = DataLoader(
-                _Reading(self),
-                batch_sampler=_Upcoming(batches),
-                num_workers=self.workers,
-                collate_fn=_as_it_is,
-                prefetch_factor=2,
-                multiprocessing_context="forkserver",
-            )
-            self._upcoming, self._read = iter(loader), None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch has an opinion on how many there should be
+                loader: DataLoader[Any] = DataLoader(
+                    _Reading(self),
+                    batch_sampler=_Upcoming(batches),
+                    num_workers=self.workers,
+                    collate_fn=_as_it_is,
+                    prefetch_factor=2,
+                    multiprocessing_context="forkserver",
+                )
+                self._upcoming, self._read = iter(loader), None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_upcoming": None, "_read": None}
@@ -173,6 +180,7 @@ class MappedPixels:
         if path is None or np.load(path, mmap_mode="r").shape != array.shape:
             raise DataError(f"{place} must be a whole .npy file, mapped by numpy.load, but is a part or a copy of one.")
         self._made = str(path), layout, place
+        self._map, self._num_bytes = getattr(array, "_mmap", None), 0
         self._images, self.ndim = to_channels_first(array, layout, place), 4
         self.shape, self.dtype = self._images.shape, array.dtype
 
@@ -180,7 +188,13 @@ class MappedPixels:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> Any:
-        return self._images[rows]
+        images = self._images[rows]
+        self._num_bytes += images.nbytes
+        if self._num_bytes > MOST_MAPPED and hasattr(self._map, "madvise"):
+            # Pages that were read count as this process' own, up to the whole file, until they are given back.
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self._num_bytes = 0
+        return images
 
     def __reduce__(self) -> Any:
         return _mapped, self._made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import pickle
 
 import numpy as np
@@ -59,6 +60,24 @@ def test_any_index_gives_the_same_bits(stored):
         batches = list(in_batches(inputs, labels, 7))
         assert torch.equal(torch.cat([x for x, _ in batches]), whole)
         assert torch.equal(torch.cat([y for _, y in batches]), labels)
+
+
+def test_pages_of_a_mapped_file_are_given_back(tmp_path, monkeypatch):
+    """They would count as the process' own, up to the whole file."""
+    np.save(tmp_path / "x.npy", PIXELS)
+    monkeypatch.setattr("ramet.data.stored.MOST_MAPPED", 3 * PIXELS[0].nbytes)
+    pixels = MappedPixels(np.load(tmp_path / "x.npy", mmap_mode="r"), None, "x")
+    given = []
+
+    class Watched:
+        def madvise(self, advice, own=pixels._map):
+            given.append(advice)
+            own.madvise(advice)
+
+    pixels._map = Watched()
+    for rows in ([0, 1], [5, 6], [7], [0, 39, 3, 2]):
+        assert np.array_equal(pixels[rows], PIXELS[rows])
+    assert given == [mmap.MADV_DONTNEED] * 2
 
 
 def test_the_size_of_blocks_has_no_influence(monkeypatch):

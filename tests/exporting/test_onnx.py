@@ -15,6 +15,7 @@ from ramet.errors import ConfigError, RunError
 from ramet.exporting import onnx, write_network
 from ramet.exporting.card import Card
 from ramet.growth import grow
+from ramet.runs import read_config
 from ramet.searching.costs import ArchCosts
 from ramet.spaces import Cells64
 from ramet.training import Recipe
@@ -103,7 +104,8 @@ def test_commands_write_networks_with_cards(command, options, folder, tmp_path, 
     test = result["methods"]["firefly"]["test"] if command == "grow" else result["trained"][0]["test"]
     for words in ("digits", "test", str(test), "onnxruntime", "torch.export.load", f"torch: {torch.__version__}"):
         assert words in card
-    data = load("digits", train_size=64, eval_size=32)
+    options = read_config(out)["config"]["data_options"]
+    data = load("digits", train_size=64, eval_size=32, validation_fraction=options["validation_fraction"])
     for words in ("[batch, 1, 8, 8]", f"mean: {data.mean[0]}", f"deviation: {data.deviation[0]}", "0 '0', 1 '1', 2"):
         assert words in card
     session = onnxruntime.InferenceSession(out / folder / "network.onnx")
@@ -164,7 +166,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         x = self.body(x.flatten(1)).relu()
-        return self.head(x if float(x.sum()) > -1.0 else -x)
+        return self.head(x if float(x.detach().sum()) > -1.0 else -x)
 
 
 def network():
