@@ -180,7 +180,8 @@ class MappedPixels:
         if path is None or np.load(path, mmap_mode="r").shape != array.shape:
             raise DataError(f"{place} must be a whole .npy file, mapped by numpy.load, but is a part or a copy of one.")
         self._made = str(path), layout, place
-        self._map, self._num_bytes = getattr(array, "_mmap", None), 0
+        self._map: Any = getattr(array, "_mmap", None)
+        self._num_bytes = 0
         self._images, self.ndim = to_channels_first(array, layout, place), 4
         self.shape, self.dtype = self._images.shape, array.dtype
 

@@ -93,11 +93,13 @@ def _check_optimizer(optimizer: Any, network: nn.Module) -> None:
     known = {id(param) for param in network.parameters()}
     if not held or not held <= known:
         raise ConfigError("an optimizer must step the parameters that it is given, but this one has others or none.")
-    for param in network.parameters():
-        param.grad = torch.zeros_like(param)
-    with _saying("an optimizer must step when it is called without a function that computes the loss again"):
-        optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    take = optimizer.step
+
+    def step() -> None:
+        with _saying("an optimizer must step when it is called without a function that computes the loss again"):
+            take()
+
+    optimizer.step = step  # type: ignore[method-assign, assignment]  # it is a trial's, and is dropped with it
 
 
 @contextmanager

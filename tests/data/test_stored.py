@@ -111,6 +111,15 @@ def test_reading_ahead_changes_no_bit(source):
         assert torch.equal(ahead[rows], plain.read(rows.tolist(), step))
 
 
+def test_pixels_that_are_not_finite_are_refused_when_they_are_read():
+    pixels = np.random.default_rng(0).normal(size=(40, 3, 6, 8))
+    pixels[ROWS[4], 1, 2, 3] = np.inf
+    stored = StoredInputs(pixels, ROWS, SIZE, MEAN, DEVIATION)
+    assert stored[[0, 1, 2, 3]].isfinite().all()
+    with pytest.raises(DataError, match=f"must be finite, but image {ROWS[4]} has others"):
+        stored[[3, 4, 5]]
+
+
 class Broken(Dataset):
     """Its images cannot be read, but for the first."""
 

@@ -88,7 +88,11 @@ plain(
 )
 plain("a number for a stream", "but got 5", lambda f: ramet.learn(5, out=f / "run"))
 plain("a number for a network", "but got", lambda f: by_learn(f, module=5))
-plain("a number for a method", "but got", lambda f: by_learn(f, plan=LearnPlan(methods=5)))
+plain(
+    "a number for a method",
+    "a method is a text or a Method, but got 5",
+    lambda f: by_learn(f, plan=LearnPlan(methods=5)),
+)
 plain("a device that nobody has", "device must be one that torch can use", lambda f: by_grow(f, device="gpu"))
 plain("readers below nothing", "readers must be a whole number of at least 1", lambda f: by_grow(f, readers=-1))
 

@@ -235,6 +235,8 @@ def _by_name(given: list[str | Method]) -> dict[str, str | Method]:
     """The methods by what they are called in records and reports, individual networks first."""
     methods: dict[str, str | Method] = {"individual": "individual"}
     for method in given:
+        if not isinstance(method, str | Method):
+            raise ConfigError(f"a method is a text or a Method, but got {method!r}.")
         name = method if isinstance(method, str) else spec_of(method)
         if name != "individual" and name in methods:
             raise ConfigError(f"methods must differ, but {name} is there twice.")
