@@ -106,8 +106,7 @@ class StoredInputs:
         try:
             return next(upcoming, None)
         except DataError as error:  # torch gives it the traceback of the reading process as its message
-            said = str(error).strip().splitlines()[-1]
-            raise DataError(said.removeprefix("ramet.errors.DataError: ")) from None
+            raise DataError(str(error).rpartition(f"{DataError.__module__}.DataError: ")[2]) from None
 
     def read(self, chosen: Sequence[int], step: int | None = None) -> Tensor:
         """Images of rows, on the CPU; what random transforms draw follows from the seed, the step and the row."""

@@ -136,6 +136,8 @@ recipe("a loss with an option that it has not", "options of cross-entropy are sm
 recipe("a loss with an option out of range", "label_smoothing", loss="cross-entropy:smoothing=2.0")
 recipe("a loss for targets of another shape", "a loss must take outputs of shape [8, 3]", loss="binary")
 recipe("a loss that is a class", "but it raises", loss=nn.CrossEntropyLoss)
+recipe("a loss that is a tensor", "a loss is a text or a function, but got tensor([[0., 0.], [0., 0.]])",
+       loss=torch.zeros(2, 2))  # fmt: skip
 recipe("a loss that is a number", "a loss is a text or a function, but got 0.5", loss=0.5)
 
 recipe("an augmentation to another shape", "keep the shape of inputs", augment=lambda x, y, g: (x[..., 1:], y))

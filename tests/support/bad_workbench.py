@@ -294,6 +294,9 @@ module("a module in double precision", "must be in single precision", lambda: ne
 module("a module that is not made yet", "must have its weights", lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(3)))
 module("a module without content", "must have its weights", lambda: network().to("meta"))
 module("a module with weights that are not numbers", "must be finite", lambda: _spoilt(network()))
+module(
+    "a tensor instead of a module", "a network is a text or an nn.Module, but got tensor", lambda: torch.eye(3), by_grow
+)
 module("a class instead of a module", "but got", lambda: Two, by_grow)
 module("a module for other images", "must run on images of shape [1, 8, 8]", lambda: nn.Sequential(nn.Linear(5, 3)))
 module("a module that raises", "must run on images of shape [1, 8, 8]", lambda: Given(raising))
