@@ -1,29 +1,20 @@
-"""What a recipe costs: a step through it against a loop by hand, augmentation, and data that stay on disk."""
+"""What a recipe costs: a step through it against a loop by hand, and augmentation."""
 
 from __future__ import annotations
 
 import itertools
-import os
-import tempfile
-import time
 from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from benchmarks.bench_memory import resident_bytes, tree
 from benchmarks.rows import Row
-from benchmarks.timing import cpu_milliseconds, remark_on_others
-from ramet.data import load
-from ramet.training import Batches, Recipe, Step, fit, make_optimizer
+from benchmarks.timing import cpu_milliseconds
+from ramet.training import Batches, Recipe, Step, make_optimizer
 from ramet.training.augmentation import augmentation_of
 
 BATCH, IMAGE = 64, 32
-BIG = (28_000, 3, 224, 224)  # 4.2 GB of bytes
-LARGE_IMAGES, LARGE_BATCH = 640, 32
 
 
 def residual_network() -> nn.Module:
@@ -40,7 +31,7 @@ def residual_network() -> nn.Module:
 def run() -> list[Row]:
     torch.set_num_threads(1)
     residual = step_row("a small residual network", residual_network(), (3, IMAGE, IMAGE))
-    return [residual, small_row(), augmentation_row(), *big_rows()]
+    return [residual, small_row(), augmentation_row()]
 
 
 def step_row(name: str, network: nn.Module, shape: tuple[int, ...]) -> Row:
@@ -106,73 +97,3 @@ def augmentation_row() -> Row:
     )
     detail = f"{augmented:.2f} of {step:.2f} CPU-ms, crop, flip and cutout of {BATCH} images of {IMAGE}x{IMAGE}"
     return Row(name="augmentation / step", value=augmented / step, limit=0.05, detail=detail)
-
-
-def big_rows() -> list[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        return [memory_row(Path(folder)), busy_row(Path(folder))]
-
-
-def memory_row(folder: Path) -> Row:
-    """Training over a file of more than 4 GB that is mapped, and what it takes of memory."""
-    images = np.lib.format.open_memmap(folder / "x.npy", mode="w+", dtype=np.uint8, shape=BIG)
-    generator = np.random.default_rng(0)
-    for start in range(0, BIG[0], 500):
-        images[start : start + 500] = generator.integers(0, 256, (1, *BIG[1:]), dtype=np.uint8)
-    images.flush()
-    del images
-    np.save(folder / "y.npy", np.arange(BIG[0]) % 10)
-    data = load(folder, in_memory=False)
-    network = nn.Sequential(nn.AvgPool2d(32), nn.Flatten(), nn.Linear(3 * 49, 10))
-    peak = 0
-
-    def look(step: int, loss: float) -> None:
-        nonlocal peak
-        peak = max(peak, sum(anonymous_bytes(pid) for pid in tree(os.getpid())))
-
-    fit(network, data.train.x, data.train.y, Recipe(epochs=1, batch_size=64), seed=0, after_step=look, stop_after=250)
-    size = os.path.getsize(folder / "x.npy") / 1e9
-    detail = f"250 steps of 64 images over {size:.1f} GB; pages of the file itself not counted"
-    return Row(name="memory of a training on a mapped file", value=peak / 1e9, limit=1.5, unit=" GB", detail=detail)
-
-
-def anonymous_bytes(pid: int) -> int:
-    """What a process holds besides pages of files, which the system drops when it needs them."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return 1024 * int(line.split()[1])
-    return resident_bytes(pid)
-
-
-def busy_row(folder: Path) -> Row:
-    """The share of the time that a trainer computes, while four processes read images of 224x224 from class folders."""
-    from PIL import Image
-
-    generator = np.random.default_rng(0)
-    for number in range(LARGE_IMAGES):
-        place = folder / "images" / f"class {number % 4}"
-        place.mkdir(parents=True, exist_ok=True)
-        coarse = generator.integers(0, 256, (14, 14, 3), dtype=np.uint8)
-        Image.fromarray(coarse).resize((224, 224)).save(place / f"{number}.jpg", quality=90)
-    data = load(folder / "images", in_memory=False, readers=4)
-    torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Conv2d(3, 64, 7, 2, 3), nn.ReLU(), nn.MaxPool2d(3, 2), nn.Conv2d(64, 128, 3, 2, 1), nn.ReLU(),
-        nn.Conv2d(128, 256, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 4),
-    )  # fmt: skip
-    recipe = Recipe(epochs=2, batch_size=LARGE_BATCH)
-    marks: list[float] = []
-    fit(network, data.train.x, data.train.y, recipe, seed=0, after_step=lambda *_: marks.append(time.perf_counter()))
-    x, y = data.train.x[:LARGE_BATCH], data.train.y[:LARGE_BATCH]
-    step = Step(network, make_optimizer(network, recipe), recipe)
-    alone = []
-    for _ in range(5):
-        start = time.perf_counter()
-        step(0, 0.01, lambda x, y: cross_entropy(network(x), y), x, y)
-        alone.append(time.perf_counter() - start)
-    gaps = sorted(after - before for before, after in itertools.pairwise(marks))
-    fed = gaps[len(gaps) // 2]
-    detail = f"{1000 * min(alone):.0f} ms a step alone, {1000 * fed:.0f} ms in the training{remark_on_others()}"
-    return Row(
-        name="trainer busy, 224x224 from folders", value=min(alone) / fed, limit=0.9, at_least=True, detail=detail
-    )

@@ -6,9 +6,15 @@ sentence that states the rule and then the value that broke it.
 
 
 class RametError(Exception):
-    """Base of every error that ramet raises on purpose; its message is one line, fit for a terminal."""
+    """Base of every error that ramet raises on purpose; its message is one line, fit for a terminal.
+
+    What it quotes of a user's own, such as the value of a tensor, may have several: they become one.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(" ".join(line.strip() for line in str(message).splitlines()))
 
 
 class ConfigError(RametError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -19,12 +20,15 @@ from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
+from ramet.costs import count_parameters
 from ramet.errors import ConfigError, RunError
-from ramet.exporting import export
+from ramet.exporting import export, write_network
+from ramet.exporting.card import Card, described_inputs
+from ramet.exporting.onnx import check_installed
 from ramet.fields import from_json
 from ramet.registry import Spec
 from ramet.runs import pack_state, unpack_state
-from ramet.runs.atomic import write_atomically
+from ramet.runs.atomic import write_atomically, writing
 from ramet.runs.encoding import decode, encode
 from ramet.training import Settings
 
@@ -70,6 +74,71 @@ class JointNetwork:
         """
         input_shape = self.method.tasks[self.method.place(name)].input_shape
         write_atomically(Path(path), export(self.task(name), input_shape))
+
+    def card(self, name: str) -> Card:
+        """What the network itself knows of one of its tasks, for whoever gets its file.
+
+        ``dataclasses.replace(net.card(name), figures={...}, data={...})`` adds what it does not know.
+
+        Raises:
+            ConfigError: No such task was learned.
+        """
+        method, place = self.method, self.method.place(name)
+        info = method.tasks[place]
+        return Card(
+            title=f"{name}, learned by {method.name}",
+            network={"parameters": count_parameters(self.task(name))},
+            inputs=described_inputs(info.input_shape, info),
+            data={},
+            figures={},
+            made={
+                "method": method.source or method.name,
+                "options": encode(method.options),
+                "place": f"task {place + 1} of {len(self.names)}: {', '.join(self.names)}",
+                "recipe": encode(method.settings.to_json()),
+                "seed": method.seed,
+            },
+            words=(
+                "One of the tasks of a joint network; `ramet.continual.JointNetwork` reads the file of all of them.",
+            ),
+        )
+
+    def export_tasks(
+        self, folder: str | Path, *, onnx: bool = False, cards: Mapping[str, Card] | None = None
+    ) -> dict[str, str]:
+        """Write every task's module with its card into a folder, which is made if it is not there.
+
+        The files are named by the place and the name of the task: ``1-NAME.pt2``, ``1-NAME.md``.
+
+        Args:
+            folder: Where they go.
+            onnx: Whether there are files for onnxruntime, too (``1-NAME.onnx``), compared with the modules there.
+            cards: What is said of a task, by its name; ``card(name)`` if nothing is given.
+
+        Returns:
+            By the name of a task, why a file of it is missing; empty if all were written.
+
+        Raises:
+            MissingExtraError: ONNX is asked for, and what it needs is not installed; nothing is written.
+            RunError: The disk refuses.
+        """
+        if onnx:
+            check_installed()
+        folder, problems = Path(folder), {}
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        for place, info in enumerate(self.method.tasks):
+            card = (cards or {}).get(info.name) or self.card(info.name)
+            problem = write_network(
+                self.task(info.name),
+                folder / file_stem(place, info.name),
+                input_shape=info.input_shape,
+                onnx=onnx,
+                card=card,
+            )
+            if problem:
+                problems[info.name] = problem
+        return problems
 
     def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
         """Add a task; ``Task(name, dataset).data()`` makes the data."""
@@ -179,6 +248,16 @@ class JointNetwork:
         if not is_whole:
             raise ConfigError(f"a joint network must match its checksum, but {path} is damaged.")
         return cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network)
+
+
+def file_stem(place: int, name: str) -> str:
+    """What the files of a task are called, by its place, counted from 0, and its name.
+
+    >>> file_stem(0, "digits 0 1")
+    '1-digits-0-1'
+    """
+    words = re.sub(r"[^\w.=-]+", "-", name).strip("-.")[:80]  # the place tells names apart that differ in signs alone
+    return f"{place + 1}-{words}" if words else str(place + 1)
 
 
 def _template(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
-from ramet.fields import option
+from ramet.fields import HIDDEN, option
 from ramet.registry import split_list
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class LearnPlan:
         head: own, one for each task, or shared, one for all, as permuted MNIST usually has it.
         scenario: streaming, in which a finished task's data are gone, or all.
         seeds: how many seeds each method runs with, from --seed on; each has a stream of its own.
+        onnx: write the tasks' networks for onnxruntime, too, and compare them there with the modules.
+        exports: whether the networks of tasks are written, those of the first seed and of the methods asked for.
 
     Raises:
         ConfigError: a value is none of these.
@@ -57,6 +59,8 @@ class LearnPlan:
     head: Literal["own", "shared"] = "own"
     scenario: Scenario = "streaming"
     seeds: int = 1
+    onnx: bool = False
+    exports: bool = option(True, name=HIDDEN)
 
     def __post_init__(self) -> None:
         if self.seeds < 1:

@@ -116,6 +116,20 @@ def is_map_style(source: object) -> bool:
     )
 
 
+def row_of(dataset: Any, index: int, place: str) -> Any:
+    """A row of a data set, ``(image, label)``; a ``DataError`` if it raises, or gives something else."""
+    try:
+        row = dataset[index]
+    except Exception as error:  # whatever a data set of the user's own raises
+        first_line = (str(error).splitlines() or [""])[0]
+        raise DataError(
+            f"{place} must give every image, but raises {type(error).__name__} for {index}: {first_line}"
+        ) from error
+    if not isinstance(row, (tuple, list)) or len(row) < 2:
+        raise DataError(f"{place} must give (image, label) for each index, but {index} gives {type(row).__name__}.")
+    return row
+
+
 def materialise(dataset: Any, place: str) -> tuple[Labelled, Layout | None]:
     """Read every ``(image, label)`` of a data set; with the layout of the images where Pillow fixes it.
 
@@ -128,9 +142,7 @@ def materialise(dataset: Any, place: str) -> tuple[Labelled, Layout | None]:
     labels: list[Any] = []
     from_pillow = True
     for index in range(len(dataset)):
-        row = dataset[index]
-        if not isinstance(row, (tuple, list)) or len(row) < 2:
-            raise DataError(f"{place} must give (image, label) for each index, but {index} gives {type(row).__name__}.")
+        row = row_of(dataset, index, place)
         from_pillow = from_pillow and not isinstance(row[0], (Tensor, np.ndarray, list))
         image = as_array(row[0], f"image {index} of {place}")
         if images and image.shape != images[0].shape:

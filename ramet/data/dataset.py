@@ -66,6 +66,17 @@ class DataSet:
     deviation: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
+            labels = split.y
+            if labels.numel() and not labels.is_floating_point() and self.num_classes > 0:
+                for found in (int(labels.min()), int(labels.max())):
+                    if not 0 <= found < self.num_classes:
+                        raise DataError(
+                            f"the labels of {self.name} must lie between 0 and {self.num_classes - 1}, but one of "
+                            f"{role} is {found}."
+                        )
+
     _hashed: ClassVar[tuple[str, str, str]] = ("data", "classes", "<f4")
 
     @property

@@ -95,6 +95,8 @@ def load(
     sizes = {"train_size": train_size, "eval_size": eval_size}
     counts = {option: None if size is None else _count(option, size) for option, size in sizes.items()}
     wanted = None if image_size is None else _height_and_width(image_size)
+    if readers != 0:
+        _count("readers", readers)
 
     source = _made(source, trusted)
     if isinstance(source, DataLoader) and (data := data_set_of(source)) is not None:
@@ -125,6 +127,8 @@ def load(
             rows[role] = _reduce(rows[role], labels[home[role]], count, option, role, seed, len(class_names))
     seen = _spread(rows["train"], STATISTICS_ROWS) if stored else rows["train"]
     mean, deviation = channel_statistics(pixels[0], seen, size)
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):  # pixels in memory were looked at one by one
+        raise DataError(f"the pixels of {raw.train.place} must be finite, and at most 1e30, but some are not.")
     splits = {}
     for role, chosen in rows.items():
         place: tuple[Any, ...] = pixels[home[role]], chosen, size, mean, deviation
@@ -237,6 +241,7 @@ def _pixels(raw: RawData) -> list[Pixels]:
         pixels = [part.images for part in (raw.train, raw.test) if part is not None]
         if len({part.shape[1:] for part in pixels}) > 1:
             raise DataError(f"training and test images must have one shape, but have {[p.shape[1:] for p in pixels]}.")
+        _check_bytes(pixels)
         return pixels
     pixels = [to_channels_first(raw.train.images, raw.layout, raw.train.place)]
     check_pixels(pixels[0], raw.train.place)
@@ -253,11 +258,16 @@ def _pixels(raw: RawData) -> list[Pixels]:
             "training and test images must have one shape [channels, height, width], "
             f"but have {pixels[0].shape[1:]} and {pixels[1].shape[1:]}."
         )
-    if (pixels[0].dtype == np.uint8) != (pixels[1].dtype == np.uint8):
+    _check_bytes(pixels)
+    return pixels
+
+
+def _check_bytes(pixels: list[Pixels]) -> None:
+    """Bytes are divided by 255 and other numbers are not, so that both together have two ranges."""
+    if len({part.dtype == np.uint8 for part in pixels}) > 1:
         raise DataError(
             f"training and test images must both be bytes or both not, but are {pixels[0].dtype} and {pixels[1].dtype}."
         )
-    return pixels
 
 
 def _split(

@@ -21,6 +21,7 @@ Pixels: TypeAlias = npt.NDArray[Any]
 """Images as the source gave them, ``[n, channels, height, width]``, of any real dtype."""
 
 _ROWS = 512  # images converted at a time: whole sets would need float64 copies of gigabytes
+_MOST_VALUES = 2**22  # of large images fewer are: 512 of 224 x 224 are 0.6 GB in float64, and sums need copies
 
 
 def average_pool(images: npt.NDArray[np.float64], size: tuple[int, int]) -> npt.NDArray[np.float64]:
@@ -74,8 +75,9 @@ def standardise(
 
 
 def _blocks(pixels: Pixels, rows: Indices, size: tuple[int, int]) -> Iterator[npt.NDArray[np.float64]]:
-    for start in range(0, len(rows), _ROWS):
-        block = np.ascontiguousarray(pixels[rows[start : start + _ROWS]], dtype=np.float64)
+    count = min(_ROWS, max(1, _MOST_VALUES // math.prod(pixels.shape[1:])))
+    for start in range(0, len(rows), count):
+        block = np.ascontiguousarray(pixels[rows[start : start + count]], dtype=np.float64)
         if pixels.dtype == np.uint8:
             block /= 255
         yield average_pool(block, size)
@@ -85,7 +87,12 @@ def _channel_sums(
     pixels: Pixels, rows: Indices, size: tuple[int, int], centre: npt.NDArray[np.float64], *, power: int
 ) -> npt.NDArray[np.float64]:
     total = np.zeros((pixels.shape[1], *size))
-    for block in _blocks(pixels, rows, size):
-        # Adding along the first axis is image after image on every platform; fsum is exact in any order.
-        total += np.add.reduce((block - centre[:, None, None]) ** power, axis=0)
+    for start in range(0, len(rows), _ROWS):
+        part: npt.NDArray[np.float64] = np.empty((0, *total.shape))  # the sum so far, as one more image
+        for block in _blocks(pixels, rows[start : start + _ROWS], size):
+            # Adding along the first axis is image after image on every platform, also from one block to the next, so
+            # that the size of blocks has no influence; fsum is exact in any order.
+            powers = (block - centre[:, None, None]) ** power
+            part = np.add.reduce(np.concatenate([part, powers]) if len(part) else powers, axis=0, keepdims=True)
+        total += part[0]
     return np.array([math.fsum(channel.ravel()) for channel in total])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -13,12 +15,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ramet.data.arrays import as_array, to_channels_first
+from ramet.data.arrays import as_array, row_of, to_channels_first
 from ramet.data.preparation import standardise
 from ramet.data.raw import Layout
 from ramet.data.splits import Indices
 from ramet.errors import DataError
 from ramet.seeding import derive_seed
+
+MOST_MAPPED = 2**28
+"""Bytes of a mapped file that are read before its pages are given back to the system, which keeps them if it can."""
 
 Rows = Tensor | slice | int | Sequence[int]
 
@@ -89,17 +94,29 @@ class StoredInputs:
             return self[[key]][0]
         chosen = list(range(len(self))[key]) if isinstance(key, slice) else _listed(key)
         if self._upcoming is not None:
-            self._read = next(self._upcoming, None) if self._read is None else self._read
+            if self._read is None:
+                self._read = self._next(self._upcoming)
             if self._read is not None and self._read[0] == chosen:
                 block, self._read = self._read[1], None
                 return block.to(self.device, non_blocking=True)
         return self.read(chosen).to(self.device)  # what was read ahead waits until it is asked for
 
+    @staticmethod
+    def _next(upcoming: Iterator[tuple[list[int], Tensor]]) -> tuple[list[int], Tensor] | None:
+        try:
+            return next(upcoming, None)
+        except DataError as error:  # torch gives it the traceback of the reading process as its message
+            raise DataError(str(error).rpartition(f"{DataError.__module__}.DataError: ")[2]) from None
+
     def read(self, chosen: Sequence[int], step: int | None = None) -> Tensor:
         """Images of rows, on the CPU; what random transforms draw follows from the seed, the step and the row."""
         rows = self._rows[np.asarray(chosen, dtype=np.int64)]
         source = _Drawing(self._pixels, self.seed, step) if getattr(self._pixels, "draws", False) else self._pixels
-        return standardise(source, rows, self._size, self._mean, self._deviation)  # type: ignore[arg-type]
+        images = standardise(source, rows, self._size, self._mean, self._deviation)  # type: ignore[arg-type]
+        if self._pixels.dtype.kind == "f" and not bool(images.isfinite().all()):  # of those in memory all are checked
+            wrong = next(int(row) for row, image in zip(rows, images, strict=True) if not bool(image.isfinite().all()))
+            raise DataError(f"the pixels of images must be finite, but image {wrong} has others.")
+        return images
 
     def sample(self, count: int) -> Tensor:
         """So many images, evenly spread, for a digest of the content."""
@@ -116,15 +133,17 @@ class StoredInputs:
             batches: gives the number of each step and its rows, in the order in which they will be asked for.
         """
         if self.workers:
-            loader: DataLoader[Any] = DataLoader(
-                _Reading(self),
-                batch_sampler=_Upcoming(batches),
-                num_workers=self.workers,
-                collate_fn=_as_it_is,
-                prefetch_factor=2,
-                multiprocessing_context="forkserver",
-            )
-            self._upcoming, self._read = iter(loader), None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch has an opinion on how many there should be
+                loader: DataLoader[Any] = DataLoader(
+                    _Reading(self),
+                    batch_sampler=_Upcoming(batches),
+                    num_workers=self.workers,
+                    collate_fn=_as_it_is,
+                    prefetch_factor=2,
+                    multiprocessing_context="forkserver",
+                )
+                self._upcoming, self._read = iter(loader), None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_upcoming": None, "_read": None}
@@ -160,6 +179,8 @@ class MappedPixels:
         if path is None or np.load(path, mmap_mode="r").shape != array.shape:
             raise DataError(f"{place} must be a whole .npy file, mapped by numpy.load, but is a part or a copy of one.")
         self._made = str(path), layout, place
+        self._map: Any = getattr(array, "_mmap", None)
+        self._num_bytes = 0
         self._images, self.ndim = to_channels_first(array, layout, place), 4
         self.shape, self.dtype = self._images.shape, array.dtype
 
@@ -167,7 +188,13 @@ class MappedPixels:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> Any:
-        return self._images[rows]
+        images = self._images[rows]
+        self._num_bytes += images.nbytes
+        if self._num_bytes > MOST_MAPPED and hasattr(self._map, "madvise"):
+            # Pages that were read count as this process' own, up to the whole file, until they are given back.
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self._num_bytes = 0
+        return images
 
     def __reduce__(self) -> Any:
         return _mapped, self._made
@@ -210,16 +237,12 @@ class DatasetPixels:
         """All labels; those of ``targets``, where the data set has them, need no image to be read."""
         known = getattr(self._dataset, "targets", None)
         if known is None or len(known) != len(self._dataset):
-            known = [self._dataset[row][1] for row in range(len(self._dataset))]
+            known = [row_of(self._dataset, row, self._place)[1] for row in range(len(self._dataset))]
         labels = [label.item() if isinstance(label, Tensor) and label.numel() == 1 else label for label in known]
         return as_array(labels, f"the labels of {self._place}")
 
     def _image(self, row: int) -> Any:
-        found = self._dataset[row]
-        if not isinstance(found, (tuple, list)) or len(found) < 2:
-            kind = type(found).__name__
-            raise DataError(f"{self._place} must give (image, label) for each index, but {row} gives {kind}.")
-        return as_array(found[0], f"image {row} of {self._place}")
+        return as_array(row_of(self._dataset, row, self._place)[0], f"image {row} of {self._place}")
 
     def _arranged(self, images: Any) -> Any:
         return to_channels_first(images, None, self._place)

@@ -122,7 +122,7 @@ def _cut(text: str) -> dict[str, str]:
 
 
 def _windows(tokens: torch.Tensor, window: int, size: int | None, role: str) -> Windows:
-    there = (len(tokens) - 1) // window
+    there = max(0, len(tokens) - 1) // window
     count = there if size is None else size
     if not 2 <= count <= there:
         raise DataError(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -20,6 +21,7 @@ class Card:
     Attributes:
         title: what the network is, in a few words.
         network: its own figures by name, such as parameters and multiply-adds.
+        inputs: what it takes and what its outputs stand for, by name; see ``described_inputs``.
         data: the data that it was trained on, by name.
         figures: how good it is, by name; each says on which images.
         made: how it was made, by name: the method, its start, the recipe.
@@ -31,6 +33,7 @@ class Card:
     data: Mapping[str, object]
     figures: Mapping[str, object]
     made: Mapping[str, object]
+    inputs: Mapping[str, object] = field(default_factory=dict)
     words: tuple[str, ...] = field(default=())
 
     def text(self, files: Mapping[str, str]) -> str:
@@ -57,7 +60,14 @@ class Card:
             "torch": torch.__version__,
             "Python": platform.python_version(),
         }
-        parts = {"Network": self.network, "Data": self.data, "Figures": self.figures, "Files": files, "Made": made}
+        parts = {
+            "Network": self.network,
+            "Inputs and outputs": self.inputs,
+            "Data": self.data,
+            "Figures": self.figures,
+            "Files": files,
+            "Made": made,
+        }
         lines = [f"# {self.title}", ""]
         for title, entries in parts.items():
             if entries:
@@ -71,6 +81,49 @@ class Card:
             RunError: the disk refuses.
         """
         write_atomically(path, self.text(files).encode())
+
+
+class Prepared(Protocol):
+    """What says how inputs were prepared and what outputs stand for: a data set, or what is known of a task."""
+
+    @property
+    def num_classes(self) -> int:
+        """How many outputs there are; of a text, tokens that it may have."""
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """What each output stands for; empty where nobody named them."""
+
+    @property
+    def mean(self) -> Sequence[float]:
+        """What was subtracted from each channel of an image; empty where that is not known."""
+
+    @property
+    def deviation(self) -> Sequence[float]:
+        """What each channel was divided by afterwards."""
+
+
+def described_inputs(shape: Sequence[int], prepared: Prepared, dtype: torch.dtype = torch.float32) -> dict[str, object]:
+    """What whoever runs a network must know: the size of an input, how it is prepared, what the outputs stand for.
+
+    The words of a text are left out: they are its author's.
+
+    Args:
+        shape: of one input without its batch: channels, height and width of an image, or the tokens of a window.
+        prepared: the data that the network was trained on.
+        dtype: of an input; ``torch.int64`` for words.
+    """
+    size = f"[batch, {', '.join(map(str, shape))}]"
+    if not dtype.is_floating_point:
+        return {"input": f"{size}, numbers of tokens", "tokens": prepared.num_classes}
+    facts: dict[str, object] = {"input": f"{size}, single precision"}
+    if prepared.mean:
+        facts["preparation"] = "bytes are divided by 255; then (pixel - mean) / deviation, channel by channel"
+        facts["mean"], facts["deviation"] = (
+            ", ".join(map(str, values)) for values in (prepared.mean, prepared.deviation)
+        )
+    names = prepared.class_names or range(prepared.num_classes)
+    return facts | {"classes": ", ".join(f"{place} {str(name)!r}" for place, name in enumerate(names))}
 
 
 def _shown(value: object) -> str:

@@ -41,7 +41,7 @@ def write_network(
         card: what is said of the network.
 
     Returns:
-        Why a file is missing, or nothing: not every module can be exported.
+        Which files are missing, and why, or nothing: not every module can be exported.
 
     Raises:
         RunError: the disk refuses.
@@ -49,13 +49,15 @@ def write_network(
     writers: dict[str, Callable[..., bytes]] = {"pt2": export} | ({"onnx": export_onnx} if onnx else {})
     problems, files = [], {}
     for form, make in writers.items():
+        path = stem.with_name(f"{stem.name}.{form}")
         try:
             content = make(network, input_shape, dtype)
         except Exception as error:  # torch's exporters raise whatever a module of the user's own raises under them
             first = (str(error).splitlines() or [""])[0]
-            problems.append(first if isinstance(error, RunError) else f"{type(error).__name__}: {first}")
+            why = first if isinstance(error, RunError) else f"{type(error).__name__}: {first}"
+            problems.append(f"{path.name}: {why}")
+            path.unlink(missing_ok=True)  # of an earlier run, which would be taken for this one's
             continue
-        path = stem.with_name(f"{stem.name}.{form}")
         write_atomically(path, content)
         files[path.name] = FORMS[form].format(path.name)
     if card is not None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ramet.costs import count_parameters
 from ramet.data import DataSet
 from ramet.errors import ConfigError
-from ramet.exporting.card import Card
+from ramet.exporting.card import Card, described_inputs
 from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import PROBE_SIZE, Growing
 from ramet.growth.making import make_network
@@ -27,7 +27,8 @@ from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import encode
 from ramet.training import Settings, accuracy, output_of, training_modes
-from ramet.training.weights import load_weights
+from ramet.training.rehearsal import rehearse as try_recipe
+from ramet.training.weights import check_module, load_weights
 
 KINDS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.Embedding, nn.MultiheadAttention)
 """The layers that have channels of their own; norms and activations go along."""
@@ -90,6 +91,7 @@ class GrowthSetup:
     def new_network(self) -> nn.Module:
         """The network before it grew, on the data's device."""
         made = make_network(**self.origin) if isinstance(self.network, str) else copy.deepcopy(self.network)
+        check_module(made)
         if self.weights is not None and not self.start:
             load_weights(made, self.weights)
         network = open_attention(made).to(self.data.train.x.device)
@@ -137,11 +139,12 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
         pass
     test = accuracy(growing.network, setup.data.test.x, setup.data.test.y)
     folder = setup.folder / "networks" / file_name(method)
-    history = growing.history
+    history, data = growing.history, setup.data
     card = Card(
         title=f"{setup.name}, grown by {method}",
         network={name: round(value) for name, value in history.steps[-1].sizes.items()},
-        data={"data": str(setup.data), "fingerprint": setup.data.fingerprint()},
+        inputs=described_inputs(data.train.x.shape[1:], data, data.train.x.dtype),
+        data={"data": str(data), "fingerprint": data.fingerprint()},
         figures={"accuracy on validation images": history.steps[-1].score, "accuracy on test images": test},
         made={
             "method": setup.methods[method],
@@ -159,12 +162,12 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
 
 
 def rehearse(setup: GrowthSetup) -> GrowthSetup:
-    """Refuse what cannot work before anything is written: one forward and backward pass, and the start of a growth.
+    """Refuse what cannot work before anything is written: one step of the training, and the start of a growth.
 
     Gives the setup with what it is described by: the data, the network's layers, what of them cannot grow, the budget.
     """
     network, data = setup.new_network(), setup.data
-    x, y = data.train.x[: max(2, PROBE_SIZE)], data.train.y[: max(2, PROBE_SIZE)]
+    x = data.train.x[: max(2, PROBE_SIZE)]
     try:
         result = network(x)
     except Exception as error:
@@ -181,7 +184,7 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
         raise ConfigError(f"a network must have parameters that are trained, but {setup.name} has none.")
     if not outputs.requires_grad:
         raise ConfigError(f"the outputs of a network must be differentiable, but those of {setup.name} are not.")
-    torch.nn.functional.cross_entropy(outputs, y).backward()  # type: ignore[no-untyped-call]
+    try_recipe(setup.settings, network, data.train.x, data.train.y)
     first = setup.growing(next(iter(setup.methods)))
     described = {
         "data": data.fingerprint(),

@@ -113,10 +113,12 @@ class StreamOptions(DataOptions):
                 raise ConfigError(f"data_options must be options of a stream, but: {error}.") from None
         if self != type(self)():
             raise ConfigError(f"options are for streams by name, but got {self.given()} with an object.")
-        streams = [source] * len(seeds) if isinstance(source, Stream) else list(source)
+        listed = list(source) if isinstance(source, list | tuple) else []
+        streams = [source] * len(seeds) if isinstance(source, Stream) else listed
         if len(streams) != len(seeds) or not all(isinstance(stream, Stream) for stream in streams):
             raise ConfigError(
-                f"a stream is a name, a Stream, or one for each of {len(seeds)} seeds, but got {source!r}."
+                f"a stream is a name, a Stream, or one for each of {len(seeds)} seeds, but got "
+                f"{source if isinstance(source, int | float) else type(source).__name__}."
             )
         for stream in streams:
             if stream.names != streams[0].names:

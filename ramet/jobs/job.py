@@ -10,14 +10,16 @@ import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import from_json, to_json
 from ramet.registry import KINDS, anchored, registry_of, resolve_reference
 from ramet.runs.encoding import Json
+from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from ramet.execution import Executor
@@ -167,9 +169,10 @@ def run_verb(
     trust: bool = False,
 ) -> Result:
     """Do a job, or go on with it, and give its result; ``trust`` is for code that files name which the job names."""
-    from ramet.execution import make_executor
+    from ramet.execution import Executor, make_executor
     from ramet.jobs.runner import start
 
+    _check_fields(job)
     if data_options:
         try:
             job = replace(job, data_options=replace(job.data_options, **data_options))  # type: ignore[attr-defined,call-arg]
@@ -177,10 +180,22 @@ def run_verb(
             raise ConfigError(f"options must be options of a data set, but: {error}.") from None
     job = _with_data_set(job)
     place = new_folder(job.kind) if out is None else Path(out)
-    engine = make_executor(executor or 1) if executor is None or isinstance(executor, int) else executor
+    engine = executor if isinstance(executor, Executor) else make_executor(1 if executor is None else executor)
     result = start(job.anchored(), place, engine, go_on=True, trust=trust)
     assert result is not None  # there are no ranks here
     return result
+
+
+def _check_fields(job: Job[Any]) -> None:
+    """Refuse what is none of the job's own: a plan of another verb, a mapping for a recipe, a seed in words."""
+    seed: object = job.seed
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise ConfigError(f"seed must be a whole number, but got {seed!r}.")
+    for field in fields(job):
+        if field.name in ("plan", "recipe"):
+            kind = Recipe if field.name == "recipe" else type(cast("Any", field.default_factory)())
+            if not isinstance(value := getattr(job, field.name), kind):
+                raise ConfigError(f"{field.name} must be a {kind.__name__}, but got {type(value).__name__}.")
 
 
 def _with_data_set(job: Job[Any]) -> Job[Any]:

@@ -13,6 +13,7 @@ from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import read_table
 from ramet.sharing import make_sharing
 from ramet.spaces import Space
+from ramet.training.rehearsal import rehearse as try_recipe
 
 
 def rehearse(setup: SupernetSetup, plan: Plan) -> None:
@@ -45,7 +46,7 @@ def children_of_every_option(space: Space) -> list[int]:
 
 
 def _train_once(setup: SupernetSetup, indices: list[int], num_shared_cells: int | None) -> None:
-    """Take the gradient of each child on two samples."""
+    """Take the gradient of each child on two samples, and a step of the recipe with one of them."""
     network = build_network(setup, 0, indices, num_shared_cells)
     x, y = setup.data.train.x[:2], setup.data.train.y[:2]
     for index in indices:
@@ -56,3 +57,4 @@ def _train_once(setup: SupernetSetup, indices: list[int], num_shared_cells: int 
                 f"but {setup.space.name(setup.space[index])} gives the shape {tuple(logits.shape)} for two samples."
             )
         torch.autograd.backward(cross_entropy(logits, y))
+    try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, setup.space[indices[0]])

@@ -39,6 +39,35 @@ def augmentation_of(source: str | Callable[..., tuple[Tensor, Tensor]]) -> Calla
     return one_after_the_other
 
 
+def check_augmented(x: Tensor, y: Tensor, found: object) -> tuple[Tensor, Tensor]:
+    """What an augmentation gave for a batch, if a training can go on with it.
+
+    Targets may take another form, as mixup's do; inputs may not, because a network was made for theirs.
+
+    Raises:
+        ConfigError: it is no pair of tensors, has other samples, or inputs of another shape, type or device.
+    """
+    if not (isinstance(found, tuple | list) and len(found) == 2 and all(isinstance(part, Tensor) for part in found)):
+        kind = f"{len(found)} things" if isinstance(found, tuple | list) else type(found).__name__
+        raise ConfigError(f"an augmentation must give a pair of tensors, inputs and targets, but gives {kind}.")
+    inputs, targets = found
+    if len(inputs) != len(x) or len(targets) != len(y):
+        raise ConfigError(
+            f"an augmentation must keep the {len(x)} samples of a batch, but gives {len(inputs)} inputs and "
+            f"{len(targets)} targets."
+        )
+    for what, before, now in (
+        ("shape", list(x.shape), list(inputs.shape)),
+        ("type", x.dtype, inputs.dtype),
+        ("device", x.device, inputs.device),
+    ):
+        if before != now:
+            raise ConfigError(f"an augmentation must keep the {what} of inputs, {before}, but gives {now}.")
+    if targets.device != y.device:
+        raise ConfigError(f"an augmentation must keep the device of targets, {y.device}, but gives {targets.device}.")
+    return inputs, targets
+
+
 def crop(x: Tensor, y: Tensor, generator: torch.Generator, padding: int = 4) -> tuple[Tensor, Tensor]:
     """Images moved by up to so many pixels in each direction; what comes in is zero.
 
@@ -49,6 +78,7 @@ def crop(x: Tensor, y: Tensor, generator: torch.Generator, padding: int = 4) -> 
         padding: the pixels.
     """
     _check_images(x, "crop")
+    _check_option(padding >= 0, "crop's padding must be at least 0", padding)
     batch, channels, height, width = x.shape
     rows = torch.randint(2 * padding + 1, (batch, 1), generator=generator) + torch.arange(height)
     columns = torch.randint(2 * padding + 1, (batch, 1), generator=generator) + torch.arange(width)
@@ -69,6 +99,7 @@ def flip(x: Tensor, y: Tensor, generator: torch.Generator, probability: float = 
         probability: that an image is.
     """
     _check_images(x, "flip")
+    _check_option(0 <= probability <= 1, "flip's probability must lie in [0, 1]", probability)
     chosen = torch.rand(len(x), generator=generator) < probability
     return torch.where(chosen.to(x.device)[:, None, None, None], x.flip(-1), x), y
 
@@ -83,6 +114,7 @@ def cutout(x: Tensor, y: Tensor, generator: torch.Generator, length: int = 16) -
         length: the side of the square; what lies outside the image is cut off. 16 for 32x32 images in DARTS.
     """
     _check_images(x, "cutout")
+    _check_option(length >= 1, "cutout's length must be at least 1", length)
     batch, _, height, width = x.shape
     rows = torch.randint(height, (batch, 1), generator=generator)
     columns = torch.randint(width, (batch, 1), generator=generator)
@@ -106,13 +138,15 @@ def mixup(
         alpha: of the Beta distribution that shares are drawn from.
         classes: how many there are; as many as the batch shows if not given.
     """
-    if alpha <= 0:
-        raise ConfigError(f"mixup's alpha must be positive, but got {alpha}.")
+    _check_numbers(x, "mixup")
+    _check_option(alpha > 0, "mixup's alpha must be positive", alpha)
     # Beta(a, a) as the ratio of two Gamma(a), which torch draws with a generator.
     gammas = torch._standard_gamma(torch.full((2, len(x)), float(alpha)), generator=generator).double()
     shares = (gammas[0] / gammas.sum(0).clamp_min(1e-300)).to(x.dtype).to(x.device)
     partner = torch.randperm(len(x), generator=generator).to(x.device)
     if not y.is_floating_point():
+        if classes is not None and classes <= (largest := int(y.max())):
+            raise ConfigError(f"mixup's classes must be more than the largest label, {largest}, but got {classes}.")
         y = functional.one_hot(y, classes or -1).to(x.dtype)
     return _mixed(x, partner, shares), _mixed(y, partner, shares)
 
@@ -126,11 +160,23 @@ def noise(x: Tensor, y: Tensor, generator: torch.Generator, deviation: float = 0
         generator: draws it.
         deviation: its standard deviation.
     """
+    _check_numbers(x, "noise")
+    _check_option(deviation >= 0, "noise's deviation must be at least 0", deviation)
     return x + deviation * torch.randn(x.shape, generator=generator).to(x.device, x.dtype), y
 
 
 def _mixed(values: Tensor, partner: Tensor, shares: Tensor) -> Tensor:
     return torch.lerp(values[partner], values, shares.view(-1, *[1] * (values.ndim - 1)))
+
+
+def _check_option(holds: bool, rule: str, value: object) -> None:
+    if not holds:
+        raise ConfigError(f"{rule}, but got {value}.")
+
+
+def _check_numbers(x: Tensor, name: str) -> None:
+    if not x.is_floating_point():
+        raise ConfigError(f"{name} is for inputs that are broken numbers, such as images, but got {x.dtype}.")
 
 
 def _check_images(x: Tensor, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,9 @@ from ramet.training.outputs import output_of
 
 EVALUATION_BATCH = 500
 """Samples in an evaluation batch: large enough for speed, small enough for a core's cache at small image sizes."""
+
+MOST_VALUES = 2**23
+"""Values of inputs in an evaluation batch: of images of 224 x 224, 500 would take 300 MB, and layers far more."""
 
 
 @contextmanager
@@ -38,7 +42,8 @@ def training_modes(network: nn.Module) -> Iterator[None]:
 
 
 def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[tuple[Tensor, Tensor]]:
-    """Inputs and targets in their order, so many at a time; inputs may be read as they are asked for."""
+    """Inputs and targets in their order, so many at a time, fewer if they are large; they may be read as asked for."""
+    size = min(size, max(16, MOST_VALUES // max(1, math.prod(x.shape[1:]))))
     for start in range(0, len(y), size):
         yield x[start : start + size], y[start : start + size]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
 from ramet.training.acceleration import compiled
@@ -62,8 +63,11 @@ def fit(
         stop_after: end after that many steps; the schedule still spans all epochs.
 
     Raises:
+        ConfigError: there are more inputs than targets, or fewer; or the recipe gives what no step can use.
         RunError: the loss is not finite.
     """
+    if len(x) != len(y):
+        raise ConfigError(f"there must be a target for each input, but there are {len(x)} inputs and {len(y)} targets.")
     optimizer = make_optimizer(network, settings)
     step = Step(network, optimizer, settings)
     log = {} if log is None else log

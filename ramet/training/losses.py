@@ -5,6 +5,25 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
+from ramet.errors import ConfigError
+
+
+def check_loss(value: object) -> Tensor:
+    """What a loss gave, if a gradient can be taken of it.
+
+    Raises:
+        ConfigError: it is no tensor, or not one broken number, or depends on no parameter.
+    """
+    if not isinstance(value, Tensor):
+        raise ConfigError(f"a loss must be a tensor of one number, but is {type(value).__name__}.")
+    if value.ndim:
+        raise ConfigError(f"a loss must be one number, the mean over a batch, but has shape {list(value.shape)}.")
+    if not value.is_floating_point():
+        raise ConfigError(f"a loss must be a floating-point number, but is {value.dtype}.")
+    if not value.requires_grad:
+        raise ConfigError("a loss must depend on the parameters, but has no gradient: it was detached, or is constant.")
+    return value
+
 
 def cross_entropy(outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """The cross-entropy of classes; for a sequence, of each of its tokens.

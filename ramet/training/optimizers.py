@@ -26,9 +26,10 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
 
 def check_optimizer(name: object) -> None:
     """Raise a ``ConfigError`` for a name that no optimizer has."""
-    if name not in OPTIMIZERS:
+    if not isinstance(name, str) or name not in OPTIMIZERS:
         known = ", ".join(sorted(OPTIMIZERS))
-        raise ConfigError(f"optimizer must be one of {known} or a function of parameter groups, but got {name!r}.")
+        got = repr(name) if isinstance(name, str) else f"an object of {type(name).__name__}"
+        raise ConfigError(f"optimizer must be one of {known} or a function of parameter groups, but got {got}.")
 
 
 def named_optimizer(name: str, groups: Sequence[dict[str, Any]], **numbers: float) -> torch.optim.Optimizer:

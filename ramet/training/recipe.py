@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ramet.errors import ConfigError
@@ -82,6 +83,14 @@ class Recipe:
     accumulate: int = 1
 
     def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "accumulate"):
+            value = getattr(self, name)
+            is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+            _require(is_whole, f"{name} must be a whole number", repr(value))
+        for name in ("learning_rate", "final_learning_rate", "momentum", "weight_decay", "warmup", "clip_norm"):
+            value = getattr(self, name)
+            is_number = isinstance(value, Real) or (value is None and name == "clip_norm")
+            _require(is_number, f"{name} must be a number", repr(value))
         _require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
         _require(
             self.batch_size >= 2, "batch_size must be at least 2, because batch norm needs two samples", self.batch_size
@@ -106,6 +115,7 @@ class Recipe:
         for registry, source in self._functions():
             registry.check(source)
         if self.average is not None:
+            _require(isinstance(self.average, str), "average reads ema:DECAY or tail:SHARE", repr(self.average))
             from ramet.training.averaging import check_average
 
             check_average(self.average)
@@ -163,7 +173,12 @@ class Recipe:
         step, num_steps = step - first, num_steps - first
         if isinstance(self.schedule, str) and SCHEDULES.parse(self.schedule).name in SCHEDULES:
             return float(SCHEDULES.bind(self.schedule)(self, step, num_steps))
-        return self.learning_rate * float(SCHEDULES.bind(self.schedule)(step, num_steps))
+        factor = SCHEDULES.bind(self.schedule)(step, num_steps)
+        if not (isinstance(factor, int | float) or getattr(factor, "ndim", 1) == 0) or not 0 <= factor < math.inf:
+            raise ConfigError(
+                f"a schedule must give a finite number of at least 0, but gives {factor!r:.40} for step {step}."
+            )
+        return self.learning_rate * float(factor)
 
     def make_optimizer(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
         """The optimizer of parameter groups, each with its ``params`` and its first ``lr``."""
@@ -196,9 +211,9 @@ class Recipe:
         """A batch as the recipe changes it."""
         if self.augment is None:
             return x, y
-        from ramet.training.augmentation import augmentation_of
+        from ramet.training.augmentation import augmentation_of, check_augmented
 
-        return augmentation_of(self.augment)(x, y, generator)
+        return check_augmented(x, y, augmentation_of(self.augment)(x, y, generator))
 
     def to_json(self) -> Json:
         """The fields as JSON values. A function is described by its reference, from which no recipe is made again."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor, nn
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import RunError
 from ramet.training.acceleration import precision_of
+from ramet.training.losses import check_loss
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -175,9 +176,7 @@ class Step:
         else:
             with precision_of(self._recipe, batch[0].device):
                 value = loss(*batch)
-        if value.ndim:
-            raise ConfigError(f"a loss must be one number, the mean over a batch, but has shape {list(value.shape)}.")
-        return value
+        return check_loss(value)
 
     def _backward(self, loss: Callable[..., Tensor], batch: tuple[Tensor, ...]) -> Tensor:
         """Add up the gradients of the mini-batch's mean loss, and give that loss, detached."""

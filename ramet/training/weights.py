@@ -33,9 +33,11 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             return safetensors.torch.load_file(path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except (safetensors.SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
-        first_line = (str(error).splitlines() or [""])[0]
+        why = (str(error).splitlines() or [""])[0]
+        if isinstance(error, pickle.UnpicklingError):  # torch's own words are about how to run the code after all
+            why = "it holds objects, which are never made here; of a module, save its state_dict()."
         raise ConfigError(
-            f"weights must be a .safetensors file or a state_dict that torch saved, but {path}: {first_line}"
+            f"weights must be a .safetensors file or a state_dict that torch saved, but {path}: {why}"
         ) from None
     for name in NESTED:
         if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
@@ -57,21 +59,58 @@ def load_weights(network: nn.Module, path: str | Path, *, without: str | None = 
     Raises:
         ConfigError: the file cannot be read, or does not fit; the first names that do not are said.
     """
-    tensors = {name.removeprefix("module.").removeprefix("_orig_mod."): x for name, x in read_weights(path).items()}
+    tensors: dict[str, Tensor] = {}
+    for given, value in read_weights(path).items():
+        name = given.removeprefix("module.").removeprefix("_orig_mod.")  # how torch's wrappers call what they wrap
+        if name in tensors:
+            raise ConfigError(f"weights must have a name each, but {path} names {name} twice.")
+        tensors[name] = value
     own = network.state_dict()
     if without is not None:
         tensors = {name: value for name, value in tensors.items() if not name.startswith(f"{without}.")}
         own = {name: value for name, value in own.items() if not name.startswith(f"{without}.")}
-    shapes = {name for name in own if name in tensors and tensors[name].shape != own[name].shape}
+    both = own.keys() & tensors.keys()
+    shapes = {name for name in both if tensors[name].shape != own[name].shape}
+    # Half precision becomes single precision; whole numbers for broken ones are somebody's quantised weights.
+    types = {name for name in both if tensors[name].is_floating_point() != own[name].is_floating_point()}
     for words, names in (
         ("lacks", own.keys() - tensors.keys()),
         ("has besides", tensors.keys() - own.keys()),
         ("has with another shape", shapes),
+        ("has with another type", types),
     ):
         if names:
             shown = ", ".join(sorted(names)[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             raise ConfigError(f"weights must fit the network, but {path} {words} {shown}.")
+    check_finite(tensors, path)
     network.load_state_dict(tensors, strict=without is None)
+
+
+def check_finite(tensors: Mapping[str, Tensor], where: object) -> None:
+    """Refuse weights that are not numbers: those of a training that diverged."""
+    for name, value in tensors.items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ConfigError(f"weights must be finite, but {name} of {where} is not.")
+
+
+def check_module(network: nn.Module) -> None:
+    """Refuse a module that no training here can begin with, whatever it computes.
+
+    Raises:
+        ConfigError: its weights are not there yet, are not in single precision, or are not finite.
+    """
+    name = type(network).__name__
+    for place, param in network.named_parameters():
+        if isinstance(param, nn.parameter.UninitializedParameter) or param.is_meta:
+            raise ConfigError(
+                f"a network must have its weights, but {place} of {name} has none yet; run it once, or load them."
+            )
+        if param.is_floating_point() and param.dtype != torch.float32:
+            raise ConfigError(
+                f"a network must be in single precision, but {place} is {param.dtype}; network.float() makes it so, "
+                "and the recipe's precision computes in a lower one."
+            )
+    check_finite(dict(network.named_parameters()), name)
 
 
 def digest_of_file(path: str | Path) -> str:

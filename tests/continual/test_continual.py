@@ -223,6 +223,19 @@ def without_seconds(rows):
     return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
+@pytest.mark.parametrize("method", ["naive", "replay"])
+def test_images_that_stay_on_disk_are_learned_as_those_in_memory(tmp_path, method):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 256, (60, 1, 8, 8), dtype=np.uint8))
+    np.save(tmp_path / "y.npy", np.arange(60) % 3)
+    rows = []
+    for in_memory in (True, False):
+        data = load(tmp_path, in_memory=in_memory)
+        stream = Stream("mine", [Task("one", data), Task("two", data)])
+        learned = learn(stream, method=method, network="mlp:4", settings=Settings(epochs=1, batch_size=16))
+        rows.append(without_seconds(learned.rows))
+    assert rows[0] == rows[1]
+
+
 class _StopError(Exception):
     pass
 

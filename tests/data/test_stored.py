@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import pickle
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from ramet.data import load
+from ramet.data import load, preparation
 from ramet.data.preparation import channel_statistics, standardise
 from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.errors import DataError
-from ramet.training import Batches, Recipe, accuracy, fit
+from ramet.training import Batches, Recipe, accuracy, evaluation, fit
 from ramet.training.evaluation import in_batches
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 3, 6, 8), dtype=np.uint8)
@@ -61,6 +62,44 @@ def test_any_index_gives_the_same_bits(stored):
         assert torch.equal(torch.cat([y for _, y in batches]), labels)
 
 
+def test_pages_of_a_mapped_file_are_given_back(tmp_path, monkeypatch):
+    """They would count as the process' own, up to the whole file."""
+    np.save(tmp_path / "x.npy", PIXELS)
+    monkeypatch.setattr("ramet.data.stored.MOST_MAPPED", 3 * PIXELS[0].nbytes)
+    pixels = MappedPixels(np.load(tmp_path / "x.npy", mmap_mode="r"), None, "x")
+    given = []
+
+    class Watched:
+        def madvise(self, advice, own=pixels._map):
+            given.append(advice)
+            own.madvise(advice)
+
+    pixels._map = Watched()
+    for rows in ([0, 1], [5, 6], [7], [0, 39, 3, 2]):
+        assert np.array_equal(pixels[rows], PIXELS[rows])
+    assert given == [mmap.MADV_DONTNEED] * 2
+
+
+def test_the_size_of_blocks_has_no_influence(monkeypatch):
+    """Large images are converted a few at a time; the sums are taken in the same order."""
+    generator = np.random.default_rng(2)
+    pixels, rows = generator.normal(size=(700, 2, 4, 4)) * 1e3, generator.permutation(700)
+    whole = channel_statistics(pixels, rows, (4, 4)), standardise(pixels, rows, (4, 4), *np.ones((2, 2)))
+    for values in (1, 32 * 5, 32 * 100):
+        monkeypatch.setattr(preparation, "_MOST_VALUES", values)
+        found = channel_statistics(pixels, rows, (4, 4))
+        assert all(np.array_equal(one, other) for one, other in zip(whole[0], found, strict=True))
+        assert torch.equal(standardise(pixels, rows, (4, 4), *np.ones((2, 2))), whole[1])
+
+
+def test_large_inputs_are_measured_a_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(evaluation, "MOST_VALUES", 20 * 12)
+    x, y = torch.randn(50, 3, 4), torch.arange(50)
+    assert [len(labels) for _, labels in in_batches(x, y)] == [20, 20, 10]
+    assert [len(labels) for _, labels in in_batches(x, y, 7)] == [7] * 7 + [1]
+    assert [len(labels) for _, labels in in_batches(torch.randn(50, 100), y)] == [16, 16, 16, 2]
+
+
 @pytest.mark.parametrize("source", ["array", "random"])
 def test_reading_ahead_changes_no_bit(source):
     pixels = PIXELS if source == "array" else DatasetPixels(Noisy(), "it")
@@ -70,6 +109,35 @@ def test_reading_ahead_changes_no_bit(source):
     ahead.expect(lambda: iter(steps))
     for step, rows in steps:
         assert torch.equal(ahead[rows], plain.read(rows.tolist(), step))
+
+
+def test_pixels_that_are_not_finite_are_refused_when_they_are_read():
+    pixels = np.random.default_rng(0).normal(size=(40, 3, 6, 8))
+    pixels[ROWS[4], 1, 2, 3] = np.inf
+    stored = StoredInputs(pixels, ROWS, SIZE, MEAN, DEVIATION)
+    assert stored[[0, 1, 2, 3]].isfinite().all()
+    with pytest.raises(DataError, match=f"must be finite, but image {ROWS[4]} has others"):
+        stored[[3, 4, 5]]
+
+
+class Broken(Dataset):
+    """Its images cannot be read, but for the first."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, row):
+        if row:
+            raise OSError("the disk is gone")
+        return torch.zeros(3, 6, 8), 0
+
+
+def test_what_a_reading_process_refuses_is_one_line():
+    stored = StoredInputs(DatasetPixels(Broken(), "it"), ROWS, SIZE, MEAN, DEVIATION, workers=1)
+    stored.expect(lambda: iter([(0, torch.tensor([1, 2]))]))
+    with pytest.raises(DataError) as caught:
+        stored[torch.tensor([1, 2])]
+    assert str(caught.value) == f"it must give every image, but raises OSError for {ROWS[1]}: the disk is gone"
 
 
 def test_what_was_not_expected_is_read_all_the_same():

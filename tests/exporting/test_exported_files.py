@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import textwrap
 import zipfile
@@ -37,7 +38,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def data_of(run: Path) -> DataSet:
     """The images as a run saw them: split and standardised as its options say."""
     config = read_config(run)["config"]
-    options = {name: value for name, value in config["data_options"].items() if name not in ("window", "vocabulary")}
+    texts = ("tokens", "window", "vocabulary")
+    options = {name: value for name, value in config["data_options"].items() if name not in texts}
     data = load(config["data"], **options | {"seed": config["seed"]})
     (setting,) = [record for record in read_records(run) if record["key"] == "setting"]
     assert setting["data"] == data.fingerprint()
@@ -165,7 +167,20 @@ def test_a_task_of_a_joint_network(own: Path, tmp_path: Path, method: str) -> No
     network.save(tmp_path / "joint.safetensors")
     for name in network.names:
         network.export(name, tmp_path / f"{name}.pt2")
-    assert len(check_folder(tmp_path, data)) == 2
+    assert network.export_tasks(tmp_path / "tasks") == {}
+    assert len(check_folder(tmp_path, data)) == 4
+
+
+def test_tasks_that_a_command_learned(own: Path, tmp_path: Path) -> None:
+    tasks = [{"name": name, "data": str(own)} for name in ("first", "second")]
+    (tmp_path / "mine.json").write_text(json.dumps(tasks))
+    main(
+        [
+            "learn", "--stream", str(tmp_path / "mine.json"), "--network", "mlp:6", "--method", "packnet", "--epochs",
+            "1", "--batch-size", "16", "--checkpoint-every", "0", "--out", str(tmp_path / "run"),
+        ]
+    )  # fmt: skip
+    assert len(check_folder(tmp_path / "run", load(str(own)))) == 2
 
 
 class Prototypes(nn.Module):

@@ -528,7 +528,7 @@ def _(folder: Path) -> dict[str, Any]:
     return {"source": Rows([(torch.zeros(16), i % 2) for i in range(12)])}
 
 
-@row("iterable data set", "a map-style data set")
+@row("iterable data set", "must hold at least one image")
 def _(folder: Path) -> dict[str, Any]:
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self) -> Any:

@@ -18,7 +18,7 @@ from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template, seeded
 from ramet.errors import ConfigError, RametError
 from ramet.seeding import seeded_globally
-from ramet.training.weights import load_weights
+from ramet.training.weights import check_module, load_weights
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,11 @@ def make_backbone(
         ConfigError: The module cannot be learned with, or the file's weights do not fit below its head.
     """
     source = network if isinstance(network, NetworkSource) else None
+    if isinstance(network, nn.Module):
+        check_module(network)  # before it is copied, which weights that are not there do not survive
     made = network.network_of(seed, "template") if isinstance(network, NetworkSource) else copied_network(network)
+    if source is not None:
+        check_module(made)
     if start is not None:
         head = cut_network(made, input_shape, head).head
         load_weights(made, start, without=head)

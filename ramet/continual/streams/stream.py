@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch import Tensor
+
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError, DataError, RunError
 
@@ -24,12 +26,18 @@ class TaskInfo:
         num_classes: Labels run from 0 to ``num_classes - 1``.
         in_channels: The channels of an image.
         image_size: Height and width of an image.
+        class_names: What each label stands for; empty where nobody named them, or in a network of an earlier version.
+        mean: What was subtracted from each channel of an image; empty where that is not known.
+        deviation: What each channel was divided by afterwards.
     """
 
     name: str
     num_classes: int
     in_channels: int
     image_size: tuple[int, int]
+    class_names: tuple[str, ...] = ()
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
@@ -109,7 +117,15 @@ class Task:
     def info(self) -> TaskInfo:
         """What is known of the task without its data."""
         data = self.dataset
-        return TaskInfo(self.name, data.num_classes, data.in_channels, data.image_size)
+        return TaskInfo(
+            self.name,
+            data.num_classes,
+            data.in_channels,
+            data.image_size,
+            class_names=data.class_names,
+            mean=data.mean,
+            deviation=data.deviation,
+        )
 
     def data(self, device: str = "cpu") -> TaskData:
         """What a method learns from."""
@@ -207,4 +223,5 @@ def changed(data: DataSet, change: Callable[[Split], Split]) -> DataSet:
 
 
 def _copied(split: Split, device: str) -> Split:
-    return Split(split.x.to(device, copy=True), split.y.to(device, copy=True))
+    x = split.x if isinstance(split.x, Tensor) else split.x[:]  # what is read as it is asked for is read now
+    return Split(x.to(device, copy=True), split.y.to(device, copy=True))

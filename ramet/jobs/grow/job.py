@@ -117,7 +117,7 @@ class GrowJob(Job["GrowthSetup"]):
             raise ConfigError(f"target must be a share of the images, above 0 and at most 1, but got {ends.target}.")
         if ends.min_gain and ends.patience is None:
             raise ConfigError(f"min_gain says what patience waits for, but got {ends.min_gain} without patience.")
-        if self.plan.onnx:
+        if self.plan.onnx or self.plan.budget_for(1).unit == "onnx_latency":
             check_installed()
         methods = self.plan.by_name
         for text in methods.values():

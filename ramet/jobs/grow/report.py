@@ -211,7 +211,7 @@ def _usage(method: MethodFigures) -> str:
     folder = method.network
     alone = f'- Without ramet: `torch.export.load("{folder}/network.pt2").module()` gives the network, to run.'
     if method.not_exported:
-        alone = f"`torch.export` could not write this network ({method.not_exported}); its weights are there."
+        alone = f"- Not everything could be written: {method.not_exported}"
     module = f'- As a module, to go on with: `ramet.growth.load_network("{folder}")`.'
     return f"{alone}\n{module}\n- The weights alone: `{folder}/weights.safetensors`, by the names of `state_dict()`."
 

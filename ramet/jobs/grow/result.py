@@ -114,7 +114,7 @@ class MethodFigures:
         neurons: units of groups that can grow.
         test: the accuracy on test data, looked at once.
         network: its folder inside the run directory.
-        not_exported: why there is no ``network.pt2`` in it, or nothing.
+        not_exported: which of its files are missing, and why, or nothing.
     """
 
     stopped: str
@@ -171,7 +171,7 @@ class GrowResult(Result):
         lines = [f"- left alone: {refusal.name}: {refusal.reason}" for refusal in self.refusals]
         for name, folder in self.networks.items():
             problem = self.methods[name].not_exported
-            lines.append(f"- network: {folder}" + (f" (weights only; torch.export: {problem})" if problem else ""))
+            lines.append(f"- network: {folder}" + (f" (not written: {problem})" if problem else ""))
         return lines if self.report is None else [*lines, "", f"Report: {self.report}"]
 
 

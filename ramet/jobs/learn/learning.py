@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ramet.continual.joint import JointNetwork
-from ramet.continual.loop import accuracy_matrix, costs_of, learn
+from ramet.continual.loop import Learned, accuracy_matrix, costs_of, learn
 from ramet.continual.measures import summary
 from ramet.continual.method import Method, check_classes
 from ramet.continual.methods.making import make_method
@@ -24,11 +24,14 @@ from ramet.continual.streams.stream import Stream
 from ramet.data import on_device
 from ramet.errors import ConfigError
 from ramet.execution import WorkItem
+from ramet.exporting.card import Card
+from ramet.exporting.onnx import check_installed
 from ramet.jobs.learn.result import ONTO
 from ramet.registry import Spec
 from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.training import Recipe
+from ramet.training.rehearsal import rehearse
 
 if TYPE_CHECKING:
     from ramet.jobs.job import Session
@@ -45,6 +48,8 @@ class StreamSetup:
         streams: one for each seed.
         methods: by their names and options, individual networks first, because the gain is over theirs.
         trust: whether code that the saved network names may run.
+        exported: the methods whose tasks are written as files of their own, those of the first seed.
+        onnx: whether they are written for onnxruntime, too.
         seconds_between_checkpoints: how much work of a training a kill may cost.
     """
 
@@ -58,6 +63,8 @@ class StreamSetup:
     seed: int
     device: str
     trust: bool = False
+    exported: tuple[str, ...] = ()
+    onnx: bool = False
     folder: Path = Path()
     seconds_between_checkpoints: float = 30.0
     identity: str | None = None
@@ -87,9 +94,12 @@ class StreamSetup:
 def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
     """The streams, the network and the methods of a job; refuses whatever cannot work."""
     plan = job.plan
+    if plan.onnx:
+        check_installed()
     methods = _by_name(plan.each_method)
+    asked = [method if isinstance(method, str) else spec_of(method) for method in plan.each_method]
     streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds), trust)
-    on_device(streams[0][0].dataset, job.device)  # refuses a device that is not there
+    first = on_device(streams[0][0].dataset, job.device)  # refuses a device that is not there
     channels, height, width = streams[0].input_shape
     template = make_template(
         plan.network,
@@ -113,6 +123,8 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         seed=job.seed,
         device=job.device,
         trust=trust,
+        exported=(*asked, *([] if plan.onto is None else [ONTO])) if plan.exports else (),
+        onnx=plan.onnx,
     )
     for spec in methods:
         method = setup.method(spec)
@@ -123,6 +135,8 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         check_classes([task.info for task in streams[0]])
     if plan.onto is not None:
         _check_onto(plan.onto, streams[0], trust, setup.module)
+    trial = template.make_network(first.num_classes, job.seed, "rehearsal").to(job.device)
+    rehearse(job.recipe, trial, first.train.x, first.train.y)
     return setup
 
 
@@ -163,6 +177,12 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
     networks.mkdir(exist_ok=True)
     learned.network.save(networks / f"{name}.safetensors")
     made = learned.network.method
+    folder, problems = None, {}
+    if method in setup.exported and place == 0:
+        folder = f"networks/{name}"
+        problems = learned.network.export_tasks(
+            setup.folder / folder, onnx=setup.onnx, cards=_cards(setup, learned, method, place)
+        )
     return {
         "rows": learned.rows,
         "explanation": made.explain(),
@@ -170,8 +190,28 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
         "units": made.units(),
         "forgets_nothing": made.forgets_nothing,
         "file": f"networks/{name}.safetensors",
+        "exported": folder,
+        "not_exported": problems,
         "earlier": learned.network.names[: -len(setup.streams[place])],
     }
+
+
+def _cards(setup: StreamSetup, learned: Learned, method: str, place: int) -> dict[str, Card]:
+    """What is said of each task of a stream: what it was learned from, and how good it is when all are learned."""
+    last, stream = learned.rows[-1], setup.streams[place]
+    cards = {}
+    for number, task in enumerate(stream):
+        card = learned.network.card(task.name)
+        cards[task.name] = replace(
+            card,
+            title=f"{task.name}, learned by {method}",
+            data={"data": str(task.dataset), "fingerprint": task.dataset.fingerprint(), "stream": setup.name},
+            figures={
+                f"accuracy on {role} images, when all tasks are learned": last[key][number]
+                for key, role in (("validation", "validation"), ("test", "test"))
+            },
+        )
+    return cards
 
 
 def _result(setup: StreamSetup, run: Run) -> Json:
@@ -180,7 +220,8 @@ def _result(setup: StreamSetup, run: Run) -> Json:
     validation = analyse(rows, split="validation")
     for spec, entry in methods.items():
         first = run.records[f"{spec}/{setup.seed}"]
-        entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file")}
+        entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file", "exported")}
+        entry["not_exported"] = first.get("not_exported", {})  # records of earlier versions have none
         # Only this stream was measured, so nothing is claimed of tasks that a network knew before.
         entry["unmeasured"] = first.get("earlier", [])
         # Of records of earlier versions, which do not say it, the method without its network is asked.
@@ -194,6 +235,8 @@ def _by_name(given: list[str | Method]) -> dict[str, str | Method]:
     """The methods by what they are called in records and reports, individual networks first."""
     methods: dict[str, str | Method] = {"individual": "individual"}
     for method in given:
+        if not isinstance(method, str | Method):
+            raise ConfigError(f"a method is a text or a Method, but got {method!r}.")
         name = method if isinstance(method, str) else spec_of(method)
         if name != "individual" and name in methods:
             raise ConfigError(f"methods must differ, but {name} is there twice.")

@@ -72,6 +72,7 @@ def page(result: LearnResult, config: Json) -> Page:
     add_conflicts(page, result)
     _add_matrices(page, result)
     _add_explanations(page, result)
+    _add_files(page, result)
     page.section("How this was made")
     page.details("Configuration", config)
     return page
@@ -266,6 +267,23 @@ def _add_explanations(page: Page, result: LearnResult) -> None:
         graph = result.methods[name].graph
         tasks = list(graph.paths) if graph else result.tasks
         page.prose(f"**{name}**\n\n" + "\n".join(f"- {words}" for words in by_task(lines, tasks)))
+
+
+def _add_files(page: Page, result: LearnResult) -> None:
+    """Where the tasks' networks are, and what of them could not be written."""
+    found = {name: entry for name, entry in result.methods.items() if entry.exported is not None}
+    if not found:
+        return
+    page.section("The networks")
+    lines = [f"- {name}: `{entry.exported}/`, a file and a card for each task" for name, entry in found.items()]
+    lines += [
+        f"- not written, {name}, {task}: {problem}"
+        for name, entry in found.items()
+        for task, problem in entry.not_exported.items()
+    ]
+    page.prose(
+        "`torch.export.load(FILE).module()` gives a task's network, to run without ramet.\n\n" + "\n".join(lines)
+    )
 
 
 def by_task(lines: Sequence[str], tasks: Sequence[str]) -> list[str]:

@@ -116,6 +116,9 @@ class MethodOutcome:
         graph: the network of the first seed, if it consists of shared and own layers.
         units: the same, if its tasks share single neurons or weights.
         file: the network of the first seed, in the run directory.
+        exported: the folder with the networks of its tasks, each a file that torch alone runs and a card; none where
+            the method was not asked for.
+        not_exported: why a file of a task is missing, by the task's name.
         unmeasured: tasks that the network knew before, on which it was not measured.
         forgets_nothing: whether the method promises it; none where that was not looked at.
         validation_accuracy: the average accuracy on validation data.
@@ -130,6 +133,8 @@ class MethodOutcome:
     graph: LayerMap | None = None
     units: UnitUses | None = None
     file: str | None = None
+    exported: str | None = None
+    not_exported: dict[str, str] = field(default_factory=dict)
     unmeasured: list[str] = field(default_factory=list)
     forgets_nothing: bool | None = None
     validation_accuracy: SeedSpread | None = None
@@ -171,4 +176,8 @@ class LearnResult(Result):
         for name, outcome in self.methods.items():
             if outcome.explanation:
                 lines += [f"{name}:", *(f"- {line}" for line in outcome.explanation), ""]
+        for name, outcome in self.methods.items():
+            if outcome.exported is not None and self.folder is not None:
+                lines.append(f"Networks of the tasks, by {name}: {self.folder / outcome.exported}")
+            lines += [f"Not written, {name}, {task}: {problem}" for task, problem in outcome.not_exported.items()]
         return lines if self.report is None else [*lines, f"Report: {self.report}"]

@@ -97,7 +97,10 @@ class SearchJob(Job["SupernetSetup"]):
         from ramet.data import Text
         from ramet.exporting.onnx import check_installed
         from ramet.jobs.search.stages import make_loop
+        from ramet.ranking.rehearsal import children_of_every_option
         from ramet.ranking.setup import SupernetSetup
+        from ramet.searching.costs import parse_limits
+        from ramet.training.rehearsal import rehearse
 
         data: DataSet
         if are_words(self.space, self.data):
@@ -111,10 +114,12 @@ class SearchJob(Job["SupernetSetup"]):
             )
         setup = SupernetSetup(space, data, self.recipe)
         plan = replace(self.plan, seed=self.seed)
-        if plan.onnx:
+        if plan.onnx or (plan.budget is not None and "onnx_latency" in parse_limits(plan.budget)):
             check_installed()
         plan.check(space)
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
+        arch = space[children_of_every_option(space)[0]]
+        rehearse(self.recipe, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)
         make_loop(setup, plan)
         return setup
 

@@ -12,7 +12,7 @@ from ramet.costs import count_parameters
 from ramet.errors import RunError
 from ramet.execution import WorkItem
 from ramet.exporting import write_network
-from ramet.exporting.card import Card
+from ramet.exporting.card import Card, described_inputs
 from ramet.fields import to_json
 from ramet.jobs.job import Session
 from ramet.progress import progress
@@ -169,13 +169,14 @@ class Stages:
 
     def _write(self, child: nn.Module, run: Run, entry: Json) -> str:
         """Write the best network with its card; gives why a file is missing, or nothing."""
-        setup, plan = self.setup, self.plan
-        metric = "perplexity" if setup.data.train.y.ndim > 1 else "error"
-        x = setup.data.validation.x
+        setup, plan, data = self.setup, self.plan, self.setup.data
+        metric = "perplexity" if data.train.y.ndim > 1 else "error"
+        x = data.validation.x
         card = Card(
             title=f"{entry['name']}, found in {type(setup.space).__name__}",
             network={"parameters": count_parameters(child), "architecture": entry["name"]},
-            data={"data": str(setup.data), "fingerprint": setup.data.fingerprint()},
+            inputs=described_inputs(x.shape[1:], data, x.dtype),
+            data={"data": str(data), "fingerprint": data.fingerprint()},
             figures={
                 f"{metric} on validation data, mean of {plan.final_seeds} trainings": entry["validation"],
                 f"{metric} on test data, mean of {plan.final_seeds} trainings": entry["test"],

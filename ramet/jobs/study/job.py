@@ -99,19 +99,22 @@ class StudyJob(Job["StudySetup"]):
         from ramet.continual.study.search import SequenceSearch
         from ramet.continual.study.sequences import SequenceSetup
         from ramet.data import on_device
+        from ramet.training.rehearsal import rehearse
 
         options = self._method_options()
         (stream,) = self.data_options.streams(self.stream, range(self.seed, self.seed + 1), trust)
         name = self.stream if isinstance(self.stream, str) else stream.name
         if len(stream) < 2:
             raise ConfigError(f"a stream must have at least 2 tasks to be studied, but {name} has 1.")
-        on_device(stream[0].dataset, self.device)  # refuses a device that is not there
+        first = on_device(stream[0].dataset, self.device)  # refuses a device that is not there
         channels, height, width = stream.input_shape
         skeleton = make_skeleton(
             self.plan.network, in_channels=channels, image_size=(height, width), batch_norm=self.plan.batch_norm
         )
         for task in stream:
             skeleton.check(task.info)
+        trial = skeleton.make_network(first.num_classes, self.seed, "rehearsal").to(self.device)
+        rehearse(self.recipe, trial, first.train.x, first.train.y)
         sequences = SequenceSetup(stream, skeleton, self.recipe, self.seed, Path(), options, device=self.device)
         search = SequenceSearch(**{each.name: getattr(self.plan, each.name) for each in fields(SequencePlan)})
         search.check(sequences)
