@@ -1,4 +1,4 @@
-"""How a network is measured: its modes put back afterwards, its accuracy, batch-norm statistics made anew."""
+"""How a network is measured: its modes put back afterwards, a metric, batch-norm statistics made anew."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ramet.training.metrics import Metric
+from ramet.training.metrics import accuracy as accuracy_metric
 from ramet.training.outputs import output_of
 
 EVALUATION_BATCH = 500
 """Samples in an evaluation batch: large enough for speed, small enough for a core's cache at small image sizes."""
+
+EVALUATION_TOKENS = 4096
+"""Targets in an evaluation batch, where a sample has many: each token has a logit for every word of a vocabulary."""
 
 
 @contextmanager
@@ -37,8 +42,10 @@ def training_modes(network: nn.Module) -> Iterator[None]:
                 module.training = mode
 
 
-def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[tuple[Tensor, Tensor]]:
+def in_batches(x: Tensor, y: Tensor, size: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
     """Inputs and targets in their order, so many at a time; inputs may be read as they are asked for."""
+    if size is None:
+        size = min(EVALUATION_BATCH, max(1, EVALUATION_TOKENS * len(y) // max(y.numel(), 1)))
     for start in range(0, len(y), size):
         yield x[start : start + size], y[start : start + size]
 
@@ -51,6 +58,33 @@ def evaluating(network: nn.Module) -> Iterator[None]:
         yield
 
 
+def measure(network: nn.Module, x: Tensor, y: Tensor, metric: Metric, *arguments: Any) -> float:
+    """The value of a metric over all samples, however they are cut into batches.
+
+    Args:
+        network: called as ``network(inputs, *arguments)``.
+        x: inputs, [samples, ...].
+        y: targets, [samples, ...].
+        metric: what is measured.
+        arguments: what else the network takes.
+
+    Raises:
+        ConfigError: outputs do not fit the targets, or the metric gives something else than a number.
+        RunError: the value is NaN.
+    """
+    parts: list[Tensor] = []
+    total = None
+    with evaluating(network):
+        for inputs, targets in in_batches(x, y):
+            outputs = output_of(network(inputs, *arguments))
+            if metric.sums is None:
+                parts.append(outputs.cpu())
+            else:
+                part = metric.sums(outputs, targets).cpu().double()
+                total = part if total is None else total + part
+        return metric.result(torch.cat(parts) if total is None else total, y.cpu())
+
+
 def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float:
     """The share of samples whose largest logit is the label's; of tokens, where each has a label, [batch, length].
 
@@ -58,11 +92,7 @@ def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float
     >>> accuracy(identity, torch.eye(4), torch.tensor([0, 1, 2, 0]))
     0.75
     """
-    correct = 0
-    with evaluating(network):
-        for inputs, labels in in_batches(x, y):
-            correct += int((output_of(network(inputs, *arguments)).argmax(dim=-1) == labels).sum())
-    return correct / y.numel()
+    return measure(network, x, y, accuracy_metric(), *arguments)
 
 
 @contextmanager
