@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.data import DataSet
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, RametError
 from ramet.exporting.card import Card
 from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import PROBE_SIZE, Growing
@@ -26,7 +26,7 @@ from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import encode
-from ramet.training import Settings, accuracy, output_of, training_modes
+from ramet.training import EVALUATION_BATCH, Metric, Settings, measure, output_of, training_modes
 from ramet.training.weights import load_weights
 
 KINDS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.Embedding, nn.MultiheadAttention)
@@ -75,17 +75,21 @@ class GrowthSetup:
         """The arguments that make the network before it grew; nothing makes a module again but its owner."""
         return {
             "network": self.network if isinstance(self.network, str) else None,
-            "in_channels": self.data.in_channels,
-            "image_size": list(self.data.image_size),
-            "num_classes": self.data.num_classes,
+            **self.data.form.to_json(),
+            "num_classes": self.data.num_outputs,
             "options": self.network_options,
             "seed": self.seed,
         }
 
     @property
     def probe(self) -> Tensor:
-        """A few images that the network is traced with."""
+        """A few inputs that the network is traced with."""
         return self.data.train.x[:PROBE_SIZE]
+
+    @property
+    def metric(self) -> Metric:
+        """What networks are measured by."""
+        return self.settings.metric_for(self.data.train.y)
 
     def new_network(self) -> nn.Module:
         """The network before it grew, on the data's device."""
@@ -135,14 +139,20 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     growing = setup.growing(method)
     while growing.advance(setup.ends) is not None:  # over already, unless its last checkpoint was damaged
         pass
-    test = accuracy(growing.network, setup.data.test.x, setup.data.test.y)
+    metric, rows = setup.metric, setup.data.rows
+    test = measure(growing.network, setup.data.test.x, setup.data.test.y, metric)
     folder = setup.folder / "networks" / file_name(method)
     history = growing.history
+    score = history.steps[-1].score
+    assert score is not None
     card = Card(
         title=f"{setup.name}, grown by {method}",
         network={name: round(value) for name, value in history.steps[-1].sizes.items()},
-        data={"data": str(setup.data), "fingerprint": setup.data.fingerprint()},
-        figures={"accuracy on validation images": history.steps[-1].score, "accuracy on test images": test},
+        data={"data": str(setup.data), "fingerprint": setup.data.fingerprint(), **_scale(setup.data)},
+        figures={
+            f"{metric.name} on validation {rows}": metric.score(score),
+            f"{metric.name} on test {rows}": test,
+        },
         made={
             "method": setup.methods[method],
             "growth steps": len(history.steps) - 1,
@@ -158,6 +168,14 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
 
 
+def _scale(data: DataSet) -> dict[str, Any]:
+    """How outputs become the numbers of the source again, where these were standardised."""
+    if not data.target_deviation:
+        return {}
+    scale = {"mean of targets": list(data.target_mean), "deviation of targets": list(data.target_deviation)}
+    return {**scale, "outputs": "times the deviation, plus the mean, in the units of the data"}
+
+
 def rehearse(setup: GrowthSetup) -> GrowthSetup:
     """Refuse what cannot work before anything is written: one forward and backward pass, and the start of a growth.
 
@@ -170,18 +188,20 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
         raise ConfigError(
-            f"a network must run on images of shape {list(x.shape[1:])}, but {setup.name} raises "
-            f"{type(error).__name__}: {first_line}"
+            f"a network must run on {data.form}, but {setup.name} raises {type(error).__name__}: {first_line}"
         ) from error
-    outputs, expected = output_of(result), [len(x), data.num_classes]
-    if list(outputs.shape) != expected:
+    outputs = output_of(result)
+    expected = [*y.shape, data.num_classes]
+    if not data.is_numeric and list(outputs.shape) not in (expected, [len(x), data.num_classes, *y.shape[1:]]):
         got = list(outputs.shape)
-        raise ConfigError(f"a network must give outputs of shape {expected} for {len(x)} images, but got {got}.")
+        raise ConfigError(
+            f"a network must give outputs of shape {expected} for {len(x)} {data.form.kind}s, but got {got}."
+        )
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ConfigError(f"a network must have parameters that are trained, but {setup.name} has none.")
     if not outputs.requires_grad:
         raise ConfigError(f"the outputs of a network must be differentiable, but those of {setup.name} are not.")
-    torch.nn.functional.cross_entropy(outputs, y).backward()  # type: ignore[no-untyped-call]
+    _rehearse_loss(setup, outputs, y)
     first = setup.growing(next(iter(setup.methods)))
     described = {
         "data": data.fingerprint(),
@@ -189,7 +209,36 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
         "refusals": [asdict(refusal) for refusal in first.history.refusals],
         "budget": asdict(setup.budget),
     }
+    # What was always so is not said: runs of earlier versions say nothing of it.
+    if (metric := setup.metric).name != "accuracy":
+        told = ("name", "higher_is_better", "is_share")
+        described["metric"] = {name: getattr(metric, name) for name in told}
+    if data.rows != "images":
+        described["rows"] = data.rows
     return replace(setup, described=described)
+
+
+def _rehearse_loss(setup: GrowthSetup, outputs: Tensor, y: Tensor) -> None:
+    """Refuse a loss or a metric that cannot be taken of the outputs of a few samples."""
+    metric, held_out = setup.metric, setup.data.validation.y
+    try:
+        value = setup.settings.loss_for(setup.data.train.y)(outputs, y)
+        if value.ndim:
+            raise ConfigError(f"a loss must be one number, the mean over a batch, but has shape {list(value.shape)}.")
+        value.backward()  # type: ignore[no-untyped-call]
+    except RametError:
+        raise
+    except Exception as error:
+        first_line = (str(error).splitlines() or [""])[0]
+        raise ConfigError(
+            f"a loss must run on outputs of shape {list(outputs.shape)} and targets of shape {list(y.shape)}, but "
+            f"raises {type(error).__name__}: {first_line}"
+        ) from error
+    if metric.sums is not None:
+        metric.result(metric.sums(outputs.detach(), y).cpu().double(), held_out.cpu())
+    else:
+        few = slice(0, EVALUATION_BATCH)
+        measure(setup.new_network(), setup.data.validation.x[few], held_out[few], metric)
 
 
 def describe_layers(network: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:

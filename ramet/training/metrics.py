@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.nn import functional
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, RametError, RunError
 from ramet.training.functions import Loss
 from ramet.training.outputs import classes_last, like_targets
 
@@ -52,10 +52,18 @@ class Metric:
         """The number of what was gathered: the sums over all batches, or all outputs.
 
         Raises:
-            ConfigError: a function of one's own gives something else than a number.
+            ConfigError: a function of one's own raises, or gives something else than a number.
             RunError: the number is NaN.
         """
-        found = self.value(gathered, targets)
+        try:
+            found = self.value(gathered, targets)
+        except RametError:
+            raise
+        except Exception as error:  # whatever a function of the user's own raises
+            first_line = (str(error).splitlines() or [""])[0]
+            raise ConfigError(
+                f"a metric must run, but {self.name} raises {type(error).__name__}: {first_line}"
+            ) from error
         if isinstance(found, Tensor):
             if found.numel() != 1:
                 raise ConfigError(f"a metric must be one number, but {self.name} has shape {list(found.shape)}.")
