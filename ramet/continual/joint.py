@@ -68,8 +68,8 @@ class JointNetwork:
             ConfigError: No such task was learned.
             RunError: The disk refuses.
         """
-        input_shape = self.method.tasks[self.method.place(name)].input_shape
-        write_atomically(Path(path), export(self.task(name), input_shape))
+        form = self.method.tasks[self.method.place(name)].form
+        write_atomically(Path(path), export(self.task(name), form.shape, form.dtype))
 
     def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
         """Add a task; ``Task(name, dataset).data()`` makes the data."""
@@ -95,9 +95,9 @@ class JointNetwork:
             "method": method.source or method.name,
             "options": method.options,
             "skeleton": method.template.to_json(),
-            "settings": asdict(method.settings),
+            "settings": _written(method.settings),
             "seed": method.seed,
-            "tasks": [asdict(task) for task in method.tasks],
+            "tasks": [task.to_json() for task in method.tasks],
             "state": method.state(),
         }
         if (start := method.kept_start()) is not None:
@@ -127,7 +127,7 @@ class JointNetwork:
         method = make_method(Spec(values["method"], (), values["options"]), methods, trusted=trust)
         made = template or _template(values["skeleton"], network, values.get("start"), trust)
         method.start(made, Settings(**values["settings"]), values["seed"])
-        method.tasks = [from_json(TaskInfo, task) for task in values["tasks"]]
+        method.tasks = [TaskInfo.from_json(task) for task in values["tasks"]]
         method.load_state(values["state"])
         return cls(method)
 
@@ -205,3 +205,9 @@ def _metadata(data: bytes) -> dict[str, str]:
         raise ValueError("the header is longer than the file")
     metadata: dict[str, str] = decode(data[8 : 8 + length])["__metadata__"]
     return metadata
+
+
+def _written(settings: Settings) -> dict[str, Any]:
+    """The recipe of later tasks; a metric that is an object is left out, because no network depends on it."""
+    values = asdict(settings)
+    return values if isinstance(settings.metric, str) else values | {"metric": None}
