@@ -128,7 +128,7 @@ class Method(ABC):
                 f"the method {self.name} needs one class for each input, because {self.needs_classes}, but got {kind}; "
                 "bind-and-grow, for one, takes any."
             )
-        if self.needs_accuracy and metric.name != "accuracy":
+        if self.needs_accuracy and not metric.is_accuracy:
             raise ConfigError(
                 f"the method {self.name} needs the metric accuracy, because {self.needs_accuracy}, but got "
                 f"{metric.name}."

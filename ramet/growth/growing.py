@@ -144,7 +144,7 @@ class Growing:
     def _latency(self, unit: str, num_runs: int = 20) -> float:
         if unit == "onnx_latency":
             shape = self.x.shape[1:]
-            return onnx_latency(export_onnx(self.network, shape), shape, num_runs=num_runs)
+            return onnx_latency(export_onnx(self.network, shape, self.x.dtype), shape, num_runs=num_runs)
         seconds = []
         for _ in range(num_runs + 3):
             start = time.perf_counter()

@@ -26,6 +26,7 @@ from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import encode
+from ramet.seeding import torch_generator
 from ramet.training import EVALUATION_BATCH, Metric, Settings, measure, output_of, training_modes
 from ramet.training.weights import load_weights
 
@@ -183,6 +184,7 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     """
     network, data = setup.new_network(), setup.data
     x, y = data.train.x[: max(2, PROBE_SIZE)], data.train.y[: max(2, PROBE_SIZE)]
+    setup.settings.augmented(x, y, torch_generator(setup.seed, "rehearsal"))  # refuses what is not for such inputs
     try:
         result = network(x)
     except Exception as error:
@@ -209,11 +211,8 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
         "refusals": [asdict(refusal) for refusal in first.history.refusals],
         "budget": asdict(setup.budget),
     }
-    # What was always so is not said: runs of earlier versions say nothing of it.
-    if (metric := setup.metric).name != "accuracy":
-        told = ("name", "higher_is_better", "is_share")
-        described["metric"] = {name: getattr(metric, name) for name in told}
-    if data.rows != "images":
+    described |= setup.metric.described()
+    if data.rows != "images":  # what was always so is not said
         described["rows"] = data.rows
     return replace(setup, described=described)
 

@@ -108,6 +108,7 @@ def mixup(
     """
     if alpha <= 0:
         raise ConfigError(f"mixup's alpha must be positive, but got {alpha}.")
+    _check_numbers(x, "mixup")
     # Beta(a, a) as the ratio of two Gamma(a), which torch draws with a generator.
     gammas = torch._standard_gamma(torch.full((2, len(x)), float(alpha)), generator=generator).double()
     shares = (gammas[0] / gammas.sum(0).clamp_min(1e-300)).to(x.dtype).to(x.device)
@@ -126,11 +127,17 @@ def noise(x: Tensor, y: Tensor, generator: torch.Generator, deviation: float = 0
         generator: draws it.
         deviation: its standard deviation.
     """
+    _check_numbers(x, "noise")
     return x + deviation * torch.randn(x.shape, generator=generator).to(x.device, x.dtype), y
 
 
 def _mixed(values: Tensor, partner: Tensor, shares: Tensor) -> Tensor:
     return torch.lerp(values[partner], values, shares.view(-1, *[1] * (values.ndim - 1)))
+
+
+def _check_numbers(x: Tensor, name: str) -> None:
+    if not x.is_floating_point():
+        raise ConfigError(f"{name} is for inputs that are numbers, but these are tokens, {x.dtype}.")
 
 
 def _check_images(x: Tensor, name: str) -> None:

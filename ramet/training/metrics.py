@@ -78,6 +78,16 @@ class Metric:
         """The value as a score, of which higher is better."""
         return value if self.higher_is_better else -value
 
+    @property
+    def is_accuracy(self) -> bool:
+        """Whether it is the accuracy, of which nothing needs to be said."""
+        return (self.name, self.higher_is_better, self.is_share) == ("accuracy", True, True)
+
+    def described(self) -> dict[str, Any]:
+        """What records say of it: nothing of the accuracy, as in earlier versions."""
+        told = {"name": self.name, "higher_is_better": self.higher_is_better, "is_share": self.is_share}
+        return {} if self.is_accuracy else {"metric": told}
+
     def check(self, targets: Tensor) -> None:
         """Refuse targets that the metric is not for.
 

@@ -200,9 +200,7 @@ def _result(setup: StreamSetup, run: Run) -> Json:
 
 def described_metric(setup: StreamSetup) -> Json:
     """What records and results say of the metric; of the accuracy on images, nothing, as in earlier versions."""
-    told: Json = {}
-    if (metric := setup.metric).name != "accuracy":
-        told["metric"] = {name: getattr(metric, name) for name in ("name", "higher_is_better", "is_share")}
+    told: Json = setup.metric.described()
     if (rows := setup.streams[0].rows) != "images":
         told["rows"] = rows
     return told

@@ -115,14 +115,10 @@ def _accuracy_table(result: LearnResult) -> Table:
 def _cost_table(result: LearnResult) -> Table:
     """What each method costs."""
     caption = (
-        f"Stored: weights, masks and memories. Multiply-adds of one {_input(result)} through one task's network. The "
+        f"Stored: weights, masks and memories. Multiply-adds of one {result.input} through one task's network. The "
         "paper's gain is a sum of relative errors, so that less is better."
     )
     return _table(result, [*_COSTS, _PAPERS_GAIN], "What it costs", caption)
-
-
-def _input(result: LearnResult) -> str:
-    return {"images": "image", "rows": "row"}.get(result.rows, "text")
 
 
 def _add_tasks(page: Page, result: LearnResult) -> None:

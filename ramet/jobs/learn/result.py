@@ -173,6 +173,11 @@ class LearnResult(Result):
     metric: MetricFigures = field(default_factory=MetricFigures)
     rows: str = "images"
 
+    @property
+    def input(self) -> str:
+        """What one input is called."""
+        return {"images": "image", "rows": "row"}.get(self.rows, "text")
+
     def words(self) -> list[str]:
         """What the methods say of themselves, and where the report is."""
         lines: list[str] = []
