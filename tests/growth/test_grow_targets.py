@@ -19,7 +19,7 @@ from ramet.errors import ConfigError
 from ramet.growth import GrowPlan, load_network
 from ramet.growth.budget import Ends
 from ramet.jobs.grow import GrowRecipe
-from ramet.runs import read_records
+from ramet.runs import read_config, read_records
 from ramet.training import Metric
 
 PLAN = GrowPlan(methods=("random",), budget="params=200,step=30%", ends=Ends(max_steps=1))
@@ -101,7 +101,7 @@ def test_a_growth_on_text_is_resumed_and_reported(grown_on_text, capsys):
 
 
 def test_the_file_of_a_text_is_named_from_the_root(grown_on_text, folder):
-    data = json.loads((grown_on_text / "config.json").read_text())["data"]
+    data = read_config(grown_on_text)["config"]["data"]
     assert data.startswith(f"text:{folder}")
 
 

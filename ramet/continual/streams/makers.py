@@ -258,8 +258,8 @@ def _several(name: str, parts: Sequence[tuple[str, str, dict[str, Any]]], option
             raise ConfigError(f"the tasks of a stream must have different names, but {task!r} occurs twice.")
     if all(is_text(data) for _, data, _ in parts):
         wanted = {key: options[key] for key in ("data_dir", "train_size", "eval_size")}
-        if own := [key for _, _, given in parts for key in given]:
-            raise DataError(f"the texts of a stream have their options after the file, but got {own[0]}.")
+        if others := [key for _, _, own in parts for key in own]:
+            raise DataError(f"the texts of a stream have their options after the file, but got {others[0]}.")
         texts: list[DataSet] = list(read_texts([data for _, data, _ in parts], **wanted))
         return Stream(name, [Task(task, text) for task, text in zip(names, texts, strict=True)])
     loaded = [(task, load(data, **{**options, **own})) for task, data, own in parts]
