@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ramet.errors import DataError
+from ramet.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,19 @@ class InputForm:
     def of(cls, shape: InputForm | Sequence[int]) -> InputForm:
         """A form as it is, or that of numbers of a shape."""
         return shape if isinstance(shape, InputForm) else cls(tuple(shape))
+
+    @classmethod
+    def given(cls, **values: Any) -> InputForm:
+        """The form of arguments of which those of one kind are not none: as in ``to_json``.
+
+        Raises:
+            ConfigError: nothing says what an input is.
+        """
+        if all(values.get(name) is None for name in ("in_channels", "input_shape", "words")):
+            raise ConfigError(
+                "an input has in_channels and image_size, input_shape, or length and words, but got none."
+            )
+        return cls.from_json(values)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> InputForm:

@@ -73,8 +73,9 @@ def make_network(
         source = parse_network(network).with_options(options or {})
     elif options:
         raise ConfigError(f"options are for a network by name, but got {', '.join(options)} beside a function.")
-    shapes = {"in_channels": in_channels, "image_size": image_size, "input_shape": input_shape}
-    form = InputForm.from_json({**shapes, "length": length, "words": words})
+    form = InputForm.given(
+        in_channels=in_channels, image_size=image_size, input_shape=input_shape, length=length, words=words
+    )
     try:
         with seeded_globally(seed, "network"):
             return NETWORKS.make(source, trusted=trusted, **form.arguments(num_classes))

@@ -8,7 +8,8 @@ import torch
 from sklearn.datasets import load_iris
 
 from ramet.data import DataSet, InputForm, Split, load
-from ramet.errors import DataError
+from ramet.errors import ConfigError, DataError
+from ramet.growth import make_network
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(5.0, [1.0, 3.0, 0.5], (60, 3))
@@ -144,6 +145,12 @@ def test_a_form_survives_its_json_and_makes_examples():
         DataError, match="must be an image or a vector here, but these are texts of 64 tokens out of 30"
     ):
         _ = InputForm((64,), words=30).pixels
+
+
+def test_a_network_is_made_for_something():
+    with pytest.raises(ConfigError, match="in_channels and image_size, input_shape, or length and words, but got none"):
+        make_network("mlp", num_classes=3)
+    assert make_network("mlp:5", num_classes=2, input_shape=(7,))(torch.zeros(3, 7)).shape == (3, 2)
 
 
 def test_a_text_has_no_image_size():

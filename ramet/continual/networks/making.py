@@ -58,7 +58,7 @@ def make_template(
         if start is not None or classifier is not None:
             raise ConfigError("start and classifier are for a network that is made here, but got a template.")
         return network
-    form = form or InputForm.from_json({"in_channels": in_channels, "image_size": image_size})
+    form = form or InputForm.given(in_channels=in_channels, image_size=image_size)
     shared = head == "shared"
     if isinstance(network, nn.Module):
         return make_backbone(network, form, start=start, head=classifier, shared_head=shared)
