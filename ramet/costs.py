@@ -25,7 +25,9 @@ def count_parameters(module: nn.Module) -> int:
     return sum(param.numel() for param in module.parameters() if param.requires_grad)
 
 
-def count_flops(module: nn.Module, input_shape: Sequence[int], *arguments: Any) -> int:
+def count_flops(
+    module: nn.Module, input_shape: Sequence[int], *arguments: Any, dtype: torch.dtype = torch.float32
+) -> int:
     """The multiply-adds of one forward pass for a single input, which the field calls FLOPs.
 
     Convolutions and matrix products count, additions of biases, norms, activations and poolings do not. For
@@ -35,6 +37,7 @@ def count_flops(module: nn.Module, input_shape: Sequence[int], *arguments: Any) 
         module: any module; it is run once on zeros in evaluation mode, and left as it was.
         input_shape: the shape of one input without its batch, such as (3, 32, 32).
         *arguments: what ``forward`` takes besides, such as a supernet's architecture.
+        dtype: of an input; ``torch.int64`` for words.
 
     Raises:
         ConfigError: if ``input_shape`` is not made of positive numbers.
@@ -43,7 +46,7 @@ def count_flops(module: nn.Module, input_shape: Sequence[int], *arguments: Any) 
         >>> count_flops(nn.Conv2d(3, 8, 3, padding=1), (3, 4, 4))
         3456
     """
-    x = zeros_for(module, input_shape, 1)
+    x = zeros_for(module, input_shape, 1, dtype)
     with evaluating(module), FlopCounterMode(display=False) as counter:
         module(x, *arguments)
     return int(counter.get_total_flops()) // 2  # torch counts the multiplication and the addition

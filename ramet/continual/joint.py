@@ -72,8 +72,8 @@ class JointNetwork:
             ConfigError: No such task was learned.
             RunError: The disk refuses.
         """
-        input_shape = self.method.tasks[self.method.place(name)].input_shape
-        write_atomically(Path(path), export(self.task(name), input_shape))
+        form = self.method.tasks[self.method.place(name)].form
+        write_atomically(Path(path), export(self.task(name), form.shape, form.dtype))
 
     def card(self, name: str) -> Card:
         """What the network itself knows of one of its tasks, for whoever gets its file.
@@ -88,7 +88,7 @@ class JointNetwork:
         return Card(
             title=f"{name}, learned by {method.name}",
             network={"parameters": count_parameters(self.task(name))},
-            inputs=described_inputs(info.input_shape, info),
+            inputs=described_inputs(info.input_shape, info, info.form.dtype),
             data={},
             figures={},
             made={
@@ -133,6 +133,7 @@ class JointNetwork:
                 self.task(info.name),
                 folder / file_stem(place, info.name),
                 input_shape=info.input_shape,
+                dtype=info.form.dtype,
                 onnx=onnx,
                 card=card,
             )
@@ -164,9 +165,9 @@ class JointNetwork:
             "method": method.source or method.name,
             "options": method.options,
             "skeleton": method.template.to_json(),
-            "settings": asdict(method.settings),
+            "settings": _written(method.settings),
             "seed": method.seed,
-            "tasks": [asdict(task) for task in method.tasks],
+            "tasks": [task.to_json() for task in method.tasks],
             "state": method.state(),
         }
         if (start := method.kept_start()) is not None:
@@ -196,7 +197,7 @@ class JointNetwork:
         method = make_method(Spec(values["method"], (), values["options"]), methods, trusted=trust)
         made = template or _template(values["skeleton"], network, values.get("start"), trust)
         method.start(made, Settings(**values["settings"]), values["seed"])
-        method.tasks = [from_json(TaskInfo, task) for task in values["tasks"]]
+        method.tasks = [TaskInfo.from_json(task) for task in values["tasks"]]
         method.load_state(values["state"])
         return cls(method)
 
@@ -284,3 +285,9 @@ def _metadata(data: bytes) -> dict[str, str]:
         raise ValueError("the header is longer than the file")
     metadata: dict[str, str] = decode(data[8 : 8 + length])["__metadata__"]
     return metadata
+
+
+def _written(settings: Settings) -> dict[str, Any]:
+    """The recipe of later tasks; a metric that is an object is left out, because no network depends on it."""
+    values = asdict(settings)
+    return values if isinstance(settings.metric, str) else values | {"metric": None}

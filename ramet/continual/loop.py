@@ -23,7 +23,8 @@ from ramet.costs import count_flops
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.runs import Checkpoints, Run, differences, pack_state, unpack_state
-from ramet.training import Recipe, Settings, accuracy
+from ramet.training import Metric, Recipe, Settings, measure
+from ramet.training.metrics import accuracy as accuracy_metric
 
 NAN = float("nan")
 
@@ -34,26 +35,30 @@ class Learned:
 
     Attributes:
         network: The joint network.
-        rows: What was measured after each task: ``task``, ``test`` and ``validation`` (the accuracy on each task so
-            far), ``parameters``, ``stored_bytes``, ``flops`` (of the task's own network), ``seconds``, ``notes``.
+        rows: What was measured after each task: ``task``, ``test`` and ``validation`` (the metric, by default the
+            accuracy, on each task so far), ``parameters``, ``stored_bytes``, ``flops`` (of the task's own network),
+            ``seconds``, ``notes``.
+        metric: What tasks were measured by.
     """
 
     network: JointNetwork
     rows: list[dict[str, Any]] = field(default_factory=list)
+    metric: Metric = field(default_factory=accuracy_metric)
 
     def task(self, name: str) -> nn.Module:
         """A plain module of one task alone."""
         return self.network.task(name)
 
     def matrix(self, split: str = "test") -> list[list[float]]:
-        """The accuracy matrix: row i after task i, column j for task j, NaN for tasks that were still to come."""
+        """The metric as a matrix: row i after task i, column j for task j, NaN for tasks that were still to come."""
         return accuracy_matrix(self.rows, split)
 
     def figures(
         self, alone: Sequence[float] | None = None, joint: Sequence[float] | None = None, split: str = "test"
     ) -> dict[str, Any]:
         """The measures of ``ramet.continual.measures``, and what the network costs."""
-        return summary(self.matrix(split), alone, joint) | costs_of(self.rows)
+        better = self.metric.higher_is_better
+        return summary(self.matrix(split), alone, joint, higher_is_better=better) | costs_of(self.rows)
 
 
 def learn(
@@ -110,11 +115,9 @@ def learn(
     """
     check_scenario(scenario)
     if onto is None:
-        channels, height, width = stream.input_shape
         template = make_template(
             network,
-            in_channels=channels,
-            image_size=(height, width),
+            form=stream.form,
             num_classes=stream[0].info.num_classes,
             head=head,
             start=start,
@@ -130,11 +133,14 @@ def learn(
         raise ConfigError(f"the method {made.name} needs the scenario all, but got {scenario!r}.")
     for task in stream:
         made.template.check(task.info)
+    metric = (settings or made.settings).metric_for(stream[0].dataset.train.y)
+    made.check_targets(stream[0].dataset.train.y, metric)
     if run is not None and folder is None:
         folder, identity = run.path / "checkpoints" / f"{made.name}-{seed}", run.identity
     known = list(made.tasks)
     places = None if folder is None else Checkpoints(Path(folder) / "stream", identity=identity)
     learned = _resumed(joint, places)
+    learned.metric = metric
     _check_order(stream, known, learned)
     gone = [TaskData(info, None, None) for info in known]
     data = gone + [
@@ -151,7 +157,8 @@ def learn(
         if scenario == "streaming":
             present.close()
         data.append(present)
-        learned.rows.append(_measured(learned.network, stream, place, device) | {"seconds": seconds, "notes": notes})
+        row = _measured(learned.network, stream, place, device, metric)
+        learned.rows.append(row | {"seconds": seconds, "notes": notes})
         _save(learned, places)
         saves.clear()
         _report(learned.rows[-1], made, seed, run, after_task)
@@ -170,16 +177,16 @@ def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     return costs | {"flops": sum(row["flops"] for row in rows) / len(rows)}
 
 
-def _measured(network: JointNetwork, stream: Stream, place: int, device: str) -> dict[str, Any]:
-    """The accuracies on all tasks so far, and what the network costs."""
+def _measured(network: JointNetwork, stream: Stream, place: int, device: str, metric: Metric) -> dict[str, Any]:
+    """The metric on all tasks so far, and what the network costs."""
     row: dict[str, Any] = {"task": stream[place].name, "place": place, "test": [], "validation": []}
     for task in stream[: place + 1]:
         module = network.task(task.name)
         for role in ("test", "validation"):
             split = getattr(task.dataset, role)
-            row[role].append(accuracy(module, split.x.to(device), split.y.to(device)))
+            row[role].append(measure(module, split.x.to(device), split.y.to(device), metric))
     own = network.task(stream[place].name)
-    row["flops"] = count_flops(own, stream.input_shape)
+    row["flops"] = count_flops(own, stream.input_shape, dtype=stream.form.dtype)
     row["parameters"] = network.num_parameters()
     row["stored_bytes"] = network.stored_bytes()
     return row
@@ -224,6 +231,7 @@ def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
 def _arguments(method: Method) -> tuple[Any, ...]:
     # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
     recipe = differences(method.settings, defaults_of=Recipe)
+    recipe.pop("metric", None)  # nothing that is learned depends on it
     return method.name, method.options, recipe, method.seed
 
 

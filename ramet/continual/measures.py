@@ -109,9 +109,27 @@ def paper_gain(matrix: npt.ArrayLike, alone: npt.ArrayLike, *, smallest_error: f
 
 
 def summary(
-    matrix: npt.ArrayLike, alone: Sequence[float] | None = None, joint: Sequence[float] | None = None
+    matrix: npt.ArrayLike,
+    alone: Sequence[float] | None = None,
+    joint: Sequence[float] | None = None,
+    *,
+    higher_is_better: bool = True,
 ) -> dict[str, float | None]:
-    """All figures of a stream by name; those that need a reference that is not there are None."""
+    """All figures of a stream by name; those that need a reference that is not there are None.
+
+    The matrix may be of another metric than the accuracy. Of one of which lower is better, ``average_accuracy`` is the
+    mean all the same, and the others are of minus the metric, so that transfer and gain are good where they are
+    positive, and forgetting where it is not; the paper's gain takes the metric for the error.
+
+    >>> figures = summary([[50.0, np.nan], [60.0, 40.0]], alone=[50.0, 45.0], higher_is_better=False)
+    >>> figures["average_accuracy"], figures["forgetting"], figures["average_gain"]
+    (50.0, 10.0, -2.5)
+    """
+    if not higher_is_better:
+        negative = [None if values is None else -np.asarray(values, dtype=np.float64) for values in (alone, joint)]
+        figures = summary(-np.asarray(matrix, dtype=np.float64), *negative)  # type: ignore[arg-type]
+        gain = None if alone is None else paper_gain(1 - _checked(matrix), 1 - np.asarray(alone, dtype=np.float64))
+        return {**figures, "average_accuracy": average_accuracy(matrix), "paper_gain": gain}
     return {
         "average_accuracy": average_accuracy(matrix),
         "backward_transfer": backward_transfer(matrix),

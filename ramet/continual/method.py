@@ -16,7 +16,7 @@ from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError, DataError
 from ramet.runs import pack_state
-from ramet.training import Settings
+from ramet.training import Metric, Settings
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,6 +40,9 @@ class Method(ABC):
         needs_chain: Why it needs a chain of layers, a ``Skeleton``, as the end of a sentence; empty if it takes any
             module.
         keeps_start: Whether each task begins with the network's first weights, so that trained ones must be kept.
+        needs_classes: Why each input must have one class, as the end of a sentence; empty if targets may also be
+            numbers, or classes of tokens.
+        needs_accuracy: Why tasks must be measured by accuracy, likewise; empty if the metric may be any.
         template: What every task's network is made from.
         settings: The numbers of a training.
         seed: What all randomness follows from.
@@ -54,6 +57,8 @@ class Method(ABC):
     takes_shared_head: ClassVar[bool] = False
     needs_chain: ClassVar[str] = "it is written for one"
     keeps_start: ClassVar[bool] = False
+    needs_classes: ClassVar[str] = "it is written for classes"
+    needs_accuracy: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         self.template: Template
@@ -113,6 +118,20 @@ class Method(ABC):
             raise ConfigError(
                 f"the method {self.name} needs a chain of layers (mlp, conv) that is not trained yet, because "
                 f"{self.needs_chain}, but got a module; bind-and-grow, for one, takes any."
+            )
+
+    def check_targets(self, targets: Tensor, metric: Metric) -> None:
+        """Refuse targets that this method cannot learn, and a metric that it cannot be measured by."""
+        if self.needs_classes and (targets.is_floating_point() or targets.ndim > 1):
+            kind = "numbers" if targets.is_floating_point() else "classes of tokens"
+            raise ConfigError(
+                f"the method {self.name} needs one class for each input, because {self.needs_classes}, but got {kind}; "
+                "bind-and-grow, for one, takes any."
+            )
+        if self.needs_accuracy and not metric.is_accuracy:
+            raise ConfigError(
+                f"the method {self.name} needs the metric accuracy, because {self.needs_accuracy}, but got "
+                f"{metric.name}."
             )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 from torch import Tensor
 
-from ramet.data.raw import Array, Labelled, Layout
+from ramet.data.raw import Array, Labelled, Layout, RawData
 from ramet.errors import DataError
 
 CHANNEL_COUNTS = (1, 3, 4)
@@ -54,8 +54,8 @@ def to_channels_first(images: Array, layout: Layout | None, place: str) -> Array
         raise DataError(f"layout must be NHWC, NCHW or NHW, but got {layout!r}.")
     if images.ndim not in (3, 4):
         raise DataError(
-            f"{place} must have the axes [n, height, width], [n, height, width, channels] or "
-            f"[n, channels, height, width], but has the shape {images.shape}."
+            f"{place} must have the axes [n, height, width], [n, height, width, channels], "
+            f"[n, channels, height, width] or [n, features], but has the shape {images.shape}."
         )
     if layout is not None and len(layout) != images.ndim:
         raise DataError(
@@ -67,18 +67,25 @@ def to_channels_first(images: Array, layout: Layout | None, place: str) -> Array
     return images if layout == "NCHW" else images.transpose(0, 3, 1, 2)
 
 
-def check_pixels(pixels: Array, place: str) -> None:
-    """Refuse images, ``[n, channels, height, width]``, that no network can read.
+def are_vectors(raw: RawData) -> bool:
+    """Whether the rows of a source are vectors, ``[n, features]``, instead of images."""
+    return isinstance(raw.train.images, np.ndarray) and raw.train.images.ndim == 2 and raw.layout is None
+
+
+def check_pixels(pixels: Array, place: str, values: str = "pixels", row: str = "image") -> None:
+    """Refuse images, ``[n, channels, height, width]``, or vectors, ``[n, features]``, that no network can read.
+
+    ``values`` and ``row`` are what an error calls their values and one of them.
 
     Raises:
         DataError: If there are none, or their dtype is not real, or a value is not finite or above 1e30.
     """
     if pixels.dtype.kind not in "buif":
-        raise DataError(f"the pixels of {place} must be uint8, integers or floats, but are {pixels.dtype}.")
+        raise DataError(f"the {values} of {place} must be uint8, integers or floats, but are {pixels.dtype}.")
     if len(pixels) == 0:
-        raise DataError(f"{place} must hold at least one image, but holds none.")
+        raise DataError(f"{place} must hold at least one {row}, but holds none.")
     if 0 in pixels.shape:
-        raise DataError(f"the images of {place} must have at least one pixel, but the shape is {pixels.shape}.")
+        raise DataError(f"the {row}s of {place} must have at least one {values[:-1]}, but the shape is {pixels.shape}.")
     if pixels.dtype.kind != "f":
         return
     for start in range(0, len(pixels), _ROWS):
@@ -87,8 +94,8 @@ def check_pixels(pixels: Array, place: str) -> None:
         if wrong.any():
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise DataError(
-                f"the pixels of {place} must be finite, and at most 1e30, "
-                f"but image {start + where[0]} has {block[where]} among its pixels."
+                f"the {values} of {place} must be finite, and at most 1e30, "
+                f"but {row} {start + where[0]} has {block[where]} among its {values}."
             )
 
 
@@ -150,8 +157,8 @@ def materialise(dataset: Any, place: str) -> tuple[Labelled, Layout | None]:
                 f"all images of {place} must have one size, but image 0 has {images[0].shape} "
                 f"and image {index} has {image.shape}; resize them in the data set."
             )
-        if image.ndim not in (2, 3):
-            raise DataError(f"the images of {place} must have 2 or 3 axes, but image {index} has {image.shape}.")
+        if image.ndim not in (1, 2, 3):
+            raise DataError(f"the inputs of {place} must have 1, 2 or 3 axes, but input {index} has {image.shape}.")
         images.append(image)
         label = row[1]
         labels.append(label.item() if isinstance(label, Tensor) and label.numel() == 1 else label)

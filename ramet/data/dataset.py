@@ -1,4 +1,4 @@
-"""What a data set is here: three splits of images and labels that sit in memory as tensors."""
+"""What a data set is here: three splits of inputs and targets that sit in memory as tensors."""
 
 from __future__ import annotations
 
@@ -10,31 +10,44 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ramet.data.form import InputForm
 from ramet.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images and their labels, row by row; a batch is an index lookup.
+    """Inputs and their targets, row by row; a batch is an index lookup.
 
-    ``x`` are standardised images, float32 of shape ``[n, channels, height, width]``, ``y`` their classes, int64 of
-    shape ``[n]``, from 0 to the number of classes - 1.
+    ``x`` are float32 of shape ``[n, ...]``: standardised images ``[n, channels, height, width]``, vectors
+    ``[n, features]``; or tokens, int64 of shape ``[n, length]``. ``y`` are classes, int64 of shape ``[n]``, from 0 to
+    the number of classes - 1; a class for each token, int64 of shape ``[n, length]``; or numbers, float32 of shape
+    ``[n]`` or ``[n, k]``.
+
+    Raises:
+        DataError: a shape or a dtype is another, or a target is not finite.
     """
 
     x: Tensor
     y: Tensor
 
     def __post_init__(self) -> None:
-        if self.x.ndim != 4 or self.x.dtype != torch.float32:
+        is_tokens = self.x.dtype == torch.int64 and self.x.ndim == 2
+        if not is_tokens and (self.x.ndim < 2 or self.x.dtype != torch.float32):
             raise DataError(
-                "the images of a split must be float32 of shape [n, channels, height, width], "
-                f"but got {self.x.dtype} of shape {tuple(self.x.shape)}."
+                "the inputs of a split must be float32 of shape [n, ...], images [n, channels, height, width] for "
+                f"example, or tokens, int64 [n, length], but got {self.x.dtype} of shape {tuple(self.x.shape)}."
             )
-        if self.y.ndim != 1 or self.y.dtype != torch.int64 or len(self.y) != len(self.x):
+        allowed = [(len(self.x),)] + ([tuple(self.x.shape)] if is_tokens else [])
+        is_classes = self.y.dtype == torch.int64 and tuple(self.y.shape) in allowed
+        is_numbers = self.y.dtype == torch.float32 and self.y.ndim in (1, 2) and len(self.y) == len(self.x)
+        if not is_classes and not is_numbers:
+            shapes = " or ".join(str(list(shape)) for shape in allowed)
             raise DataError(
-                f"the labels of a split of {len(self.x)} images must be int64 of shape [{len(self.x)}], "
-                f"but got {self.y.dtype} of shape {tuple(self.y.shape)}."
+                f"the targets of a split of {len(self.x)} inputs must be classes, int64 of shape {shapes}, or numbers, "
+                f"float32 with {len(self.x)} rows, but got {self.y.dtype} of shape {tuple(self.y.shape)}."
             )
+        if is_numbers and not bool((finite := self.y.isfinite()).all()):
+            raise DataError(f"the targets of a split must be finite, but one is {float(self.y[~finite][0])}.")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -42,29 +55,36 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A classification task: training, validation and test images of one size.
+    """A task: inputs of one form to train, validate and test with, and targets that are classes or numbers.
 
     Training data fit weights, validation data choose between models, test data only report.
 
     Attributes:
         name: What it is called in records and reports.
+        num_classes: How many classes there are; 0 where targets are numbers.
         class_names: The name of each class as the source gave it; empty where nobody named them.
         class_groups: The superclass of each class (CIFAR-100, Omniglot); empty where there is none.
         mean: What was subtracted from each channel, in the units of the source (bytes are divided by 255).
         deviation: What each channel was divided by afterwards.
         notes: Sentences that a reader of results should know, such as "1 of the 5 training files".
+        target_mean: What was subtracted from each number of the targets; empty if nothing was.
+        target_deviation: What each was divided by afterwards.
+        words: The size of the vocabulary, of inputs that are tokens; the number of classes if none.
     """
 
     name: str
     train: Split
     validation: Split
     test: Split
-    num_classes: int
+    num_classes: int = 0
     class_names: tuple[str, ...] = ()
     class_groups: tuple[int, ...] = ()
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+    target_mean: tuple[float, ...] = ()
+    target_deviation: tuple[float, ...] = ()
+    words: int | None = None
 
     def __post_init__(self) -> None:
         for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
@@ -80,14 +100,43 @@ class DataSet:
     _hashed: ClassVar[tuple[str, str, str]] = ("data", "classes", "<f4")
 
     @property
+    def form(self) -> InputForm:
+        """What one input is."""
+        x = self.train.x
+        words = (self.words or self.num_classes) if x.dtype == torch.int64 else None
+        return InputForm(tuple(int(size) for size in x.shape[1:]), words)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.form.shape
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether targets are numbers instead of classes."""
+        return self.train.y.is_floating_point()
+
+    @property
+    def num_outputs(self) -> int:
+        """What a network gives for each target: a logit for each class, or the numbers."""
+        return self.train.y[:1].numel() if self.is_numeric else self.num_classes
+
+    @property
+    def rows(self) -> str:
+        """What is counted where a share of them is right: images, the tokens of texts, or rows."""
+        if self.train.y.ndim == 2 and not self.is_numeric:
+            return "tokens"
+        return {"image": "images", "text": "texts"}.get(self.form.kind, "rows")
+
+    @property
     def in_channels(self) -> int:
-        """The number of channels of an image."""
-        return int(self.train.x.shape[1])
+        """The number of channels of an image; of a vector, its features."""
+        return self.form.pixels[0]
 
     @property
     def image_size(self) -> tuple[int, int]:
-        """Height and width of an image."""
-        return int(self.train.x.shape[2]), int(self.train.x.shape[3])
+        """Height and width of an image; a vector is a single pixel."""
+        return self.form.pixels[1:]
 
     def fingerprint(self) -> str:
         """A sha256 of the content of all splits, the same on every platform; names and notes do not count.
@@ -95,19 +144,29 @@ class DataSet:
         Two data sets with one fingerprint give the same training, so that it can key a cache of results.
         """
         kind, classes, dtype = self._hashed
-        digest = hashlib.sha256(f"ramet {kind} 1, {self.num_classes} {classes}".encode())
+        if self.form.words is not None:
+            dtype = "<i8"
+        counted, targets = (self.num_classes, "<i8")
+        if self.is_numeric:
+            classes, counted, targets = "numbers", self.num_outputs, "<f4"
+        digest = hashlib.sha256(f"ramet {kind} 1, {counted} {classes}".encode())
         for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
             digest.update(f"\n{role} {tuple(split.x.shape)}\n".encode())
             inputs = split.x.cpu() if isinstance(split.x, Tensor) else split.x.sample(64)  # not gigabytes of files
             digest.update(np.ascontiguousarray(inputs.numpy(), dtype=dtype).data)
-            digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype="<i8").data)
+            digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype=targets).data)
         return digest.hexdigest()
 
     def __str__(self) -> str:
-        height, width = self.image_size
+        form = self.form
+        targets = f"{self.num_outputs} numbers to tell" if self.is_numeric else f"{self.num_classes} classes"
+        if form.kind == "image":
+            inputs, rows = f"{self.in_channels} x {self.image_size[0]} x {self.image_size[1]}", "images"
+        else:
+            inputs, rows = str(form), "rows"
         return (
-            f"{self.name}: {self.num_classes} classes, {self.in_channels} x {height} x {width}, "
-            f"{len(self.train)} / {len(self.validation)} / {len(self.test)} images to train, validate and test"
+            f"{self.name}: {targets.replace('1 numbers', '1 number')}, {inputs}, "
+            f"{len(self.train)} / {len(self.validation)} / {len(self.test)} {rows} to train, validate and test"
         )
 
 

@@ -1,11 +1,12 @@
-"""The front door: any source of images becomes one data set with three splits."""
+"""The front door: any source of images, vectors or text becomes one data set with three splits."""
 
 from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, SupportsIndex, cast
 
@@ -13,21 +14,28 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from ramet.data.arrays import as_array, check_pixels, is_map_style, materialise, to_channels_first
+from ramet.data.arrays import are_vectors, as_array, check_pixels, is_map_style, materialise, to_channels_first
 from ramet.data.dataset import DataSet, Split
 from ramet.data.folders import from_folder
 from ramet.data.iterables import data_set_of, is_iterable, read_rows
 from ramet.data.labels import encode
 from ramet.data.named import read_named
 from ramet.data.npz import from_arrays, from_npy_files, from_npz
+from ramet.data.numbers import Numbers, are_numbers, number_targets, standardised, target_statistics
 from ramet.data.preparation import Pixels, channel_statistics, standardise
-from ramet.data.raw import Labelled, Layout, RawData
+from ramet.data.raw import Labelled, Layout, RawData, Targets
 from ramet.data.registry import DATA
 from ramet.data.sources import SOURCES, find_source
 from ramet.data.splits import Indices, hold_out, subset
 from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs, fits_in_memory
+from ramet.data.table import from_table, is_table
+from ramet.data.text import is_text, read_text
+from ramet.data.tokens import are_tokens, check_tokens
 from ramet.errors import DataError, RametError
 from ramet.registry import parse_spec
+
+HOME = {"train": 0, "validation": 0, "test": -1}
+"""The array of a source that holds each split: without a test set of its own, its last one is also its first."""
 
 STATISTICS_ROWS = 2000
 """Of so many images the means of channels are taken where reading all would take long."""
@@ -45,6 +53,7 @@ def load(
     train_size: int | None = None,
     eval_size: int | None = None,
     layout: Layout | None = None,
+    targets: Targets | None = None,
     in_memory: bool | None = None,
     readers: int = 0,
     name: str | None = None,
@@ -58,8 +67,11 @@ def load(
 
     Args:
         source: The name of a data set; the path of an ``.npz`` file, of a folder of class folders or of one with the
-            arrays ``x.npy`` and ``y.npy`` (or ``x_train.npy`` to ``y_test.npy``), which are mapped; a pair of
-            ``(images, labels)``; a mapping of the arrays that an ``.npz`` holds; a torch ``Dataset`` or ``DataLoader``,
+            arrays ``x.npy`` and ``y.npy`` (or ``x_train.npy`` to ``y_test.npy``), which are mapped; a table,
+            ``FILE.csv:target=COLUMN`` (see ``ramet.data.table``); a text, ``text:FILE:length=64`` (see
+            ``ramet.data.text``); a pair of ``(images, labels)``, whose rows may also be vectors and numbers or, where
+            both are whole numbers of one shape, tokens; a mapping of the arrays that an ``.npz`` holds; a torch
+            ``Dataset`` or ``DataLoader``,
             or a pair of them to train and to test (what can be read by index is; an iterable one, or a loader with a
             ``collate_fn`` of its own, is read once, into memory; batches are always our own, drawn by the seed);
             ``FILE.py:function`` of one's own, or the name of an installed package's data set, which gives any of these,
@@ -74,6 +86,8 @@ def load(
         train_size: How many training images to keep, in the proportions of the classes; None keeps all.
         eval_size: The same for the validation and for the test images, each.
         layout: The order of the axes of the user's own arrays, where their shape leaves it open.
+        targets: ``classes`` or ``numbers``; by default targets are numbers if one of them has a fraction. Numbers are
+            standardised, too (``DataSet.target_mean``).
         in_memory: Whether all images are read at once. By default those of a folder, of a torch data set and of mapped
             arrays stay where they are if they would take more than half of the machine's memory, and are then read
             batch by batch; the means of channels are those of 2,000 of them. Batches have the same bits.
@@ -98,52 +112,97 @@ def load(
     if readers != 0:
         _count("readers", readers)
 
+    if is_text(source):
+        changed = {"image_size": image_size, "layout": layout, "targets": targets, "pool": pool or None}
+        if given := [option for option, value in changed.items() if value is not None]:
+            raise DataError(f"a text has neither images nor labels, but got {', '.join(given)}.")
+        return read_text(
+            source, data_dir=data_dir, train_size=counts["train_size"], eval_size=counts["eval_size"], name=name
+        )
     source = _made(source, trusted)
     if isinstance(source, DataLoader) and (data := data_set_of(source)) is not None:
         source, readers = data, readers or source.num_workers
     if isinstance(source, DataSet):
-        given = {**sizes, "image_size": image_size, "layout": layout}
-        if changed := [option for option, value in given.items() if value is not None]:
-            raise DataError(f"a DataSet is taken as it is, but got {', '.join(changed)}.")
+        changed = {**sizes, "image_size": image_size, "layout": layout, "targets": targets}
+        if given := [option for option, value in changed.items() if value is not None]:
+            raise DataError(f"a DataSet is taken as it is, but got {', '.join(given)}.")
         return source if name is None else replace(source, name=name)
     try:
         raw = _read(source, data_dir, layout, in_memory)
     except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
         raise DataError(f"a data set must be readable, but {source!s:.80} is not: {error.strerror}.") from error
+    cutting = partial(_cut, counts=counts, seed=seed, fractions=(validation_fraction, test_fraction))
+    if are_tokens(raw):
+        if image_size is not None or targets is not None or pool:
+            raise DataError("tokens have neither images nor labels, but got image_size, targets or pool.")
+        return _token_set(name or raw.name, raw, cutting)
+    vectors = are_vectors(raw)
+    if vectors and image_size is not None:
+        raise DataError(f"image_size is for images, but {raw.name} has rows of {raw.train.images.shape[1]} numbers.")
     pixels = _pixels(raw)
-    labels, class_names = encode(raw)
+    values: list[Numbers] | None = None
+    class_names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = (raw.name,)
+    if are_numbers(raw, targets):
+        values = number_targets(raw)
+        # Rows of numbers have no classes to keep apart: all are of one.
+        labels = [np.zeros(len(part), dtype=np.int64) for part in values]
+    else:
+        labels, class_names = encode(raw)
+        kinds = class_names
     stored = not isinstance(pixels[0], np.ndarray)
     if pool and len(pixels) == 2:
         if stored:
             raise DataError("pool is for data in memory, but these are read as they are asked for; say in_memory=True.")
         pixels, labels = [np.concatenate(pixels)], [np.concatenate(labels)]
+        values = None if values is None else [np.concatenate(values)]
     size = _pooled_size(pixels[0], wanted)
 
-    rows = _split(labels, class_names, seed, validation_fraction, test_fraction)
-    # Without a test set of its own, the last array of the source is also the first.
-    home = {"train": 0, "validation": 0, "test": -1}
-    for role, option in (("train", "train_size"), ("validation", "eval_size"), ("test", "eval_size")):
-        if (count := counts[option]) is not None:
-            rows[role] = _reduce(rows[role], labels[home[role]], count, option, role, seed, len(class_names))
+    rows = cutting(labels, kinds)
     seen = _spread(rows["train"], STATISTICS_ROWS) if stored else rows["train"]
     mean, deviation = channel_statistics(pixels[0], seen, size)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):  # pixels in memory were looked at one by one
         raise DataError(f"the pixels of {raw.train.place} must be finite, and at most 1e30, but some are not.")
+    told: list[Any] = labels
+    target_mean = target_deviation = np.empty(0)
+    if values is not None:
+        target_mean, target_deviation = target_statistics(values[0][rows["train"]])
+        told = [standardised(part, target_mean, target_deviation) for part in values]
     splits = {}
     for role, chosen in rows.items():
-        place: tuple[Any, ...] = pixels[home[role]], chosen, size, mean, deviation
+        place: tuple[Any, ...] = pixels[HOME[role]], chosen, size, mean, deviation
         x = StoredInputs(*place, workers=readers, seed=seed) if stored else standardise(*place)
-        splits[role] = Split(cast("torch.Tensor", x), torch.from_numpy(labels[home[role]][chosen]))
+        x = cast("torch.Tensor", x).flatten(1) if vectors else x
+        splits[role] = Split(cast("torch.Tensor", x), torch.from_numpy(told[HOME[role]][chosen]))
     return DataSet(
         name or raw.name,
-        **splits,
+        splits["train"],
+        splits["validation"],
+        splits["test"],
         num_classes=len(class_names),
         class_names=class_names,
         class_groups=raw.class_groups,
         mean=tuple(mean.tolist()),
         deviation=tuple(deviation.tolist()),
         notes=raw.notes,
+        target_mean=tuple(target_mean.tolist()),
+        target_deviation=tuple(target_deviation.tolist()),
     )
+
+
+def _token_set(
+    name: str, raw: RawData, cutting: Callable[[list[Indices], tuple[str, ...]], dict[str, Indices]]
+) -> DataSet:
+    """Rows of tokens, and for each token its target, as the arrays have them."""
+    parts = [raw.train] if raw.test is None else [raw.train, raw.test]
+    arrays = [(part.images.astype(np.int64), part.labels.astype(np.int64)) for part in parts]
+    for part, pair in zip(parts, arrays, strict=True):
+        check_tokens(pair, part.place)
+    rows = cutting([np.zeros(len(x), dtype=np.int64) for x, _ in arrays], (raw.name,))
+    splits = {role: Split(*(torch.from_numpy(each[rows[role]]) for each in arrays[HOME[role]])) for role in rows}
+    highest = [max(int(pair[place].max()) for pair in arrays) + 1 for place in (0, 1)]
+    train, validation, test = (splits[role] for role in HOME)
+    return DataSet(name, train, validation, test, num_classes=highest[1], words=highest[0], notes=raw.notes)
 
 
 def _spread(rows: Indices, count: int) -> Indices:
@@ -153,7 +212,7 @@ def _spread(rows: Indices, count: int) -> Indices:
 
 def _made(source: Any, trusted: bool) -> Any:
     """What a function of one's own gives, where the source names one; any other source as it is."""
-    if not isinstance(source, str) or source in SOURCES or os.path.exists(source):
+    if not isinstance(source, str) or source in SOURCES or is_table(source) or os.path.exists(source):
         return source
     if source.partition(":")[0] not in DATA and ":" not in parse_spec(source or "''").name:
         return source
@@ -172,6 +231,8 @@ def _read(source: Any, data_dir: str | Path | None, layout: Layout | None, in_me
         if layout is not None:
             raise DataError(f"layout is for arrays of your own, but {source} is a named set and got {layout!r}.")
         return read_named(source, data_dir)
+    if is_table(source):
+        return from_table(source)
     if isinstance(source, (str, Path)):
         return _read_path(source, layout, in_memory)
     if isinstance(source, Mapping):
@@ -194,7 +255,7 @@ def _read(source: Any, data_dir: str | Path | None, layout: Layout | None, in_me
 
 def _mapped(raw: RawData, in_memory: bool | None) -> RawData:
     """Arrays that are mapped from files stay there, unless they shall be, or fit, in memory."""
-    if in_memory or not isinstance(raw.train.images, np.memmap):
+    if in_memory or not isinstance(raw.train.images, np.memmap) or raw.train.images.ndim == 2:  # vectors are small
         return raw
     if in_memory is None and fits_in_memory(raw.train.images.shape):
         return raw
@@ -231,12 +292,20 @@ def _read_path(source: str | Path, layout: Layout | None, in_memory: bool | None
             find_source(source)  # a word, not a path: say which names there are
         raise DataError(f"a data set must exist, but there is no file or folder {source}.")
     if path.suffix.lower() != ".npz":
-        raise DataError(f"a data set of your own must be an .npz file or a folder of class folders, but got {source}.")
+        raise DataError(
+            "a data set of your own must be an .npz file or a folder of class folders, FILE.csv:target=COLUMN or "
+            f"text:FILE, but got {source}."
+        )
     return from_npz(path, layout)
 
 
 def _pixels(raw: RawData) -> list[Pixels]:
-    """The images of the source, ``[n, channels, height, width]``: those to split, and its own test set."""
+    """The images of the source, ``[n, channels, height, width]``: those to split, and its own test set.
+
+    The features of vectors are the channels of a single pixel.
+    """
+    if are_vectors(raw):
+        return _vectors(raw)
     if not isinstance(raw.train.images, np.ndarray):  # they are checked when they are read
         pixels = [part.images for part in (raw.train, raw.test) if part is not None]
         if len({part.shape[1:] for part in pixels}) > 1:
@@ -268,6 +337,36 @@ def _check_bytes(pixels: list[Pixels]) -> None:
         raise DataError(
             f"training and test images must both be bytes or both not, but are {pixels[0].dtype} and {pixels[1].dtype}."
         )
+
+
+def _vectors(raw: RawData) -> list[Pixels]:
+    parts = [raw.train] if raw.test is None else [raw.train, raw.test]
+    for part in parts:
+        if part.images.ndim != 2 or part.images.shape[1] != raw.train.images.shape[1]:
+            raise DataError(
+                f"training and test vectors must have as many features, but {raw.train.place} has the shape "
+                f"{raw.train.images.shape} and {part.place} {part.images.shape}."
+            )
+        check_pixels(part.images, part.place, "features", "vector")
+    return [np.asarray(part.images)[:, :, None, None] for part in parts]
+
+
+def _cut(
+    labels: list[Indices],
+    kinds: tuple[str, ...],
+    *,
+    counts: dict[str, int | None],
+    seed: int,
+    fractions: tuple[float, float],
+) -> dict[str, Indices]:
+    """The rows of each split, as many as are wanted, counted in the array that holds them."""
+    if len(kinds) == 1 and len(labels[0]) < 4 - len(labels):  # classes are at least two, and say it for each
+        raise DataError(f"there must be {4 - len(labels)} rows to split, but {kinds[0]} has {len(labels[0])}.")
+    rows = _split(labels, kinds, seed, *fractions)
+    for role, option in (("train", "train_size"), ("validation", "eval_size"), ("test", "eval_size")):
+        if (count := counts[option]) is not None:
+            rows[role] = _reduce(rows[role], labels[HOME[role]], count, option, role, seed, len(kinds))
+    return rows
 
 
 def _split(

@@ -15,10 +15,15 @@ Array: TypeAlias = npt.NDArray[Any]
 Layout: TypeAlias = Literal["NHWC", "NCHW", "NHW"]
 """The order of an image array's axes: number, height, width, channels."""
 
+Targets: TypeAlias = Literal["classes", "numbers"]
+"""What a network is to tell of an input."""
+
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Images in any layout and dtype, ``[n, ...]``, and a label for each: integers, strings or whole floats.
+    """Images in any layout and dtype, or vectors, ``[n, ...]``, and for each a label or its numbers.
+
+    Labels are integers, strings or whole floats, ``[n]``, numbers ``[n]`` or ``[n, k]``.
 
     ``place`` is what an error calls them, such as ``x_train of letters.npz``. Images that stay where they are have a
     shape, a dtype and an index as an array has: see ``ramet.data.stored``.
@@ -39,6 +44,7 @@ class RawData:
         layout: The order of the axes where the format fixes it; None lets the shape decide.
         class_names: Where the format fixes the classes: labels must then be integers below their number.
         class_groups: The superclass of each class, where there is one.
+        targets: ``classes`` or ``numbers``, where the source says which; None lets the labels decide.
     """
 
     name: str
@@ -48,6 +54,7 @@ class RawData:
     class_names: tuple[str, ...] | None = None
     class_groups: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    targets: Targets | None = None
 
 
 def require_file(path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ramet.data.dataset import DataSet, Split
+from ramet.data.form import InputForm
 from ramet.data.named import data_folder
 from ramet.data.tokens import tokenise
 from ramet.errors import DataError
+from ramet.registry import parse_spec
 
 FILES = {
     "train": ("ptb.train.txt", "train.txt"),
@@ -36,6 +40,11 @@ class Text(DataSet):
     _hashed = ("text", "words", "<i8")
 
     @property
+    def form(self) -> InputForm:
+        """Windows of words."""
+        return InputForm((int(self.train.x.shape[1]),), self.num_classes)
+
+    @property
     def in_channels(self) -> int:
         """The words in a window, which stand where the channels of images do."""
         return int(self.train.x.shape[1])
@@ -50,6 +59,58 @@ class Text(DataSet):
         return f"{self.name}: {self.num_classes:,} words, windows of {self.in_channels}, {counts} words"
 
 
+def text(file: str, tokens: str = "words", length: int = 64, vocabulary: int | None = None) -> Text:
+    """A text as a data set: windows of tokens, each token's target the one after it.
+
+    Args:
+        file: a text of any kind, which is cut into 80, 10 and 10 % in its order; a folder with train.txt, valid.txt and
+            test.txt; or ptb.
+        tokens: words, characters, or the file of a tokenizer (tokenizer.json).
+        length: tokens in a window.
+        vocabulary: keep only that many tokens, the most frequent ones.
+    """
+    return load_text(file, tokens=tokens, window=length, vocabulary=vocabulary)
+
+
+def is_text(source: object) -> bool:
+    """Whether a source names a text: ``text:FILE:length=64``."""
+    return isinstance(source, str) and source.partition(":")[0] == "text" and ":" in source
+
+
+def read_text(
+    source: str,
+    *,
+    data_dir: str | Path | None = None,
+    train_size: int | None = None,
+    eval_size: int | None = None,
+    name: str | None = None,
+    like: Text | Sequence[str] | None = None,
+) -> Text:
+    """The text that ``text:FILE:length=64`` names; see ``text`` for its options and ``load_text`` for the others.
+
+    Raises:
+        DataError: an option is another, or as ``load_text``.
+    """
+    spec = parse_spec(source, ("text",))
+    options = {"length": 64, **spec.options}
+    if len(spec.values) != 1 or set(options) - {"tokens", "length", "vocabulary"}:
+        raise DataError(f"a text is named as text:FILE:tokens=words,length=64,vocabulary=1000, but got {source!r}.")
+    for option in ("length", "vocabulary"):
+        if not isinstance(options.get(option, 1), int):
+            raise DataError(f"{option} of a text must be a whole number, but got {options[option]!r}.")
+    found = load_text(
+        str(spec.values[0]),
+        data_dir=data_dir,
+        tokens=str(options.get("tokens", "words")),
+        window=options["length"],
+        vocabulary=options.get("vocabulary"),
+        like=like,
+        train_size=train_size,
+        eval_size=eval_size,
+    )
+    return found if name is None else replace(found, name=name)
+
+
 def load_text(
     source: str | Path = "ptb",
     *,
@@ -57,7 +118,7 @@ def load_text(
     tokens: str = "words",
     window: int = 35,
     vocabulary: int | None = None,
-    like: Text | None = None,
+    like: Text | Sequence[str] | None = None,
     train_size: int | None = None,
     eval_size: int | None = None,
 ) -> Text:
@@ -73,7 +134,7 @@ def load_text(
             ``tokenizer.json`` that the library tokenizers saved (Hugging Face; the extra ``text``).
         window: Tokens in a window: the length of back-propagation through time, 35 in ENAS.
         vocabulary: Keep only that many tokens, the most frequent ones; None keeps all.
-        like: Another text, whose vocabulary this one has, so that one network can read both.
+        like: Another text, whose vocabulary this one has, so that one network can read both; or the vocabulary.
         train_size: Use only that many windows to train, the first ones.
         eval_size: The same to validate and to test, each.
 
@@ -83,9 +144,9 @@ def load_text(
     """
     if window < 1 or (vocabulary is not None and vocabulary < 3):
         raise DataError(f"window must be at least 1 and vocabulary at least 3, but got {window} and {vocabulary}.")
-    path = data_folder(data_dir) / "ptb" if source == "ptb" else Path(source).expanduser()
-    texts = _cut(_read(path)) if path.is_file() else {role: _read(_find(path, names)) for role, names in FILES.items()}
-    known = None if like is None else like.class_names
+    path = _place(source, data_dir)
+    texts = _texts(path)
+    known = like.class_names if isinstance(like, Text) else like
     numbers, words = tokenise(texts, tokens, vocabulary=vocabulary, known=known)
     splits = {
         role: _windows(torch.tensor(found), window, train_size if role == "train" else eval_size, role)
@@ -96,6 +157,37 @@ def load_text(
     name = "ptb" if source == "ptb" else path.stem
     train, validation, test = (splits[role] for role in FILES)
     return Text(name, train, validation, test, num_classes=len(words), class_names=words, notes=tuple(notes))
+
+
+def read_texts(sources: Sequence[str], *, data_dir: str | Path | None = None, **options: Any) -> list[Text]:
+    """Several texts with one vocabulary, that of all training texts together, so that one network can read them all.
+
+    Args:
+        sources: each ``text:FILE:length=64``; see ``read_text``. How tokens are made is the first one's.
+        data_dir: where named sets lie.
+        options: further ones of ``read_text``.
+
+    Raises:
+        DataError: as ``read_text``, or they have different tokens.
+    """
+    specs = [parse_spec(source, ("text",)) for source in sources]
+    kinds = [spec.options.get("tokens", "words") for spec in specs]
+    if other := [kind for kind in kinds if kind != kinds[0]]:
+        raise DataError(f"texts that share a vocabulary must have the same tokens, but got {kinds[0]} and {other[0]}.")
+    if any(len(spec.values) != 1 for spec in specs):
+        return [read_text(source, data_dir=data_dir, **options) for source in sources]  # refuses it
+    together = "\n".join(_texts(_place(str(spec.values[0]), data_dir))["train"] for spec in specs)
+    _, words = tokenise({"train": together}, str(kinds[0]), vocabulary=specs[0].options.get("vocabulary"))
+    return [read_text(source, data_dir=data_dir, like=words, **options) for source in sources]
+
+
+def _place(source: str | Path, data_dir: str | Path | None) -> Path:
+    return data_folder(data_dir) / "ptb" if source == "ptb" else Path(source).expanduser()
+
+
+def _texts(path: Path) -> dict[str, str]:
+    """The text to train, to validate and to test."""
+    return _cut(_read(path)) if path.is_file() else {role: _read(_find(path, names)) for role, names in FILES.items()}
 
 
 def _find(folder: Path, names: tuple[str, ...]) -> Path:

@@ -1,4 +1,4 @@
-"""What the tokens of a text are: words, characters, or the pieces of a tokenizer in a file."""
+"""What the tokens of a text are: words, characters, or the pieces of a tokenizer in a file; or arrays of numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from ramet.data.raw import Array, RawData
 from ramet.errors import DataError, MissingExtraError
 
 END, UNKNOWN = "<eos>", "<unk>"
@@ -44,6 +47,23 @@ def tokenise(
     number = {piece: place for place, piece in enumerate(known)}
     rest = number[UNKNOWN]
     return {role: [number.get(piece, rest) for piece in found] for role, found in pieces.items()}, tuple(known)
+
+
+def are_tokens(raw: RawData) -> bool:
+    """Whether a source holds tokens by number: rows of whole numbers, and a target for each of them."""
+    x, y = raw.train.images, raw.train.labels
+    is_whole = isinstance(x, np.ndarray) and x.dtype.kind in "iu" and y.dtype.kind in "iu"
+    return is_whole and x.ndim == 2 and x.shape == y.shape and x.shape[1] > 1
+
+
+def check_tokens(arrays: tuple[Array, Array], place: str) -> None:
+    """Refuse tokens and targets, ``[n, length]`` each, that are no places in a vocabulary."""
+    x, y = arrays
+    if x.shape != y.shape or 0 in x.shape:
+        raise DataError(f"{place} must have a target for each token, but has the shapes {x.shape} and {y.shape}.")
+    for values in arrays:
+        if int(values.min()) < 0:
+            raise DataError(f"the tokens of {place} must be numbers from 0, but one is {values.min()}.")
 
 
 def _words(text: str) -> list[str]:

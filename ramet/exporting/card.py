@@ -122,8 +122,10 @@ def described_inputs(shape: Sequence[int], prepared: Prepared, dtype: torch.dtyp
         facts["mean"], facts["deviation"] = (
             ", ".join(map(str, values)) for values in (prepared.mean, prepared.deviation)
         )
-    names = prepared.class_names or range(prepared.num_classes)
-    return facts | {"classes": ", ".join(f"{place} {str(name)!r}" for place, name in enumerate(names))}
+    if not prepared.class_names:
+        return facts | ({"outputs": prepared.num_classes} if prepared.num_classes else {})
+    named = enumerate(prepared.class_names)
+    return facts | {"classes": ", ".join(f"{place} {str(name)!r}" for place, name in named)}
 
 
 def _shown(value: object) -> str:

@@ -54,6 +54,9 @@ NETWORKS: Registry[nn.Module] = Registry(
         "vgg": "ramet.growth.networks:vgg",
         "mobilenet": "ramet.growth.networks:mobilenet",
     },
-    given=("in_channels", "image_size", "num_classes"),
+    given=(
+        *("in_channels", "image_size", "num_classes"),
+        *("input_shape", "num_features", "num_outputs", "length", "words"),
+    ),
 )
-"""What makes a network for images of a size and so many classes."""
+"""What makes a network for inputs of a form (images, vectors, text) and so many outputs."""

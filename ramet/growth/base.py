@@ -218,12 +218,12 @@ def carry_out(
             optimizer.state.clear()
 
 
-def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch_size: int = 500) -> float:
+def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> float:
     """The mean loss over data, in evaluation mode."""
     total = 0.0
     with training_modes(network), torch.no_grad():
         network.eval()
-        for inputs, targets in in_batches(x, y, batch_size):
+        for inputs, targets in in_batches(x, y):
             total += float(loss(output_of(network(inputs)), targets)) * len(inputs)
     return total / len(x)
 

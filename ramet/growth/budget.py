@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ class Ends:
     """When growth ends, besides the end of the budget.
 
     Args:
-        target: end when the validation score reaches this: the share of images that are right, or minus the loss.
+        target: end when the metric on the validation data reaches this: by default the share of images that are right.
         patience: end when so many steps have brought no gain; by default growth goes on to the budget.
         min_gain: what counts as a gain for that.
         max_steps: end after so many growth steps.
@@ -92,11 +93,11 @@ class Ends:
         if self.target is not None and self.target != self.target:
             raise ConfigError(f"target must be a number, but got {self.target}.")
 
-    def reason(self, history: History, budget: Budget) -> str:
-        """Why growth ends after the last step of a history, or nothing."""
+    def reason(self, history: History, budget: Budget, score_of: Callable[[float], float] = lambda value: value) -> str:
+        """Why growth ends after the last step of a history, or nothing; ``score_of`` makes a score of a metric."""
         steps = history.steps
         scores = [step.score for step in steps if step.score is not None]
-        if self.target is not None and scores[-1] >= self.target:
+        if self.target is not None and scores[-1] >= score_of(self.target):
             return "the target is reached"
         if steps[-1].budget_size >= budget.total:
             return "the budget is reached"

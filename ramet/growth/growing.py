@@ -34,8 +34,8 @@ from ramet.training import (
     Settings,
     Step,
     Values,
-    accuracy,
     make_optimizer,
+    measure,
     output_of,
     read_ahead,
 )
@@ -86,7 +86,7 @@ class Growing:
     ) -> None:
         self.network, self.budget, self.method, self.settings = network, budget, method, settings
         self.x, self.y, self.validation_x, self.validation_y = data
-        self.classifies = loss is None and not self.y.is_floating_point()
+        self.metric = settings.metric_for(self.y, loss)
         self.loss: Loss = settings.loss_for(self.y) if loss is None else loss
         self.seed, self.averages = seed, averages or []
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
@@ -144,7 +144,7 @@ class Growing:
     def _latency(self, unit: str, num_runs: int = 20) -> float:
         if unit == "onnx_latency":
             shape = self.x.shape[1:]
-            return onnx_latency(export_onnx(self.network, shape), shape, num_runs=num_runs)
+            return onnx_latency(export_onnx(self.network, shape, self.x.dtype), shape, num_runs=num_runs)
         seconds = []
         for _ in range(num_runs + 3):
             start = time.perf_counter()
@@ -155,7 +155,7 @@ class Growing:
     def advance(self, ends: Ends) -> GrowthStep | None:
         """Go on to the next step that is grown and trained; ``None`` when growth has ended."""
         if self.trained == len(self.history.steps) and not self.history.stopped:
-            self.history.stopped = ends.reason(self.history, self.budget) or self.grow()
+            self.history.stopped = ends.reason(self.history, self.budget, self.metric.score) or self.grow()
             self.save()
         return None if self.history.stopped else self.train()
 
@@ -210,10 +210,7 @@ class Growing:
         step.sizes["params"] = count_parameters(self.network)
         step.budget_size = self._meter(coupling, sites).size
         step.loss, step.train_seconds = loss, seconds
-        if self.classifies:
-            step.score = accuracy(self.network, self.validation_x, self.validation_y)
-        else:
-            step.score = -mean_loss(self.network, self.loss, self.validation_x, self.validation_y)
+        step.score = self.metric.score(measure(self.network, self.validation_x, self.validation_y, self.metric))
         return step
 
     def grow(self) -> str:

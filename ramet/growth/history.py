@@ -38,7 +38,7 @@ class GrowthStep:
         num_candidates: how many there were to choose from.
         sizes: of the network afterwards: ``neurons``, ``params`` and ``flops``.
         budget_size: in the budget's unit.
-        score: on the validation data, higher is better: the accuracy, or minus the loss.
+        score: on the validation data, higher is better: the metric, or minus the metric where lower is better.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth, and ``loss_after`` just after it: what it did by itself.
         seconds: of the growth, without training; ``train_seconds`` of the training. Two runs that agree in all else

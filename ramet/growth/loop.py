@@ -57,7 +57,8 @@ def grow(
         method_options: arguments of a method that is given by its name.
         settings: of each training between two growths; the learning rate starts anew in each.
         loss: of outputs and targets; the cross-entropy for whole-number targets, the squared error otherwise.
-        target: the validation score at which growth ends: the accuracy, or minus the loss.
+        target: what the metric of the settings is to reach on the validation data: by default the accuracy for
+            whole-number targets and r2 for others, or the loss where ``loss`` is given. Growth ends there.
         patience: growth ends when the best score has not risen by ``min_gain`` for so many steps.
         min_gain: what counts as a rise.
         max_steps: the largest number of growth steps.

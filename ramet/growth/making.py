@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from ramet.data import InputForm
 from ramet.errors import ConfigError, RametError
 from ramet.growth import NETWORKS
 from ramet.registry import Spec
@@ -32,9 +33,12 @@ def parse_network(text: str) -> Spec:
 def make_network(
     network: NetworkSource,
     *,
-    in_channels: int,
-    image_size: Sequence[int],
     num_classes: int,
+    in_channels: int | None = None,
+    image_size: Sequence[int] | None = None,
+    input_shape: Sequence[int] | None = None,
+    length: int | None = None,
+    words: int | None = None,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
     trusted: bool = True,
@@ -44,10 +48,14 @@ def make_network(
     Args:
         network: ``mlp``, ``vgg``, ``mobilenet``, each with options (``mlp:width=8``) or its widths (``mlp:8,16``) after
             a colon if wanted; or ``FILE.py:function`` (``package.module:function``) of one's own, or the function
-            itself, which is given those of ``in_channels``, ``image_size`` and ``num_classes`` that it asks for.
+            itself, which is given what it asks for: ``num_classes`` (or ``num_outputs``), ``input_shape``, and
+            ``in_channels`` and ``image_size`` of images, ``num_features`` of vectors, ``length`` and ``words`` of text.
+        num_classes: outputs.
         in_channels: channels of an image.
         image_size: height and width.
-        num_classes: outputs.
+        input_shape: of inputs that are no images: [features] of a vector.
+        length: tokens of a text.
+        words: the size of its vocabulary.
         options: further arguments of the function.
         seed: of the weights.
         trusted: whether code that the text names may run; False for a text that comes from data.
@@ -65,10 +73,12 @@ def make_network(
         source = parse_network(network).with_options(options or {})
     elif options:
         raise ConfigError(f"options are for a network by name, but got {', '.join(options)} beside a function.")
-    given = {"in_channels": in_channels, "image_size": tuple(image_size), "num_classes": num_classes}
+    form = InputForm.given(
+        in_channels=in_channels, image_size=image_size, input_shape=input_shape, length=length, words=words
+    )
     try:
         with seeded_globally(seed, "network"):
-            return NETWORKS.make(source, trusted=trusted, **given)
+            return NETWORKS.make(source, trusted=trusted, **form.arguments(num_classes))
     except RametError:
         raise
     except Exception as error:

@@ -19,9 +19,9 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
-import torch
 from torch import Tensor, nn
 
+from ramet.data import InputForm
 from ramet.errors import ConfigError
 from ramet.exporting import write_network
 from ramet.exporting.card import Card
@@ -35,9 +35,6 @@ from ramet.seeding import torch_generator
 
 FORMAT = 1
 """The version of ``network.json``."""
-
-_SHAPES = (("in_channels", "image_size"), ("length", "words"))
-"""What says the shape of an image, and of a text."""
 
 
 def save_network(
@@ -53,13 +50,14 @@ def save_network(
 
     ``origin`` has the arguments of ``make_network`` that made the network before it grew; its ``network`` is none where
     the network was given as an object. A network that reads text has ``length`` and ``words``, the size of the
-    vocabulary, instead of ``in_channels`` and ``image_size``. With ``onnx`` there is a ``network.onnx``, too. Gives why
-    an exported file is missing, or nothing: not every module can be exported. Why there is no ``pretrained`` is in
-    ``network.json``.
+    vocabulary, instead of ``in_channels`` and ``image_size``, one that reads vectors ``input_shape``. With ``onnx``
+    there is a ``network.onnx``, too. Gives why an exported file is missing, or nothing: not every module can be
+    exported. Why there is no ``pretrained`` is in ``network.json``.
 
     Raises:
         RunError: the disk refuses.
     """
+    form = InputForm.from_json(origin)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
@@ -77,12 +75,10 @@ def save_network(
     description = {"format": FORMAT, "origin": dict(origin), "steps": grown}
     if hasattr(network, "save_pretrained"):
         with writing(folder):
-            inputs = _probe(origin).to(next(network.parameters()).device)
+            inputs = _probe(form).to(next(network.parameters()).device)
             description["not_pretrained"] = save_pretrained(network, folder / "pretrained", inputs)
     write_atomically(folder / "network.json", json.dumps(description, indent=1).encode())
-    dtype = torch.int64 if "words" in origin else torch.float32
-    shape = _input_shape(origin)
-    return write_network(network, folder / "network", input_shape=shape, dtype=dtype, onnx=onnx, card=card)
+    return write_network(network, folder / "network", input_shape=form.shape, dtype=form.dtype, onnx=onnx, card=card)
 
 
 def load_network(folder: str | Path, network: nn.Module | None = None, *, trust: bool = False) -> nn.Module:
@@ -104,7 +100,8 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
         version, written, grown = description["format"], description["origin"], description["steps"]
         # Only what save_network writes: no other entry of the file may reach make_network.
         origin = {name: written[name] for name in ("network", "num_classes")}
-        origin |= {name: written[name] for name in _SHAPES[1 if "words" in written else 0]}
+        form = InputForm.from_json(written)
+        origin |= form.to_json()
         origin |= {name: written[name] for name in ("options", "seed") if name in written}
         tensors = safetensors.torch.load_file(folder / "weights.safetensors")
         steps = [
@@ -120,7 +117,7 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
         raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
     if version != FORMAT:
         raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
-    if network is None and (origin["network"] is None or "words" in origin):
+    if network is None and origin["network"] is None:
         raise ConfigError("a network that was given as an object is loaded with that object, but got none: network=...")
     if origin["network"] is not None and not isinstance(origin["network"], str):
         raise ConfigError(f"network.json must name its network, but {folder} has {origin['network']!r}.")
@@ -128,7 +125,7 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
     closed = {name.removesuffix(".in_proj_weight").removesuffix(".q_proj_weight") for name in tensors}
     open_attention(network, kept=closed)  # networks of earlier versions kept torch's own
     try:
-        replay(network, _probe(origin), steps)
+        replay(network, _probe(form), steps)
         network.load_state_dict(tensors)
     except (KeyError, RuntimeError) as error:
         first_line = str(error).splitlines()[0]
@@ -137,14 +134,6 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
     return network.eval()
 
 
-def _probe(origin: Mapping[str, Any]) -> Tensor:
-    """A few random inputs of a network, from the arguments that made it."""
-    generator, shape = torch_generator(0, "probe"), (4, *_input_shape(origin))
-    if "words" in origin:
-        return torch.randint(origin["words"], shape, generator=generator)
-    return torch.randn(shape, generator=generator)
-
-
-def _input_shape(origin: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of one image, or of one text, from the arguments that made the network."""
-    return (origin["length"],) if "words" in origin else (origin["in_channels"], *origin["image_size"])
+def _probe(form: InputForm) -> Tensor:
+    """A few random inputs of a network."""
+    return form.example(4, torch_generator(0, "probe"))

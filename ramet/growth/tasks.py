@@ -26,7 +26,7 @@ from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import encode
-from ramet.training import Settings, accuracy, output_of, training_modes
+from ramet.training import EVALUATION_BATCH, Metric, Settings, measure, output_of, training_modes
 from ramet.training.rehearsal import rehearse as try_recipe
 from ramet.training.weights import check_module, load_weights
 
@@ -76,17 +76,21 @@ class GrowthSetup:
         """The arguments that make the network before it grew; nothing makes a module again but its owner."""
         return {
             "network": self.network if isinstance(self.network, str) else None,
-            "in_channels": self.data.in_channels,
-            "image_size": list(self.data.image_size),
-            "num_classes": self.data.num_classes,
+            **self.data.form.to_json(),
+            "num_classes": self.data.num_outputs,
             "options": self.network_options,
             "seed": self.seed,
         }
 
     @property
     def probe(self) -> Tensor:
-        """A few images that the network is traced with."""
+        """A few inputs that the network is traced with."""
         return self.data.train.x[:PROBE_SIZE]
+
+    @property
+    def metric(self) -> Metric:
+        """What networks are measured by."""
+        return self.settings.metric_for(self.data.train.y)
 
     def new_network(self) -> nn.Module:
         """The network before it grew, on the data's device."""
@@ -137,15 +141,21 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     growing = setup.growing(method)
     while growing.advance(setup.ends) is not None:  # over already, unless its last checkpoint was damaged
         pass
-    test = accuracy(growing.network, setup.data.test.x, setup.data.test.y)
+    metric, rows = setup.metric, setup.data.rows
+    test = measure(growing.network, setup.data.test.x, setup.data.test.y, metric)
     folder = setup.folder / "networks" / file_name(method)
     history, data = growing.history, setup.data
+    score = history.steps[-1].score
+    assert score is not None
     card = Card(
         title=f"{setup.name}, grown by {method}",
         network={name: round(value) for name, value in history.steps[-1].sizes.items()},
-        inputs=described_inputs(data.train.x.shape[1:], data, data.train.x.dtype),
+        inputs={**described_inputs(data.form.shape, data, data.form.dtype), **_scale(data)},
         data={"data": str(data), "fingerprint": data.fingerprint()},
-        figures={"accuracy on validation images": history.steps[-1].score, "accuracy on test images": test},
+        figures={
+            f"{metric.name} on validation {rows}": metric.score(score),
+            f"{metric.name} on test {rows}": test,
+        },
         made={
             "method": setup.methods[method],
             "growth steps": len(history.steps) - 1,
@@ -161,30 +171,41 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
 
 
+def _scale(data: DataSet) -> dict[str, Any]:
+    """How outputs become the numbers of the source again, where these were standardised."""
+    if not data.target_deviation:
+        return {}
+    scale = {"mean of targets": list(data.target_mean), "deviation of targets": list(data.target_deviation)}
+    return {**scale, "outputs": "times the deviation, plus the mean, in the units of the data"}
+
+
 def rehearse(setup: GrowthSetup) -> GrowthSetup:
     """Refuse what cannot work before anything is written: one step of the training, and the start of a growth.
 
     Gives the setup with what it is described by: the data, the network's layers, what of them cannot grow, the budget.
     """
     network, data = setup.new_network(), setup.data
-    x = data.train.x[: max(2, PROBE_SIZE)]
+    x, y = data.train.x[: max(2, PROBE_SIZE)], data.train.y[: max(2, PROBE_SIZE)]
     try:
         result = network(x)
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
         raise ConfigError(
-            f"a network must run on images of shape {list(x.shape[1:])}, but {setup.name} raises "
-            f"{type(error).__name__}: {first_line}"
+            f"a network must run on {data.form}, but {setup.name} raises {type(error).__name__}: {first_line}"
         ) from error
-    outputs, expected = output_of(result), [len(x), data.num_classes]
-    if list(outputs.shape) != expected:
+    outputs = output_of(result)
+    expected = [*y.shape, data.num_classes]
+    if not data.is_numeric and list(outputs.shape) not in (expected, [len(x), data.num_classes, *y.shape[1:]]):
         got = list(outputs.shape)
-        raise ConfigError(f"a network must give outputs of shape {expected} for {len(x)} images, but got {got}.")
+        raise ConfigError(
+            f"a network must give outputs of shape {expected} for {len(x)} {data.form.kind}s, but got {got}."
+        )
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ConfigError(f"a network must have parameters that are trained, but {setup.name} has none.")
     if not outputs.requires_grad:
         raise ConfigError(f"the outputs of a network must be differentiable, but those of {setup.name} are not.")
     try_recipe(setup.settings, network, data.train.x, data.train.y)
+    _rehearse_metric(setup, outputs, y)
     first = setup.growing(next(iter(setup.methods)))
     described = {
         "data": data.fingerprint(),
@@ -192,7 +213,20 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
         "refusals": [asdict(refusal) for refusal in first.history.refusals],
         "budget": asdict(setup.budget),
     }
+    described |= setup.metric.described()
+    if data.rows != "images":  # what was always so is not said
+        described["rows"] = data.rows
     return replace(setup, described=described)
+
+
+def _rehearse_metric(setup: GrowthSetup, outputs: Tensor, y: Tensor) -> None:
+    """Refuse a metric that cannot be taken of the outputs of a few samples."""
+    metric, held_out = setup.metric, setup.data.validation.y
+    if metric.sums is not None:
+        metric.result(metric.sums(outputs.detach(), y).cpu().double(), held_out.cpu())
+    else:
+        few = slice(0, EVALUATION_BATCH)
+        measure(setup.new_network(), setup.data.validation.x[few], held_out[few], metric)
 
 
 def describe_layers(network: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:

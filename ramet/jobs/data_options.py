@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
@@ -63,6 +63,19 @@ class ImageOptions(DataOptions):
 
     in_memory: bool | None = None
     readers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(ImageOptions):
+    """Arguments of ``ramet.data.load`` for data of any kind.
+
+    Args:
+        train_size: use only that many training images (rows of a table, windows of a text).
+        eval_size: use only that many validation and test images (rows, windows).
+        targets: what the targets of an .npz file are, classes or numbers; by default numbers if one has a fraction.
+    """
+
+    targets: Literal["classes", "numbers"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

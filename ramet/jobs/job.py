@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import from_json, to_json
-from ramet.registry import KINDS, anchored, registry_of, resolve_reference
+from ramet.registry import KINDS, Spec, anchored, parse_spec, registry_of, resolve_reference
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
@@ -125,7 +125,17 @@ def anchored_source(kind: str, source: Any) -> Any:
     """A source with its file named from the root; a name that is known, or an object, stays as it is."""
     if not isinstance(source, str):
         return source
+    if kind == "data" and source.startswith("text:"):
+        return _anchored_text(source)
     return anchored(source, registry_of(kind) if kind in KINDS else ())
+
+
+def _anchored_text(source: str) -> str:
+    """``text:FILE:tokens=FILE`` with both files named from the root."""
+    spec = parse_spec(source, ("text",))
+    options = {name: anchored(value) if name == "tokens" else value for name, value in spec.options.items()}
+    values = tuple(anchored(value) if isinstance(value, str) else value for value in spec.values)
+    return str(Spec(spec.name, values, options))
 
 
 def code_of(kind: str, source: Any) -> list[str]:

@@ -10,6 +10,7 @@ from ramet.errors import ConfigError, RametError
 if TYPE_CHECKING:
     from ramet.data import DataSet
     from ramet.spaces import Space
+    from ramet.training.recipe import Recipe
 
 TEXTS = ("ptb",)
 """Data sets by name that are words."""
@@ -45,6 +46,15 @@ def build_data(source: str | DataSet, options: dict[str, Any], device: str) -> D
     return on_device(load(source, **options), device)
 
 
+def check_accuracy(data: DataSet, recipe: Recipe) -> None:
+    """Refuse targets and metrics by which the children of a supernet are not compared."""
+    recipe.refuse("metric", because="children are compared by the share of images or words that are right")
+    if data.is_numeric:
+        raise ConfigError(
+            f"children are compared by accuracy, so that targets are classes, but {data.name} has numbers."
+        )
+
+
 def are_words(space: str | Space, data: str | DataSet) -> bool:
     """Whether the data are words: by their name, or because the space's networks are language models."""
     from ramet.data import Text
@@ -56,9 +66,14 @@ def are_words(space: str | Space, data: str | DataSet) -> bool:
 def build_text(source: str | DataSet, options: dict[str, Any], device: str) -> DataSet:
     """The text of a name, a folder or an object, on a device; the data set of images that is the default is no text."""
     from ramet.data import load_text, on_device
+    from ramet.data.text import is_text, read_text
 
     if not isinstance(source, str):
         return on_device(source, device)
+    if is_text(source):
+        if own := sorted(set(options) & {"tokens", "window", "vocabulary"}):
+            raise ConfigError(f"options of a text stand after its file, text:FILE:length=35, but got {', '.join(own)}.")
+        return on_device(read_text(source, **options), device)
     return on_device(load_text("ptb" if source == "digits" else source, **options), device)
 
 

@@ -269,6 +269,7 @@ KINDS = {
     "recipe": "ramet.training.registry:RECIPES",
     "schedule": "ramet.training.registry:SCHEDULES",
     "loss": "ramet.training.registry:LOSSES",
+    "metric": "ramet.training.registry:METRICS",
     "augmentation": "ramet.training.registry:AUGMENTATIONS",
 }
 """For each kind a reference to its registry."""

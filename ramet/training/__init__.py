@@ -11,10 +11,12 @@ if TYPE_CHECKING:
         accuracy,
         evaluating,
         in_batches,
+        measure,
         reestimated_batch_norm,
         training_modes,
     )
     from ramet.training.loop import fit
+    from ramet.training.metrics import Metric
     from ramet.training.optimizers import make_optimizer
     from ramet.training.outputs import output_of
     from ramet.training.recipe import Recipe, Settings
@@ -24,11 +26,22 @@ if TYPE_CHECKING:
 
 __getattr__ = lazy_front(__name__)
 
-__all__ = ["EVALUATION_BATCH", "Batches", "Held", "Recipe", "SavedPart", "Saver", "SavesCheckpoints", "Settings"]
+__all__ = [
+    "EVALUATION_BATCH",
+    "Batches",
+    "Held",
+    "Metric",
+    "Recipe",
+    "SavedPart",
+    "Saver",
+    "SavesCheckpoints",
+    "Settings",
+]
 __all__ += ["Step", "StepGuard", "SynchronisedNorms", "Values", "accuracy", "evaluating", "fit", "global_generators"]
 __all__ += [
     "in_batches",
     "make_optimizer",
+    "measure",
     "output_of",
     "read_ahead",
     "reestimated_batch_norm",

@@ -48,7 +48,7 @@ def compiled(network: nn.Module, recipe: Recipe) -> Iterator[None]:
 
     # Of what torch's own files hold, such as a Sequential's forward, Module.compile() compiles nothing.
     def call(*args: Any, **kwargs: Any) -> Any:
-        return network._call_impl(*args, **kwargs)
+        return network._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     network._compiled_call_impl = torch.compile(call)
     try:

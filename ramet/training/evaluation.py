@@ -1,4 +1,4 @@
-"""How a network is measured: its modes put back afterwards, its accuracy, batch-norm statistics made anew."""
+"""How a network is measured: its modes put back afterwards, a metric, batch-norm statistics made anew."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ramet.training.metrics import Metric
+from ramet.training.metrics import accuracy as accuracy_metric
 from ramet.training.outputs import output_of
 
 EVALUATION_BATCH = 500
@@ -18,6 +20,8 @@ EVALUATION_BATCH = 500
 
 MOST_VALUES = 2**23
 """Values of inputs in an evaluation batch: of images of 224 x 224, 500 would take 300 MB, and layers far more."""
+EVALUATION_TOKENS = 4096
+"""Targets in an evaluation batch, where a sample has many: each token has a logit for every word of a vocabulary."""
 
 
 @contextmanager
@@ -44,6 +48,7 @@ def training_modes(network: nn.Module) -> Iterator[None]:
 def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[tuple[Tensor, Tensor]]:
     """Inputs and targets in their order, so many at a time, fewer if they are large; they may be read as asked for."""
     size = min(size, max(16, MOST_VALUES // max(1, math.prod(x.shape[1:]))))
+    size = min(size, max(1, EVALUATION_TOKENS * len(y) // max(y.numel(), 1)))
     for start in range(0, len(y), size):
         yield x[start : start + size], y[start : start + size]
 
@@ -56,6 +61,33 @@ def evaluating(network: nn.Module) -> Iterator[None]:
         yield
 
 
+def measure(network: nn.Module, x: Tensor, y: Tensor, metric: Metric, *arguments: Any) -> float:
+    """The value of a metric over all samples, however they are cut into batches.
+
+    Args:
+        network: called as ``network(inputs, *arguments)``.
+        x: inputs, [samples, ...].
+        y: targets, [samples, ...].
+        metric: what is measured.
+        arguments: what else the network takes.
+
+    Raises:
+        ConfigError: outputs do not fit the targets, or the metric gives something else than a number.
+        RunError: the value is NaN.
+    """
+    parts: list[Tensor] = []
+    total = None
+    with evaluating(network):
+        for inputs, targets in in_batches(x, y):
+            outputs = output_of(network(inputs, *arguments))
+            if metric.sums is None:
+                parts.append(outputs.cpu())
+            else:
+                part = metric.sums(outputs, targets).cpu().double()
+                total = part if total is None else total + part
+        return metric.result(torch.cat(parts) if total is None else total, y.cpu())
+
+
 def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float:
     """The share of samples whose largest logit is the label's; of tokens, where each has a label, [batch, length].
 
@@ -63,11 +95,7 @@ def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float
     >>> accuracy(identity, torch.eye(4), torch.tensor([0, 1, 2, 0]))
     0.75
     """
-    correct = 0
-    with evaluating(network):
-        for inputs, labels in in_batches(x, y):
-            correct += int((output_of(network(inputs, *arguments)).argmax(dim=-1) == labels).sum())
-    return correct / y.numel()
+    return measure(network, x, y, accuracy_metric(), *arguments)
 
 
 @contextmanager

@@ -17,5 +17,8 @@ Schedule = Callable[[int, int], float]
 Loss = Callable[[Tensor, Tensor], Tensor]
 """``loss(outputs, targets)``, the mean over a batch."""
 
+MetricFunction = Callable[[Tensor, Tensor], Any]
+"""``metric(outputs, targets)``, one number for all samples of a split; a ``ramet.training.metrics.Metric`` is one."""
+
 Augmentation = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 """What is done to the inputs and targets of a batch; all that it draws comes from the generator, on the CPU."""

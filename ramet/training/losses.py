@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ramet.errors import ConfigError
+from ramet.training.outputs import classes_last, like_targets
 
 
 def check_loss(value: object) -> Tensor:
@@ -29,7 +30,7 @@ def cross_entropy(outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> T
     """The cross-entropy of classes; for a sequence, of each of its tokens.
 
     Args:
-        outputs: logits, shape [batch, classes], or for sequences [batch, classes, length] or [batch, length, classes].
+        outputs: logits, shape [batch, classes], or for sequences [batch, length, classes] or [batch, classes, length].
         targets: classes, of the shape of outputs without that of the classes; or shares of the classes, shape
             [batch, k], where classes from k on have none.
         smoothing: the share of a target that is spread over all classes evenly.
@@ -37,19 +38,19 @@ def cross_entropy(outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> T
     if targets.is_floating_point():
         missing = outputs.shape[-1] - targets.shape[-1]
         targets = functional.pad(targets, (0, missing)) if missing > 0 else targets
-    elif outputs.ndim > 2 and targets.shape == outputs.shape[:-1] != (len(outputs), *outputs.shape[2:]):
-        outputs, targets = outputs.flatten(0, -2), targets.flatten()
+    elif outputs.ndim > 2:
+        outputs, targets = classes_last(outputs, targets).flatten(0, -2), targets.flatten()
     return functional.cross_entropy(outputs, targets, label_smoothing=smoothing)
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean squared error."""
-    return functional.mse_loss(outputs, targets)
+    return functional.mse_loss(like_targets(outputs, targets), targets)
 
 
 def absolute_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean absolute error."""
-    return functional.l1_loss(outputs, targets)
+    return functional.l1_loss(like_targets(outputs, targets), targets)
 
 
 def huber(outputs: Tensor, targets: Tensor, delta: float = 1.0) -> Tensor:
@@ -60,7 +61,7 @@ def huber(outputs: Tensor, targets: Tensor, delta: float = 1.0) -> Tensor:
         targets: what it should give.
         delta: where the one becomes the other.
     """
-    return functional.huber_loss(outputs, targets, delta=delta)
+    return functional.huber_loss(like_targets(outputs, targets), targets, delta=delta)
 
 
 def binary(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The one tensor that a loss is taken of, whatever a network returns around it."""
+"""The one tensor that a loss is taken of, whatever a network returns around it, in the shape of its targets."""
 
 from __future__ import annotations
 
@@ -46,4 +46,47 @@ def output_of(result: Any) -> Tensor:
     held = f"tensors {', '.join(map(str, tensors))}" if tensors else "no tensor"
     raise ConfigError(
         f"a network must give one tensor, or its logits by that name, but got {type(result).__name__} with {held}."
+    )
+
+
+def classes_last(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Logits with the classes on their last axis, [..., classes], for targets that are classes, [...].
+
+    Of a sequence both [batch, length, classes] and torch's own [batch, classes, length] are taken; where the length is
+    the number of classes, it is the first.
+
+    Raises:
+        ConfigError: the shapes do not fit.
+
+    >>> from torch import zeros
+    >>> classes_last(zeros(2, 5, 3), zeros(2, 3)).shape
+    torch.Size([2, 3, 5])
+    """
+    last = outputs.ndim > 1 and outputs.shape[:-1] == targets.shape
+    second = outputs.ndim > 2 and (len(outputs), *outputs.shape[2:]) == tuple(targets.shape)
+    if last and (outputs.ndim == 3 or not second):
+        return outputs
+    if second:
+        return outputs.movedim(1, -1)
+    raise ConfigError(
+        "a network must give a logit for each class of each target, targets of shape "
+        f"{list(targets.shape)}, but its outputs have shape {list(outputs.shape)}."
+    )
+
+
+def like_targets(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Outputs in the shape of targets that are numbers; a network may give [batch, 1] for targets [batch].
+
+    Raises:
+        ConfigError: the shapes do not fit; torch would stretch the one over the other.
+    """
+    if outputs.shape == targets.shape:
+        return outputs
+    if outputs.shape == (*targets.shape, 1):
+        return outputs.squeeze(-1)
+    if targets.shape == (*outputs.shape, 1):
+        return outputs.unsqueeze(-1)
+    raise ConfigError(
+        f"a network must give a number for each target, of shape {list(targets.shape)}, but its outputs have shape "
+        f"{list(outputs.shape)}."
     )

@@ -17,13 +17,14 @@ from ramet.fields import option
 from ramet.registry.functions import FunctionRegistry
 from ramet.registry.references import anchored_parts
 from ramet.runs.encoding import Json
-from ramet.training.registry import AUGMENTATIONS, LOSSES, SCHEDULES
+from ramet.training.registry import AUGMENTATIONS, LOSSES, METRICS, SCHEDULES
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from ramet.training.functions import Augmentation, Loss, OptimizerFactory, Schedule
+    from ramet.training.functions import Augmentation, Loss, MetricFunction, OptimizerFactory, Schedule
+    from ramet.training.metrics import Metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,10 @@ class Recipe:
         warmup: the share of the training in which the learning rate first rises, along a line; the schedule follows.
         loss: cross-entropy, squared-error, huber, ... (ramet list loss), FILE.py:function or a function of outputs and
             targets; by default the cross-entropy for targets that are integers and the squared error for others.
+        metric: what a trained network is measured by: accuracy, top:5, squared-error, absolute-error, r2, perplexity,
+            bits, loss (ramet list metric), FILE.py:function or a function of all outputs and targets that gives a
+            number; by default the accuracy for targets that are integers and r2 for others (the loss, where that is a
+            function of one's own or binary).
         augment: what is done to each training batch: crop, flip, cutout, mixup, ... (ramet list augmentation), joined
             by +, with options after a colon; or a function ``(x, y, generator) -> (x, y)``. What it draws follows from
             the training's seed and the number of the step.
@@ -76,6 +81,7 @@ class Recipe:
     schedule: str | Schedule = option("cosine", kind=str)
     warmup: float = 0.0
     loss: str | Loss | None = option(None, kind=str)
+    metric: str | MetricFunction | None = option(None, kind=str)
     augment: str | Augmentation | None = option(None, kind=str)
     average: str | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -127,7 +133,12 @@ class Recipe:
 
     def _functions(self) -> list[tuple[FunctionRegistry, Any]]:
         """What is named or given as a function, each with its registry."""
-        pairs = [(SCHEDULES, self.schedule), (LOSSES, self.loss), (AUGMENTATIONS, self.augment)]
+        pairs = [
+            (SCHEDULES, self.schedule),
+            (LOSSES, self.loss),
+            (METRICS, self.metric),
+            (AUGMENTATIONS, self.augment),
+        ]
         return [(registry, source) for registry, source in pairs if source is not None]
 
     def code(self) -> list[str]:
@@ -138,7 +149,12 @@ class Recipe:
         """The recipe with the files of its functions named from the root."""
         texts: dict[str, Any] = {
             name: anchored_parts(source, registry)
-            for name, registry in (("schedule", SCHEDULES), ("loss", LOSSES), ("augment", AUGMENTATIONS))
+            for name, registry in (
+                ("schedule", SCHEDULES),
+                ("loss", LOSSES),
+                ("metric", METRICS),
+                ("augment", AUGMENTATIONS),
+            )
             if isinstance(source := getattr(self, name), str)
         }
         return replace(self, **texts)
@@ -198,6 +214,35 @@ class Recipe:
             return LOSSES.bind(self.loss)
         return squared_error if targets.is_floating_point() else cross_entropy
 
+    def metric_for(self, targets: Tensor, loss: Loss | None = None) -> Metric:
+        """What networks are measured by on these targets.
+
+        Args:
+            targets: [samples, ...]; integers are classes.
+            loss: what is minimised, where it is not the recipe's own: it is the metric, too, if the recipe has none.
+
+        Raises:
+            ConfigError: the metric is not for such targets.
+        """
+        from ramet.training.metrics import named_metric
+
+        source = self.metric
+        if source is None:
+            source = "loss" if loss is not None else self._usual_metric(targets)
+        made = METRICS.bind(source)
+        if isinstance(source, str) and (name := METRICS.parse(source).name) in METRICS:
+            made = made(loss or self.loss_for(targets)) if name == "loss" else made()
+        metric = named_metric(made)
+        metric.check(targets)
+        return metric
+
+    def _usual_metric(self, targets: Tensor) -> str:
+        if not targets.is_floating_point():
+            return "accuracy"
+        # What a loss of one's own wants of outputs is known to it alone; r2 wants the targets themselves.
+        is_own = self.loss is not None and (callable(self.loss) or LOSSES.parse(self.loss).name not in ERRORS)
+        return "loss" if is_own else "r2"
+
     def batch(self, x: Tensor, y: Tensor, indices: Tensor, *, seed: int, step: int) -> tuple[Tensor, Tensor]:
         """The inputs and targets of a step's samples, [batch, ...] and [batch, ...], transformed."""
         x, y = x[indices], y[indices]
@@ -231,6 +276,9 @@ FIRST_FIELDS = (
     "clip_norm",
 )
 """The fields that old names of caches and studies were made of. A field that is added does not belong here."""
+
+ERRORS = ("squared-error", "absolute-error", "huber")
+"""The losses whose outputs are meant to be the targets."""
 
 Settings = Recipe
 """The name that a recipe had when it was numbers alone."""

@@ -1,4 +1,4 @@
-"""The functions that a recipe names: schedules, losses and augmentations; nothing is imported before one is used."""
+"""The functions that a recipe names: schedules, losses, metrics, augmentations; none is imported before it is used."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ LOSSES = FunctionRegistry(
     given=("outputs", "targets"),
 )
 """What ``Recipe.loss`` names; a function of one's own takes outputs and targets, and then its options."""
+
+METRICS = FunctionRegistry(
+    "metric",
+    group="ramet.metrics",
+    built_in=_in("metrics", "accuracy", "top", "squared-error", "absolute-error", "r2", "perplexity", "bits", "loss"),
+    given=("of",),
+)
+"""What ``Recipe.metric`` names: functions that make a ``Metric``; one of one's own takes outputs and targets."""
 
 AUGMENTATIONS = FunctionRegistry(
     "augmentation",

@@ -55,12 +55,13 @@ def rehearse(recipe: Recipe, network: nn.Module, x: Tensor, y: Tensor, *argument
             optimizer = make_optimizer(trial, recipe)
         _check_optimizer(optimizer, trial)
         outputs: list[Tensor] = []
+        of_outputs = recipe.loss_for(y)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             with _saying(f"a network must run on a batch of shape {list(x.shape)}"):
                 outputs.append(output_of(trial(x, *arguments)))
             with _saying(f"a loss must take outputs of shape {list(outputs[-1].shape)} and targets of {list(y.shape)}"):
-                return recipe.loss_for(y)(outputs[-1], y)
+                return of_outputs(outputs[-1], y)
 
         step = Step(trial, optimizer, recipe, skips=True)  # one that is not finite is said here, in other words
         with _saying("a step must be taken on a training batch"):

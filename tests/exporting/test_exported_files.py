@@ -35,11 +35,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+TEXT_OPTIONS = ("tokens", "window", "vocabulary")
+
+
 def data_of(run: Path) -> DataSet:
     """The images as a run saw them: split and standardised as its options say."""
     config = read_config(run)["config"]
-    texts = ("tokens", "window", "vocabulary")
-    options = {name: value for name, value in config["data_options"].items() if name not in texts}
+    options = {name: value for name, value in config["data_options"].items() if name not in TEXT_OPTIONS}
     data = load(config["data"], **options | {"seed": config["seed"]})
     (setting,) = [record for record in read_records(run) if record["key"] == "setting"]
     assert setting["data"] == data.fingerprint()

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.functional as F
+from sklearn.metrics import r2_score
 from torch import nn
 
 from ramet.errors import ConfigError, DataError, RunError
@@ -173,7 +175,29 @@ def test_a_regression_with_a_data_set_like_object():
     )
     net = nn.Sequential(nn.Linear(4, 2), nn.Tanh(), nn.Linear(2, 1))
     grown, history = grow(net, split, "neurons=4, step=1", settings=FAST, method="random")
-    assert grown[0].out_features == 4 and history.steps[-1].score < 0
+    with torch.no_grad():
+        explained = r2_score(split.validation.y, grown(validation_x))
+    assert grown[0].out_features == 4 and history.steps[-1].score == pytest.approx(explained, rel=1e-5)
+
+
+def test_a_loss_of_ones_own_is_the_score_and_the_target():
+    _, _, validation_x, validation_y = data()
+
+    def loss(outputs, targets):
+        return F.cross_entropy(outputs, targets) + 1
+
+    def small():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+
+    options = {"settings": FAST, "method": "random", "loss": loss}
+    grown, history = grow(small(), data(), "neurons=7", max_steps=0, **options)
+    with torch.no_grad():
+        expected = float(loss(grown(validation_x), validation_y))
+    assert history.steps[-1].score == pytest.approx(-expected, rel=1e-5)
+    for target, stopped in ((expected + 0.01, "the target is reached"), (expected - 0.01, "the number of steps")):
+        ended = grow(small(), data(), "neurons=7", max_steps=0, target=target, **options)[1].stopped
+        assert ended.startswith(stopped)
 
 
 def test_adam_goes_along():

@@ -73,8 +73,8 @@ def _(folder: Path) -> dict[str, Any]:
 
 @row("wrong suffix", "must be an .npz file or a folder")
 def _(folder: Path) -> dict[str, Any]:
-    (folder / "own.csv").write_text("1,2,3\n")
-    return {"source": str(folder / "own.csv")}
+    (folder / "own.xlsx").write_text("1,2,3\n")
+    return {"source": str(folder / "own.xlsx")}
 
 
 @row("missing named set", "fetch it with: ramet data fetch mnist")
@@ -273,7 +273,7 @@ npz_row("npz in both forms", "must be x and y or x_train to y_test", x=images, y
 npz_row("npz with objects", "holds Python objects", x=lambda: np.array([None] * 12), y=labels)
 npz_row("npz with object labels", "holds Python objects", x=images, y=lambda: np.array([0, "a"] * 6, dtype=object))
 npz_row("lengths differ", "but there are 12 images and 11 labels", x=images, y=lambda: labels(11))
-npz_row("flat images", "must have the axes [n, height, width]", x=lambda: images(12, (16,)), y=labels)
+npz_row("rows without axes", "must have the axes [n, height, width]", x=lambda: images(12, ()), y=labels)
 npz_row("five axes", "must have the axes [n, height, width]", x=lambda: images(12, (2, 2, 2, 2)), y=labels)
 npz_row("both layouts fit", "fits both orders; say layout=", x=lambda: images(12, (3, 8, 3)), y=labels)
 npz_row("no layout fits", "fits neither order; say layout=", x=lambda: images(12, (8, 8, 8)), y=labels)
@@ -293,9 +293,6 @@ npz_row(
 )
 npz_row("pixels beyond all measure", "and at most 1e30", x=lambda: images(dtype=float) * 1e200, y=labels)
 npz_row("labels with two axes", "must have one axis", x=images, y=lambda: np.eye(12))
-npz_row(
-    "fractional labels", "must be whole numbers where they are floats, but one is 0.5", x=images, y=lambda: labels() / 2
-)
 npz_row("NaN labels", "but one is nan", x=images, y=lambda: np.full(12, np.nan))
 npz_row("complex labels", "must be integers, text or whole floats", x=images, y=lambda: labels().astype(complex))
 npz_row("labels beyond 64 bits", "must fit into 64 bits", x=images, y=lambda: np.array([0, 2**64 - 1] * 6, np.uint64))
@@ -523,9 +520,106 @@ def _(folder: Path) -> dict[str, Any]:
     return {"source": Rows([])}
 
 
-@row("data set of flat images", "must have 2 or 3 axes")
+@row("data set of single numbers", "must have 1, 2 or 3 axes")
 def _(folder: Path) -> dict[str, Any]:
-    return {"source": Rows([(torch.zeros(16), i % 2) for i in range(12)])}
+    return {"source": Rows([(torch.tensor(0.5), i % 2) for i in range(12)])}
+
+
+# Vectors, numbers and tables
+
+
+def numbers(n: int = 12, value: float = 0.5) -> np.ndarray:
+    return np.where(np.arange(n) == 4, value, np.arange(n) / 4)
+
+
+@row("fractional labels", "must be whole numbers where they are floats, but one is 0.5")
+def _(folder: Path) -> dict[str, Any]:
+    return {**npz(folder, x=images(), y=labels() / 2), "targets": "classes"}
+
+
+@row("another kind of targets", "targets must be classes or numbers, but got 'ranks'")
+def _(folder: Path) -> dict[str, Any]:
+    return {**npz(folder, x=images(), y=labels()), "targets": "ranks"}
+
+
+option_row("numbers of a set of classes", "the targets of digits are classes, but got targets=", targets="numbers")
+npz_row(
+    "NaN among numbers", "must be finite, and at most 1e30, but one is nan", x=images, y=lambda: numbers(value=np.nan)
+)
+npz_row(
+    "infinite number", "must be finite, and at most 1e30, but one is inf", x=images, y=lambda: numbers(value=np.inf)
+)
+npz_row("fewer numbers than rows", "12 rows and 11 targets", x=images, y=lambda: numbers(11))
+npz_row("numbers with three axes", "must have the axes [n] or [n, k]", x=images, y=lambda: np.full((12, 2, 2), 0.5))
+npz_row(
+    "two rows of numbers", "there must be 3 rows to split, but own has 2", x=lambda: images(2), y=lambda: numbers(2)
+)
+npz_row("NaN in a vector", "vector 7 has nan among its features", y=labels,
+        x=lambda: np.where(np.arange(12)[:, None] == 7, np.nan, images(12, (5,))))  # fmt: skip
+npz_row("test vectors of another length", "must have as many features",
+        x_train=lambda: images(12, (5,)), y_train=labels, x_test=lambda: images(12, (4,)), y_test=labels)  # fmt: skip
+npz_row("test numbers of another shape", "must have as many numbers a row", x_train=images, y_train=numbers,
+        x_test=images, y_test=lambda: np.full((12, 2), 0.5))  # fmt: skip
+npz_row("negative tokens", "must be numbers from 0, but one is -1", x=lambda: np.ones((12, 4), int) - 2,
+        y=lambda: np.ones((12, 4), int))  # fmt: skip
+
+
+@row("image size of vectors", "image_size is for images, but own has rows of 5 numbers")
+def _(folder: Path) -> dict[str, Any]:
+    return {**npz(folder, x=images(12, (5,)), y=labels()), "image_size": 2}
+
+
+TABLE = "size,age,price\n" + "".join(f"{row},{row % 3},{row / 2}\n" for row in range(12))
+
+
+def table_row(name: str, phrase: str, columns: str, content: str = TABLE) -> None:
+    def make(folder: Path) -> dict[str, Any]:
+        (folder / "houses.csv").write_text(content)
+        return {"source": f"{folder / 'houses.csv'}{columns}"}
+
+    ROWS.append(BadData(name, make, phrase))
+
+
+table_row("table without a target", "a table is named as FILE.csv:target=COLUMN", "")
+table_row("table with a bare column", "a table is named as FILE.csv:target=COLUMN", ":price")
+table_row("table with a target and a label", "a table is named as FILE.csv:target=COLUMN", ":target=price,label=age")
+table_row("table with another option", "a table is named as FILE.csv:target=COLUMN", ":target=price,sep=;")
+table_row("unknown column", "must be one of size, age, price, but 'cost' is none", ":target=cost")
+table_row("two columns of labels", "a label is one column", ":label=[age,size]")
+table_row("nothing but targets", "must have columns besides its targets", ":target=price,without=[size,age]")
+table_row(
+    "cell that is no number", "row 14 has 'old'; without=[age] leaves it out", ":target=price", TABLE + "1,old,3\n"
+)
+table_row("row that is too short", "but row 14", ":target=price", TABLE + "1,2\n")
+table_row("column twice", "has 'age' twice", ":target=price", TABLE.replace("size", "age", 1))
+table_row("names alone", "a line of names and rows below it", ":target=price", "size,age,price\n")
+table_row("row without a label", "line 14 of", ":label=age", TABLE + "1,,3\n")
+table_row("NaN in a table", "must be finite, and at most 1e30, but one is nan", ":target=price", TABLE + "1,2,nan\n")
+
+
+@row("missing table", "there is no")
+def _(folder: Path) -> dict[str, Any]:
+    return {"source": f"{folder / 'nowhere.csv'}:target=price"}
+
+
+# Text
+
+
+def text_row(name: str, phrase: str, options: str, content: str = "one two three\n" * 100, **more: Any) -> None:
+    def make(folder: Path) -> dict[str, Any]:
+        (folder / "story.txt").write_text(content)
+        return {"source": f"text:{folder / 'story.txt'}{options}", **more}
+
+    ROWS.append(BadData(name, make, phrase))
+
+
+text_row("text shorter than a window", "has 0 windows of 64 words", "", "one two three\n" * 10)
+text_row("window without words", "window must be at least 1", ":length=0")
+text_row("window that is no number", "length of a text must be a whole number, but got 'long'", ":length=long")
+text_row("text with another option", "a text is named as text:FILE", ":size=3")
+text_row("tokenizer that is not there", "there is no file nowhere.json", ":tokens=nowhere.json,length=8")
+text_row("images of a text", "a text has neither images nor labels, but got image_size", ":length=8", image_size=4)
+text_row("more windows than there are", "but got 999", ":length=8", train_size=999)
 
 
 @row("iterable data set", "must hold at least one image")

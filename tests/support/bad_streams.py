@@ -15,6 +15,7 @@ from ramet.continual import JointNetwork, make_method, make_skeleton
 from ramet.continual.methods.naive import Naive
 from ramet.continual.streams.stream import TaskInfo
 from ramet.continual.study.plan import StudyPlan
+from ramet.data import InputForm
 from ramet.jobs.study.job import StudyJob
 from ramet.runs import Run
 from ramet.training import Settings
@@ -142,7 +143,7 @@ def saved(folder: Path, size: int = 8, channels: int = 1, method: Naive | None =
     method.start(make_skeleton("mlp:4", in_channels=channels, image_size=(size, size)), Settings(epochs=1), 0)
     if task:
         method._add_head(2, 0)
-        method.tasks.append(TaskInfo(task, 2, channels, (size, size)))
+        method.tasks.append(TaskInfo(task, 2, InputForm((channels, size, size))))
     JointNetwork(method).save(folder / "net.safetensors")
     return folder / "net.safetensors"
 

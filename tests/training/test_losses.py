@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from ramet.errors import ConfigError
 from ramet.training import Recipe
 
 OUTPUTS = torch.tensor([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]], dtype=torch.float64)
@@ -42,6 +43,15 @@ def test_errors_of_numbers():
     assert value("squared-error", outputs, targets) == pytest.approx((0.25 + 9) / 2)
     assert value("absolute-error", outputs, targets) == pytest.approx((0.5 + 3) / 2)
     assert value("huber:delta=2", outputs, targets) == pytest.approx((0.125 + 2 * (3 - 1)) / 2)
+
+
+@pytest.mark.parametrize("loss", ["squared-error", "absolute-error", "huber"])
+def test_a_single_number_may_have_an_axis_or_not(loss):
+    outputs, targets = torch.tensor([1.0, 5.0, 2.0]), torch.tensor([0.5, 2.0, 4.0])
+    expected = value(loss, outputs, targets)
+    assert value(loss, outputs[:, None], targets) == expected == value(loss, outputs, targets[:, None])
+    with pytest.raises(ConfigError, match=r"of shape \[3\], but its outputs have shape \[3, 2\]"):
+        value(loss, torch.zeros(3, 2), targets)
 
 
 def test_several_labels():

@@ -99,6 +99,7 @@ class CompactPickGrow(Method):
     """
 
     name: ClassVar[str] = "cpg"
+    needs_accuracy: ClassVar[str] = "its goal is one"
     needs_chain: ClassVar[str] = "it widens a chain's layers"
     forgets_nothing: ClassVar[bool] = True
     goal: float = 0.0

@@ -85,6 +85,7 @@ class Distillation(SharedBody):
     """
 
     name: ClassVar[str] = "distillation"
+    needs_classes: ClassVar[str] = "former answers are shares of classes"
     strength: float = 1.0
     temperature: float = 2.0
     warm_up: float = 0.2

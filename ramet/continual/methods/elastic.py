@@ -61,6 +61,7 @@ class Elastic(SharedBody):
     """
 
     name: ClassVar[str] = "elastic"
+    needs_classes: ClassVar[str] = "its Fisher information is that of classes"
     strength: float = 1e5
     form: Form = "implicit"
     samples: int = 500

@@ -25,6 +25,7 @@ class Individual(Method):
     takes_shared_head: ClassVar[bool] = True
     forgets_nothing: ClassVar[bool] = True
     needs_chain: ClassVar[str] = ""
+    needs_classes: ClassVar[str] = ""
     keeps_start: ClassVar[bool] = True
 
     def _begin(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ramet.continual.methods.shared_body import SharedBody
+from ramet.continual.methods.shared_body import SharedBody, check_targets
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, train
 from ramet.data import Split
@@ -33,9 +33,12 @@ class Joint(SharedBody):
         for place, part in enumerate(everything):
             self._add_head(part.info.num_classes, place)
         x, y = (torch.cat([getattr(part.train, name) for part in everything]) for name in "xy")
-        places = torch.cat([torch.full_like(part.train.y, place) for place, part in enumerate(everything)])
+        sizes = torch.tensor([len(part.train) for part in everything])
+        places = torch.arange(len(everything)).repeat_interleave(sizes).to(y.device)
+        are_numbers = y.is_floating_point()
 
         def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+            check_targets(y, are_numbers)
             return self.mixture_loss(self.shared.body(x), y, places[indices])
 
         train(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -18,6 +18,8 @@ from ramet.training import accuracy
 @dataclass(kw_only=True, eq=False)
 class MasterMethod(Method):
     """A method whose tasks use neurons of one master network; sub-classes learn, and say a sentence about each task."""
+
+    needs_accuracy: ClassVar[str] = "it weighs what a task gains in accuracy"
 
     def _begin(self) -> None:
         self.master = Master(self.skeleton, self.device)

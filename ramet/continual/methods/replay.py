@@ -44,9 +44,11 @@ class Rehearsal(Part):
         generator = torch.Generator().manual_seed(derive_seed(self._seed, "order", place))
         chosen = chosen[torch.randperm(len(chosen), generator=generator)]
         old = torch.cat(kept) if kept else torch.zeros(0, dtype=torch.long)
-        self._x = torch.cat([self._x[old], data.x[chosen]])
-        self._y = torch.cat([self._y[old], data.y[chosen]])
-        self._places = torch.cat([self._places[old], torch.full_like(data.y[chosen], place)])
+        # A memory without samples does not know yet what inputs and targets are: vectors, numbers, classes of tokens.
+        self._x = torch.cat([self._x[old], data.x[chosen]]) if len(old) else data.x[chosen]
+        self._y = torch.cat([self._y[old], data.y[chosen]]) if len(old) else data.y[chosen]
+        own = torch.full((len(chosen),), place, dtype=torch.long, device=self._places.device)
+        self._places = torch.cat([self._places[old], own])
         return {"memory": len(self._y)}
 
     def state(self) -> Any:

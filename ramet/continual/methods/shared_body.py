@@ -93,6 +93,7 @@ class SharedBody(Method):
 
     takes_shared_head: ClassVar[bool] = True
     needs_chain: ClassVar[str] = ""
+    needs_classes: ClassVar[str] = ""
 
     def make_parts(self) -> list[Part]:
         """The parts of a method that has learned nothing."""
@@ -125,12 +126,12 @@ class SharedBody(Method):
     def _loss(self, data: Split, place: int) -> Loss:
         """The loss of a task's mini-batches, with what the parts have to add."""
         rehearses = any(part.rehearses for part in self.parts)
-        of_outputs = self.settings.loss_for(data.y)
+        of_outputs, are_numbers = self.settings.loss_for(data.y), data.y.is_floating_point()
 
         def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
             own = Minibatch(x, indices)
             if rehearses:
-                check_targets(y)
+                check_targets(y, are_numbers)
             places = torch.full_like(indices, place)
             for part in self.parts:
                 x, y, places = part.rehearse((x, y, places))
@@ -146,12 +147,7 @@ class SharedBody(Method):
         return loss
 
     def mixture_loss(self, features: Tensor, y: Tensor, places: Tensor) -> Tensor:
-        """The recipe's loss of samples of several tasks, each under the head of its own; the mean over samples.
-
-        Raises:
-            ConfigError: targets are no classes any more, because samples of several tasks were mixed.
-        """
-        check_targets(y)
+        """The recipe's loss of samples of several tasks, each under the head of its own; the mean over samples."""
         of_outputs, total = self.settings.loss_for(y), features.new_zeros(())
         for place in sorted(set(places.tolist())):
             own = places == place
@@ -194,9 +190,12 @@ class SharedBody(Method):
         self.shared.heads.append(head.to(self.device))
 
 
-def check_targets(y: Tensor) -> None:
-    """Refuse augmentations that mix targets, such as mixup, where a mini-batch has samples of several tasks."""
-    if y.is_floating_point():
+def check_targets(y: Tensor, are_numbers: bool) -> None:
+    """Refuse augmentations that mix targets, such as mixup, where a mini-batch has samples of several tasks.
+
+    Targets that are numbers in the data stay what they are.
+    """
+    if y.is_floating_point() and not are_numbers:
         raise ConfigError("tasks that are trained together need their own classes, but the augmentation mixes them.")
 
 

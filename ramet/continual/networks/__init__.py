@@ -21,6 +21,9 @@ SKELETONS: Registry[Skeleton | nn.Module | Any] = Registry(
         "vgg": "ramet.growth.networks:vgg",
         "mobilenet": "ramet.growth.networks:mobilenet",
     },
-    given=("in_channels", "image_size", "num_classes", "batch_norm", "shared_head"),
+    given=(
+        *("in_channels", "image_size", "num_classes", "batch_norm", "shared_head"),
+        *("input_shape", "num_features", "num_outputs", "length", "words"),
+    ),
 )
 """What the network of every task looks like: a chain of layers, or a module."""

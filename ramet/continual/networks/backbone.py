@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from ramet.continual.networks.cutting import Cut, cut_network
 from ramet.continual.networks.recording import copied_network
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template, seeded
+from ramet.data import InputForm
 from ramet.errors import ConfigError, RametError
 from ramet.seeding import seeded_globally
 from ramet.training.weights import check_module, load_weights
@@ -23,23 +24,24 @@ from ramet.training.weights import check_module, load_weights
 
 @dataclass(frozen=True)
 class NetworkSource:
-    """What makes a module, and for which images and how many classes; made again, it has other first weights.
+    """What makes a module, and for which inputs and how many classes; made again, it has other first weights.
 
     Args:
         network: a text such as ``FILE.py:function``, or a function.
+        form: what an input is.
+        num_classes: what the function is told; heads are made for each task.
         trusted: whether code that the text names may run.
     """
 
     network: str | Callable[..., Any]
-    in_channels: int
-    image_size: tuple[int, int]
+    form: InputForm
     num_classes: int
     batch_norm: bool = False
     trusted: bool = True
 
     def make(self, seed: int, *role: str | int) -> Skeleton | nn.Module:
         """A skeleton, or a module whose weights follow from the seed and the role."""
-        given = {"in_channels": self.in_channels, "image_size": self.image_size, "num_classes": self.num_classes}
+        given = self.form.arguments(self.num_classes)
         try:
             with seeded_globally(seed, "weights", *role):
                 return SKELETONS.make(self.network, trusted=self.trusted, batch_norm=self.batch_norm, **given)
@@ -65,7 +67,7 @@ class Backbone(Template):
 
     Args:
         network: The module; it is copied. Its head is dropped.
-        input_shape: Channels, height and width of an image.
+        form: What an input is; or the shape of one, such as channels, height and width of an image.
         head: The name of the linear layer that gives the logits; found if none.
         shared_head: Whether all tasks have one head.
         source: What makes the module with other first weights; every network begins with those of ``network`` if none.
@@ -78,7 +80,7 @@ class Backbone(Template):
     def __init__(
         self,
         network: nn.Module,
-        input_shape: tuple[int, int, int],
+        form: InputForm | Sequence[int],
         *,
         head: str | None = None,
         shared_head: bool = False,
@@ -87,9 +89,10 @@ class Backbone(Template):
         weights: str | None = None,
     ) -> None:
         self.module = copied_network(network).eval()
-        self.cut: Cut = cut_network(self.module, input_shape, head)
+        self._form = InputForm.of(form)
+        self.cut: Cut = cut_network(self.module, self._form, head)
         self.source, self.shared_head, self.is_trained = source, shared_head, is_trained
-        self._input_shape, self.notes = input_shape, self.cut.notes
+        self.notes = self.cut.notes
         self._weights = weights or (_digest(self.start()) if is_trained else None)
 
     @property
@@ -98,9 +101,9 @@ class Backbone(Template):
         return tuple(block.name for block in self.cut.blocks)
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """Of an image."""
-        return self._input_shape
+    def form(self) -> InputForm:
+        """What an input is."""
+        return self._form
 
     def start(self) -> dict[str, Tensor]:
         """The first weights below the head."""
@@ -142,12 +145,10 @@ class Backbone(Template):
     def to_json(self) -> dict[str, Any]:
         """What the module is, not how: the name of what makes it, its blocks, and a digest of trained weights."""
         source = self.source
-        channels, *size = self.input_shape
         return {
             "kind": "module",
             "network": source.network if source and isinstance(source.network, str) else None,
-            "in_channels": channels,
-            "image_size": size,
+            **self.form.to_json(),
             "num_classes": source.num_classes if source else 0,
             "batch_norm": bool(source and source.batch_norm),
             "head": self.cut.head,
@@ -177,21 +178,17 @@ class Backbone(Template):
         Raises:
             ConfigError: The module is missing or is another now, or code is not trusted.
         """
-        shape = (values["in_channels"], *values["image_size"])
-        source = None
+        form, source = InputForm.from_json(values), None
         if network is None:
             if values["network"] is None:
                 raise ConfigError(
                     "a network that was given as an object is loaded with that object, but got none: network=..."
                 )
-            size = (shape[1], shape[2])
-            source = NetworkSource(
-                values["network"], shape[0], size, values["num_classes"], values["batch_norm"], trusted
-            )
+            source = NetworkSource(values["network"], form, values["num_classes"], values["batch_norm"], trusted)
             network = source.network_of(0)
         made = cls(
             network,
-            shape,
+            form,
             head=values["head"],
             shared_head=values["shared_head"],
             source=source,
@@ -221,7 +218,7 @@ class Backbone(Template):
 
 def make_backbone(
     network: nn.Module | NetworkSource,
-    input_shape: tuple[int, int, int],
+    form: InputForm | Sequence[int],
     *,
     start: str | None = None,
     head: str | None = None,
@@ -243,14 +240,14 @@ def make_backbone(
     if source is not None:
         check_module(made)
     if start is not None:
-        head = cut_network(made, input_shape, head).head
+        head = cut_network(made, form, head).head
         load_weights(made, start, without=head)
     is_trained = start is not None or source is None
-    backbone = Backbone(made, input_shape, head=head, shared_head=shared_head, source=source, is_trained=is_trained)
+    backbone = Backbone(made, form, head=head, shared_head=shared_head, source=source, is_trained=is_trained)
     if source is not None and not is_trained:
         again = source.network_of(seed, "template again").state_dict()
         if all(torch.equal(value, again[name]) for name, value in backbone.start().items() if name in again):
-            return Backbone(made, input_shape, head=head, shared_head=shared_head, source=source)
+            return Backbone(made, form, head=head, shared_head=shared_head, source=source)
     return backbone
 
 

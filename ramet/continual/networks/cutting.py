@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.continual.networks.recording import Recorded, called, names_of_state, record
+from ramet.data import InputForm
 from ramet.errors import ConfigError
 
 
@@ -52,16 +53,16 @@ class Cut:
     notes: tuple[str, ...] = ()
 
 
-def cut_network(network: nn.Module, input_shape: Sequence[int], head: str | None = None) -> Cut:
+def cut_network(network: nn.Module, form: InputForm | Sequence[int], head: str | None = None) -> Cut:
     """Cut a network; it is copied, and left as it was.
 
     Args:
-        network: any module that gives logits for a batch of images.
-        input_shape: the shape of an image, such as (3, 32, 32).
+        network: any module that gives logits (or numbers) for a batch of inputs; for a text, also for each token.
+        form: what an input is; or the shape of one, such as (3, 32, 32) of an image.
         head: the name of the linear layer that gives the logits; the last that was called if none.
 
     Raises:
-        ConfigError: the network does not run on such images, gives no logits, has no linear head, or nothing below it.
+        ConfigError: the network does not run on such inputs, gives no logits, has no linear head, or nothing below it.
 
     Example:
         >>> layers = [nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.ReLU(), nn.Linear(8, 3)]
@@ -69,9 +70,9 @@ def cut_network(network: nn.Module, input_shape: Sequence[int], head: str | None
         >>> [block.name for block in cut.blocks], cut.head
         (['0', '3'], '5')
     """
-    run = record(network, input_shape)
+    run = record(network, form)
     found = _find_head(network, run, head)
-    owned = names_of_state(network, input_shape)
+    owned = names_of_state(network, form)
     params = {name: param for name, param in run.params.items() if not name.startswith(f"{found}.")}
     if not params:
         raise ConfigError(
@@ -103,7 +104,7 @@ def _find_head(network: nn.Module, run: Recorded, head: str | None) -> str:
         raise ConfigError(
             f"the head of a network must be called once, but {found!r} is called {run.calls[found]} times."
         )
-    if run.inputs[found].ndim != 2 or not run.flow.is_cut(run.inputs[found]):
+    if run.inputs[found].ndim != run.whole.ndim or not run.flow.is_cut(run.inputs[found]):
         raise ConfigError(
             f"the head of a network must take all its features as [batch, features], but {found!r} does not."
         )

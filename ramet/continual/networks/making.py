@@ -11,6 +11,7 @@ from torch import nn
 from ramet.continual.networks.backbone import NetworkSource, make_backbone
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template
+from ramet.data import InputForm
 from ramet.errors import ConfigError
 
 TemplateSource = str | Template | nn.Module | Callable[..., Any]
@@ -20,9 +21,10 @@ TemplateSource = str | Template | nn.Module | Callable[..., Any]
 def make_template(
     network: TemplateSource = "mlp",
     *,
-    in_channels: int,
-    image_size: tuple[int, int],
     num_classes: int,
+    form: InputForm | None = None,
+    in_channels: int | None = None,
+    image_size: tuple[int, int] | None = None,
     batch_norm: bool = False,
     head: str = "own",
     start: str | None = None,
@@ -34,11 +36,12 @@ def make_template(
 
     Args:
         network: ``mlp``, ``conv`` (``make_skeleton``), another name of ``ramet list skeleton``, ``FILE.py:function``, a
-            function that takes any of ``in_channels``, ``image_size`` and ``num_classes``, or a module, which counts as
-            trained.
-        in_channels: Channels of an image.
-        image_size: Its height and width.
+            function that takes any of ``in_channels``, ``image_size`` and ``num_classes`` (``num_features`` of vectors,
+            ``length`` and ``words`` of texts), or a module, which counts as trained.
         num_classes: What a function is told; heads are made for each task.
+        form: What an input is; or, of an image,
+        in_channels: its channels, and
+        image_size: its height and width.
         batch_norm: Whether the layers of ``mlp`` and ``conv`` have batch norm.
         head: ``own``, one for each task, or ``shared``.
         start: A file of trained weights for the body; those of its head are left out.
@@ -55,13 +58,14 @@ def make_template(
         if start is not None or classifier is not None:
             raise ConfigError("start and classifier are for a network that is made here, but got a template.")
         return network
-    shape, shared = (in_channels, *image_size), head == "shared"
+    form = form or InputForm.given(in_channels=in_channels, image_size=image_size)
+    shared = head == "shared"
     if isinstance(network, nn.Module):
-        return make_backbone(network, shape, start=start, head=classifier, shared_head=shared)
-    source = NetworkSource(network, in_channels, image_size, num_classes, batch_norm, trusted)
+        return make_backbone(network, form, start=start, head=classifier, shared_head=shared)
+    source = NetworkSource(network, form, num_classes, batch_norm, trusted)
     made = source.make(seed, "template")
     if isinstance(made, Skeleton) and start is None:
         if classifier is not None:
             raise ConfigError(f"classifier names the head of a module, but {network} is a chain that has none yet.")
         return replace(made, shared_head=shared or made.shared_head)
-    return make_backbone(source, shape, start=start, head=classifier, shared_head=shared, seed=seed)
+    return make_backbone(source, form, start=start, head=classifier, shared_head=shared, seed=seed)

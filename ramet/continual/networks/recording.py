@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ramet.continual.networks.flow import Flow
+from ramet.data import InputForm
 from ramet.errors import ConfigError
 from ramet.seeding import seeded_globally, torch_generator
 
 BATCH = 2
-"""Images of the pass: batch norm needs two."""
+"""Inputs of the pass: batch norm needs two."""
 
 
 @dataclass
@@ -44,17 +45,22 @@ class Recorded:
     whole: Tensor
 
 
-def record(network: nn.Module, input_shape: Sequence[int]) -> Recorded:
+def record(network: nn.Module, form: InputForm | Sequence[int]) -> Recorded:
     """Run a copy once in evaluation mode, with gradients for everything, and note what each module gives.
 
+    Tokens have no gradient. For texts, what the embedding makes of the tokens stands for the inputs.
+
     Raises:
-        ConfigError: the network does not run on such images, or gives no logits that depend on them.
+        ConfigError: the network does not run on such inputs, or gives no logits that depend on them.
     """
+    form = InputForm.of(form)
     copied = copied_network(network).eval()
     for param in copied.parameters():
         if param.is_floating_point():
             param.requires_grad_(True)
-    leaf = torch.randn(BATCH, *input_shape, generator=torch_generator(0, "cut"), requires_grad=True)
+    x = form.example(BATCH, torch_generator(0, "cut"))
+    leaf = (x if form.words is None else torch.zeros(BATCH, form.shape[0], 1)).requires_grad_(True)
+    embedded: list[str] = []
     calls: dict[str, int] = {}
     outputs: dict[str, Tensor] = {}
     inputs: dict[str, Tensor] = {}
@@ -75,12 +81,28 @@ def record(network: nn.Module, input_shape: Sequence[int]) -> Recorded:
 
         return hook
 
+    def embed(name: str) -> Any:
+        def hook(module: nn.Module, arguments: tuple[Any, ...], result: Any) -> Any:
+            if arguments[0].shape == x.shape and torch.equal(arguments[0], x):  # and no embedding of positions
+                embedded.append(name)
+                return result + leaf
+            return result
+
+        return hook
+
     for name, module in copied.named_modules():
+        if name and form.words is not None and isinstance(module, nn.Embedding):
+            module.register_forward_hook(embed(name))
         if name:
             module.register_forward_hook(note(name))
     with torch.enable_grad():
-        whole = _called_with(copied, leaf * 1.0, network)  # a leaf itself could not be changed in place
-    _check_logits(whole, network)
+        given = leaf * 1.0 if form.words is None else x  # a leaf itself could not be changed in place
+        whole = _called_with(copied, given, network, form)
+    if form.words is not None and not embedded:
+        raise ConfigError(
+            f"a network of texts must have an nn.Embedding of its tokens, but {called(network)} has none."
+        )
+    _check_logits(whole, network, form)
     if whole.grad_fn is None:
         raise ConfigError(f"the outputs of a network must be differentiable, but those of {called(network)} are not.")
     flow = Flow(whole, leaf)
@@ -90,36 +112,37 @@ def record(network: nn.Module, input_shape: Sequence[int]) -> Recorded:
     return Recorded(flow, calls, results, once, others, inputs, dict(copied.named_parameters()), whole)
 
 
-def _called_with(network: nn.Module, x: Tensor, shown: nn.Module) -> Any:
+def _called_with(network: nn.Module, x: Tensor, shown: nn.Module, form: InputForm) -> Any:
     try:
         return network(x)
     except Exception as error:  # whatever a network of the user's own raises
         first_line = (str(error).splitlines() or [""])[0]
         mode = " in training mode" if network.training else ""
         raise ConfigError(
-            f"a network must run{mode} on images of shape {list(x.shape[1:])}, but {called(shown)} raises "
-            f"{type(error).__name__}: {first_line}"
+            f"a network must run{mode} on {form}, but {called(shown)} raises {type(error).__name__}: {first_line}"
         ) from error
 
 
-def _check_logits(whole: Any, network: nn.Module) -> None:
-    if isinstance(whole, Tensor) and whole.ndim == 2 and len(whole) == BATCH:
+def _check_logits(whole: Any, network: nn.Module, form: InputForm) -> None:
+    shapes = [(BATCH,)] if form.words is None else [(BATCH,), (BATCH, form.shape[0])]
+    if isinstance(whole, Tensor) and tuple(whole.shape[:-1]) in shapes:
         return
     got = f"shape {list(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
     mode = " in training mode" if network.training else ""
     raise ConfigError(
-        f"a network must give logits of shape [{BATCH}, classes] for {BATCH} images, but {called(network)} gives "
-        f"{got}{mode}."
+        f"a network must give logits of shape {' or '.join(str([*shape, 'classes']) for shape in shapes)} for {BATCH} "
+        f"{form.kind}s, but {called(network)} gives {got}{mode}.".replace("'classes'", "classes")
     )
 
 
-def names_of_state(network: nn.Module, input_shape: Sequence[int]) -> set[str]:
+def names_of_state(network: nn.Module, form: InputForm | Sequence[int]) -> set[str]:
     """What each task has for itself: the tensors of modules that change their buffers while they are trained."""
+    form = InputForm.of(form)
     trained = copied_network(network).train()
     before = {name: buffer.clone() for name, buffer in trained.named_buffers()}
-    x = torch.randn(BATCH, *input_shape, generator=torch_generator(0, "cut"))
+    x = form.example(BATCH, torch_generator(0, "cut"))
     with torch.no_grad(), seeded_globally(0, "cut"):
-        _check_logits(_called_with(trained, x, network), trained)
+        _check_logits(_called_with(trained, x, network, form), trained, form)
     changed = {
         name.rpartition(".")[0] for name, buffer in trained.named_buffers() if not torch.equal(before[name], buffer)
     }

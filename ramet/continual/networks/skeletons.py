@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from ramet.continual.networks import SKELETONS
 from ramet.continual.networks.template import Template, seeded
+from ramet.continual.streams.stream import TaskInfo
 from ramet.costs import count_parameters
+from ramet.data import InputForm
 from ramet.errors import ConfigError, DataError
 
 
@@ -110,9 +112,14 @@ class Skeleton(Template, LearnableNetwork):
         return tuple(layer.name for layer in self.layers)
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """Of an image."""
-        return (self.in_channels, *self.image_size)
+    def form(self) -> InputForm:
+        """An image; what reads one of a single pixel reads vectors."""
+        return InputForm((self.in_channels, *self.image_size))
+
+    def check(self, task: TaskInfo) -> None:
+        """Refuse a task whose inputs are of another form; a vector is an image of a single pixel."""
+        if task.form.kind != "vector" or task.form.pixels != self.form.shape or self.layers[0].kind != "linear":
+            super().check(task)
 
     def shape_before(self, place: int) -> tuple[int, int, int]:
         """What layer ``place`` takes for one image: neurons, height and width; the head's place is ``len(layers)``."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ramet.continual.streams.stream import TaskInfo
+from ramet.data import InputForm
 from ramet.errors import DataError
 from ramet.runs.encoding import plain
 from ramet.seeding import seeded_globally
@@ -36,8 +37,13 @@ class Template(ABC):
 
     @property
     @abstractmethod
-    def input_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
+    def form(self) -> InputForm:
+        """What an input is."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input: channels, height and width of an image."""
+        return self.form.shape
 
     @abstractmethod
     def make_features(self, seed: int, *role: str | int) -> nn.Module:
@@ -69,11 +75,14 @@ class Template(ABC):
         return bool(plain(values) == {key: own[key] for key in values if key in own})
 
     def check(self, task: TaskInfo) -> None:
-        """Refuse a task whose images are of another shape."""
-        if task.input_shape != self.input_shape:
+        """Refuse a task whose inputs are of another form."""
+        if task.form == self.form:
+            return
+        if task.form.kind == self.form.kind == "image":
             raise DataError(
                 f"a task must have images of shape {self.input_shape}, but {task.name!r} has {task.input_shape}."
             )
+        raise DataError(f"a task must have {self.form}, but {task.name!r} has {task.form}.")
 
 
 def seeded(make: Callable[[], Made], seed: int, *role: str | int) -> Made:

@@ -15,6 +15,8 @@ from torch.nn import functional
 
 from ramet.continual.streams.stream import Stream, Task, changed, fit_together
 from ramet.data import DataSet, Split, load
+from ramet.data.table import is_table
+from ramet.data.text import is_text, read_texts
 from ramet.errors import ConfigError, DataError
 from ramet.seeding import torch_generator
 
@@ -46,7 +48,8 @@ def make_stream(
     ``rotated-DATA:T`` turns the images by steps of 180 / T degrees. ``families-DATA:FxT`` has F orders of the pixels,
     deals out the classes of each to T tasks, and lets the families take turns: each task has relatives, and strangers
     between them. ``domains`` takes eight data sets one after the other. A file holds a JSON list of ``{"name": NAME,
-    "data": SOURCE}``, each with the options of ``ramet.data.load`` as further entries if wanted.
+    "data": SOURCE}``, each with the options of ``ramet.data.load`` as further entries if wanted. The data may be tables
+    (``FILE.csv:target=COLUMN``), or texts (``text:FILE:length=64``), which then have one vocabulary.
 
     Args:
         source: The name, or the path of a ``.json`` file.
@@ -231,11 +234,20 @@ def _from_file(path: Path, options: dict[str, Any]) -> Stream:
                 f"a task of a stream's file takes {', '.join(sorted(known))}, but {entry['name']!r} of {path} has "
                 f"{', '.join(sorted(unknown))}."
             )
-        data = entry["data"]
-        place, mark, function = data.partition(".py:")
-        near = path.parent / (place + mark[:-1])  # a path is read from where the file lies
-        parts.append((entry["name"], str(near) + mark[-1:] + function if near.exists() else data, own))
+        parts.append((entry["name"], _near(path.parent, entry["data"]), own))
     return _several(path.stem, parts, options)
+
+
+def _near(folder: Path, data: str) -> str:
+    """A source whose path is read from a folder, if there is something."""
+    before = "text:" if is_text(data) else ""
+    rest = data.removeprefix(before)
+    # FILE.py:function, FILE.csv:target=COLUMN, text:FILE:length=64, or a path alone.
+    place, mark, options = rest, "", ""
+    if before or is_table(data) or ".py:" in data:
+        place, mark, options = rest.partition(":")
+    near = folder / place
+    return f"{before}{near}{mark}{options}" if near.exists() else data
 
 
 def _several(name: str, parts: Sequence[tuple[str, str, dict[str, Any]]], options: dict[str, Any]) -> Stream:
@@ -244,8 +256,14 @@ def _several(name: str, parts: Sequence[tuple[str, str, dict[str, Any]]], option
     for place, task in enumerate(names):
         if task in names[:place]:
             raise ConfigError(f"the tasks of a stream must have different names, but {task!r} occurs twice.")
+    if all(is_text(data) for _, data, _ in parts):
+        wanted = {key: options[key] for key in ("data_dir", "train_size", "eval_size")}
+        if others := [key for _, _, own in parts for key in own]:
+            raise DataError(f"the texts of a stream have their options after the file, but got {others[0]}.")
+        texts: list[DataSet] = list(read_texts([data for _, data, _ in parts], **wanted))
+        return Stream(name, [Task(task, text) for task, text in zip(names, texts, strict=True)])
     loaded = [(task, load(data, **{**options, **own})) for task, data, own in parts]
-    if options["image_size"] is None:
+    if options["image_size"] is None and all(data.form.kind == "image" for _, data in loaded):
         height = min(data.image_size[0] for _, data in loaded)
         width = min(data.image_size[1] for _, data in loaded)
         for place, (task, data, own) in enumerate(parts):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
 
-from ramet.data import DataSet, Split
+from ramet.data import DataSet, InputForm, Split
 from ramet.errors import ConfigError, DataError, RunError
 
 
 class GoneDataError(RunError):
     """A method touched the data of a finished task in the streaming scenario."""
+
+
+_TOLD = ("class_names", "mean", "deviation")
+"""What whoever runs a task's network should know, beside the form of its inputs."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,8 @@ class TaskInfo:
 
     Attributes:
         name: Unique within a stream.
-        num_classes: Labels run from 0 to ``num_classes - 1``.
-        in_channels: The channels of an image.
-        image_size: Height and width of an image.
+        num_classes: Labels run from 0 to ``num_classes - 1``; where targets are numbers, how many an input has.
+        form: What an input is: an image, a vector or a text.
         class_names: What each label stands for; empty where nobody named them, or in a network of an earlier version.
         mean: What was subtracted from each channel of an image; empty where that is not known.
         deviation: What each channel was divided by afterwards.
@@ -33,23 +36,34 @@ class TaskInfo:
 
     name: str
     num_classes: int
-    in_channels: int
-    image_size: tuple[int, int]
+    form: InputForm
     class_names: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """The shape of one image, [channels, height, width]."""
-        return (self.in_channels, *self.image_size)
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input, [channels, height, width] of an image."""
+        return self.form.shape
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; what is not known is left out, as in earlier versions."""
+        told = {name: list(getattr(self, name)) for name in _TOLD if getattr(self, name)}
+        return {"name": self.name, "num_classes": self.num_classes, **self.form.to_json(), **told}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TaskInfo:
+        """The inverse of ``to_json``."""
+        told = {name: tuple(values.get(name, ())) for name in _TOLD}
+        return cls(values["name"], values["num_classes"], InputForm.from_json(values), **told)
 
 
 class TaskData:
     """What a method is given of a task: training and validation data, or a ``GoneDataError`` once the task is closed.
 
-    The tensors are copies. Closing fills them with NaN and with labels that no loss accepts, so that a tensor that
-    was put aside is of no use either; a method may keep copies of its own (replay does), and these count as stored.
+    The tensors are copies. Closing fills them with NaN and with labels and tokens that no layer accepts, so that a
+    tensor that was put aside is of no use either; a method may keep copies of its own (replay does), and these count
+    as stored.
     """
 
     def __init__(self, info: TaskInfo, train: Split | None, validation: Split | None, device: str = "cpu") -> None:
@@ -76,8 +90,8 @@ class TaskData:
         """Let the data go, also where somebody kept a reference to them."""
         for split in (self._train, self._validation):
             if split is not None:
-                split.x.fill_(float("nan"))
-                split.y.fill_(-1)
+                for tensor in (split.x, split.y):
+                    tensor.fill_(float("nan") if tensor.is_floating_point() else -1)
         self._train = self._validation = None
 
     def _given(self, split: Split | None, role: str) -> Split:
@@ -104,14 +118,15 @@ class Task:
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise ConfigError(f"a task must have a name, but got {self.name!r}.")
-        if self.dataset.num_classes < 2:
+        if self.dataset.num_classes < 2 and not self.dataset.is_numeric:
             raise DataError(
                 f"a task must have at least 2 classes, but {self.name!r} has {max(self.dataset.num_classes, 0)}."
             )
         splits = {"training": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
         for role, split in splits.items():
             if len(split) < (2 if role == "training" else 1):
-                raise DataError(f"a task must have {role} images, but {self.name!r} has {len(split)}.")
+                rows = {"image": "images", "text": "texts"}.get(self.dataset.form.kind, "rows")
+                raise DataError(f"a task must have {role} {rows}, but {self.name!r} has {len(split)}.")
 
     @property
     def info(self) -> TaskInfo:
@@ -119,9 +134,8 @@ class Task:
         data = self.dataset
         return TaskInfo(
             self.name,
-            data.num_classes,
-            data.in_channels,
-            data.image_size,
+            data.num_outputs,
+            data.form,
             class_names=data.class_names,
             mean=data.mean,
             deviation=data.deviation,
@@ -137,11 +151,12 @@ class Task:
 
 
 class Stream(Sequence[Task]):
-    """Tasks in the order in which they arrive; all of one image shape, with classes and names of their own.
+    """Tasks in the order in which they arrive; all of one form of inputs, with classes and names of their own.
 
     Raises:
         ConfigError: There is no task, or two have one name.
-        DataError: The tasks' images differ in shape; ``fit_together`` makes them alike where that is possible.
+        DataError: The tasks' images differ in shape (``fit_together`` makes them alike where that is possible), texts
+            in their vocabulary, or some have classes as targets and some numbers.
 
     Example:
         >>> from ramet.continual import make_stream
@@ -158,12 +173,25 @@ class Stream(Sequence[Task]):
             if task.name in names:
                 raise ConfigError(f"the tasks of a stream must have different names, but {task.name!r} occurs twice.")
             names.add(task.name)
-        first = tasks[0].info
+        first, data = tasks[0].info, tasks[0].dataset
+        kind = data.is_numeric, data.train.y.ndim
         for task in tasks[1:]:
-            if task.info.input_shape != first.input_shape:
+            form = task.info.form
+            if form.shape != first.input_shape:
+                inputs = "images" if form.kind == "image" else "inputs"
                 raise DataError(
-                    f"the images of a stream must have one shape, but {first.name!r} has {first.input_shape} and "
-                    f"{task.name!r} {task.info.input_shape}."
+                    f"the {inputs} of a stream must have one shape, but {first.name!r} has {first.input_shape} and "
+                    f"{task.name!r} {form.shape}."
+                )
+            if form != first.form:
+                raise DataError(
+                    f"the texts of a stream must have one vocabulary, but {first.name!r} has {first.form} and "
+                    f"{task.name!r} {form}."
+                )
+            if (task.dataset.is_numeric, task.dataset.train.y.ndim) != kind:
+                raise DataError(
+                    "the targets of a stream must be of one kind, classes or numbers, but those of "
+                    f"{first.name!r} and {task.name!r} differ."
                 )
         self.name = name
         self.tasks = tuple(tasks)
@@ -183,9 +211,19 @@ class Stream(Sequence[Task]):
         return [task.name for task in self.tasks]
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """The shape of one image of every task, [channels, height, width]."""
-        return self.tasks[0].info.input_shape
+    def form(self) -> InputForm:
+        """What an input of every task is."""
+        return self.tasks[0].info.form
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input of every task, [channels, height, width] of an image."""
+        return self.form.shape
+
+    @property
+    def rows(self) -> str:
+        """What is counted where a share of them is right: images, rows, or the tokens of texts."""
+        return self.tasks[0].dataset.rows
 
     def fingerprint(self) -> str:
         """A sha256 of the names and the content of all tasks, in order."""
@@ -201,6 +239,8 @@ def fit_together(datasets: Sequence[tuple[str, DataSet]]) -> list[tuple[str, Dat
     Raises:
         DataError: A data set has neither one channel nor the most that occur.
     """
+    if any(data.form.kind != "image" for _, data in datasets):
+        return list(datasets)
     most = max(data.in_channels for _, data in datasets)
     fitted = []
     for name, data in datasets:

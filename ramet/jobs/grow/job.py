@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.plan import GrowPlan
-from ramet.jobs.data_options import ImageOptions
+from ramet.jobs.data_options import TargetOptions
 from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
 from ramet.jobs.supernet import build_data
 from ramet.runs.encoding import Json
@@ -68,11 +68,12 @@ class GrowJob(Job["GrowthSetup"]):
 
     Args:
         network: mlp, vgg or mobilenet, with options after a colon, or FILE.py:function for your own (a function that
-            takes any of in_channels, image_size and num_classes and gives a module).
+            takes any of in_channels, image_size and num_classes, of num_features for tables, of length and words for
+            texts, and gives a module).
         sizes: how large it is before it grows.
         start: a file of trained weights that it starts with: .safetensors, or a state_dict that torch saved.
-        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
-            folders.
+        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders,
+            a table as FILE.csv:target=COLUMN, or a text as text:FILE:tokens=characters,length=64.
         data_options: which part of it.
         recipe: how it is trained between two growths.
         plan: by which methods, how far, and when they end.
@@ -86,7 +87,7 @@ class GrowJob(Job["GrowthSetup"]):
     sizes: NetworkOptions = field(default_factory=NetworkOptions)
     start: str | None = None
     data: str | DataSet = option("digits", kind=str)
-    data_options: ImageOptions = field(default_factory=ImageOptions)
+    data_options: TargetOptions = field(default_factory=TargetOptions)
     recipe: Recipe = option(factory=GrowRecipe, kind=GrowRecipe)
     plan: GrowPlan = field(default_factory=GrowPlan)
 
@@ -113,8 +114,6 @@ class GrowJob(Job["GrowthSetup"]):
         from ramet.growth.tasks import GrowthSetup, rehearse
 
         ends = self.plan.ends
-        if ends.target is not None and not 0 < ends.target <= 1:
-            raise ConfigError(f"target must be a share of the images, above 0 and at most 1, but got {ends.target}.")
         if ends.min_gain and ends.patience is None:
             raise ConfigError(f"min_gain says what patience waits for, but got {ends.min_gain} without patience.")
         if self.plan.onnx or self.plan.budget_for(1).unit == "onnx_latency":
@@ -135,6 +134,9 @@ class GrowJob(Job["GrowthSetup"]):
             weights=self.start,
             onnx=self.plan.onnx,
         )
+        if setup.metric.is_share and ends.target is not None and not 0 < ends.target <= 1:
+            rows = setup.data.rows
+            raise ConfigError(f"target must be a share of the {rows}, above 0 and at most 1, but got {ends.target}.")
         network = setup.new_network()
         start = {name: value.detach() for name, value in network.state_dict().items()}
         budget = self.plan.budget_for(count_parameters(network))
@@ -187,7 +189,8 @@ def grow(
 
     ``network`` is a spec such as ``vgg:width=8``, ``FILE.py:function``, or a module: it is left as it is, its copies
     start with its weights, and ``ramet.growth.load_network(folder, network)`` gives the grown one. ``data`` is a name,
-    a path or a ``DataSet``. ``plan`` says by which methods it grows, how far, and when they end, ``recipe`` how it is
+    a path, a ``DataSet`` or what ``ramet.data.load`` takes: images, vectors and tokens, with classes or numbers as
+    targets. ``plan`` says by which methods it grows, how far, and when they end, ``recipe`` how it is
     trained between two growths. ``ramet.growth.grow`` is the loop alone: it gives the grown module and writes nothing.
     """
     job = GrowJob(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ramet.jobs.grow.result import GrowResult, MethodFigures, StepFigures, StepSeconds, behind, words_of
+from ramet.jobs.grow.result import ACCURACY, GrowResult, MethodFigures, StepFigures, StepSeconds, behind, words_of
+from ramet.jobs.metric import MetricFigures
 from ramet.reports.charts import Block, Line, heat_map, layer_chart, line_chart
 from ramet.reports.formats import count, decimals, duration, percent, times
 from ramet.reports.page import KeyNumber, Page
@@ -18,13 +19,16 @@ def table(result: GrowResult) -> Table:
         [name, len(method.steps) - 1, method.params, method.validation, method.test, method.stopped]
         for name, method in result.methods.items()
     ]
-    accuracies = [Column(split, percent, best="highest") for split in ("validation", "test")]
-    columns: Columns = ["method", "steps", Column("parameters", count), *accuracies, "ended because"]
+    metric = result.metric
+    figures = [Column(split, metric.form, best=metric.best) for split in ("validation", "test")]
+    columns: Columns = ["method", "steps", Column("parameters", count), *figures, "ended because"]
     first = next(iter(result.methods.values())).steps[0]
     caption = (
-        f"All start from {count(first.sizes.params)} parameters and {percent(first.score)} of the validation "
-        "images. The test images were looked at once, with the last network of each method."
+        f"All start from {count(first.sizes.params)} parameters and {_said(result, first.score)}. The test "
+        f"{result.rows} were looked at once, with the last network of each method."
     )
+    if not _is_accuracy(result):
+        caption += f" Validation and test are the {metric.name}: the {metric.best} is the best."
     return Table(columns, rows, title="What each method made of the same network", caption=caption)
 
 
@@ -33,9 +37,9 @@ def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSe
     seconds = result.seconds() if seconds is None else seconds
     page = Page("Where did this network get larger?", f"{result.network} on {result.data_name}")
     best = result.best
-    page.verdict(_verdict(result.methods[best]), _because(result, best), tone="neutral")
+    page.verdict(_verdict(result, best), _because(result, best), tone="neutral")
     page.numbers(*_key_numbers(result, best, seconds))
-    page.section("Accuracy against size")
+    page.section(f"{result.metric.title} against size")
     _add_curves(page, result)
     page.table(table(result))
     page.section("Before and after")
@@ -52,15 +56,37 @@ def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSe
     return page
 
 
-def _verdict(method: MethodFigures) -> str:
-    first = method.steps[0]
-    gain = 100 * (method.validation - first.score)
+def _is_accuracy(result: GrowResult) -> bool:
+    return result.metric == ACCURACY
+
+
+def _said(result: GrowResult, score: float) -> str:
+    """A validation score in words."""
+    if result.metric.is_share and result.metric.name == "accuracy":
+        return f"{percent(score)} of the validation {result.rows}"
+    return f"a validation {result.metric.name} of {result.metric.text(score)}"
+
+
+def _verdict(result: GrowResult, best: str) -> str:
+    method, metric = result.methods[best], result.metric
+    first, last = method.steps[0], metric.value(method.validation)
     larger = times(method.params / first.sizes.params)
+    if not metric.is_share:
+        way = (
+            f"took the {metric.name} on validation {result.rows} from {metric.text(first.score)} to {metric.text(last)}"
+        )
+        return f"{larger} the parameters {way}." if last > first.score else f"Growing did not help: {larger} {way}."
+    gain = 100 * (last - first.score)
     if gain <= 0:
-        return f"Growing did not help: {larger} the parameters gave {gain:+z.1f} points of validation accuracy."
+        return f"Growing did not help: {larger} the parameters gave {gain:+z.1f} points of validation {metric.name}."
+    if metric.name != "accuracy":
+        return (
+            f"{larger} the parameters gave {gain:+z.1f} points of {metric.name}: from {percent(first.score)} to "
+            f"{percent(last)} on validation {result.rows}."
+        )
     return (
         f"{larger} the parameters gave {gain:+z.1f} points: from {percent(first.score)} to "
-        f"{percent(method.validation)} of the validation images."
+        f"{percent(last)} of the validation {result.rows}."
     )
 
 
@@ -68,32 +94,32 @@ def _because(result: GrowResult, best: str) -> str:
     method = result.methods[best]
     words = f"Grown by **{best}**, in {_plural(len(method.steps) - 1, 'step')}; it ended because {method.stopped}."
     if len(result.methods) > 1:
-        words += " It is the best of the methods by validation accuracy."
-    enough = _large_enough(method)
+        words += f" It is the best of the methods by validation {result.metric.name}."
+    is_share = result.metric.is_share
+    enough = _large_enough(method, is_share)
     if enough is not None:
-        words += (
-            f" Step {enough.number}, with {count(enough.sizes.params)} parameters, was already within half a "
-            "point of the best."
-        )
+        words += f" Step {enough.number}, with {count(enough.sizes.params)} parameters, "
+        words += "was already within half a point of the best." if is_share else "already had 98 % of the gain."
     return words
 
 
-def _large_enough(method: MethodFigures) -> StepFigures | None:
-    """The first step that is within half a point of the best, unless it is the last one."""
+def _large_enough(method: MethodFigures, is_share: bool) -> StepFigures | None:
+    """The first step that is within half a point (or 2 % of the gain) of the best, unless it is the last one."""
     top = max(step.score for step in method.steps)
-    found = next(step for step in method.steps if step.score >= top - 0.005)
+    margin = 0.005 if is_share else 0.02 * (top - method.steps[0].score)
+    found = next(step for step in method.steps if step.score >= top - margin)
     return None if found.number == method.steps[-1].number else found
 
 
 def _key_numbers(result: GrowResult, best: str, seconds: Mapping[str, Sequence[StepSeconds]]) -> list[KeyNumber]:
-    method = result.methods[best]
+    method, metric = result.methods[best], result.metric
     first = method.steps[0]
     growing = sum(entry.growing for entry in seconds.get(best, []))
     training = sum(entry.training for entry in seconds.get(best, []))
     numbers = [
         KeyNumber("parameters", method.params, f"from {count(first.sizes.params)}", count),
-        KeyNumber("validation accuracy", method.validation, f"from {percent(first.score)}", percent),
-        KeyNumber("test accuracy", method.test, "looked at once, at the end", percent),
+        KeyNumber(f"validation {metric.name}", method.validation, f"from {metric.text(first.score)}", metric.form),
+        KeyNumber(f"test {metric.name}", method.test, "looked at once, at the end", metric.form),
     ]
     if training:
         numbers.append(KeyNumber("time for growing", growing, f"beside {duration(training)} of training", duration))
@@ -101,13 +127,19 @@ def _key_numbers(result: GrowResult, best: str, seconds: Mapping[str, Sequence[S
 
 
 def _add_curves(page: Page, result: GrowResult) -> None:
+    metric = result.metric
     lines = [
-        Line(name, [step.sizes.params for step in method.steps], [100 * step.score for step in method.steps])
+        Line(
+            name,
+            [step.sizes.params for step in method.steps],
+            [metric.in_units(metric.value(step.score)) for step in method.steps],
+        )
         for name, method in result.methods.items()
     ]
+    way = "Higher" if metric.higher_is_better else "Lower"
     page.chart(
-        line_chart(lines, x_label="parameters", y_label="validation accuracy, %", x_log=True),
-        "Each mark is the network after a growth and the training that followed. Higher and further left is better.",
+        line_chart(lines, x_label="parameters", y_label=f"validation {metric.unit}", x_log=True),
+        f"Each mark is the network after a growth and the training that followed. {way} and further left is better.",
     )
 
 
@@ -159,7 +191,7 @@ def _add_history(page: Page, result: GrowResult, name: str, seconds: Sequence[St
             ),
             f"Where **{name}** put its channels in each step.",
         )
-    _add_words(page, name, method.steps)
+    _add_words(page, name, method.steps, result.metric)
     rows: list[list[Cell]] = [
         [
             str(step.number),
@@ -178,12 +210,18 @@ def _add_history(page: Page, result: GrowResult, name: str, seconds: Sequence[St
     page.details(f"The steps of {name} in figures", Table(columns, rows))
 
 
-def _add_words(page: Page, name: str, steps: Sequence[StepFigures]) -> None:
+def _add_words(page: Page, name: str, steps: Sequence[StepFigures], metric: MetricFigures) -> None:
     rows: list[list[Cell]] = [
-        [str(step.number), words_of(step) if step.number else "the network as it was", step.sizes.params, step.score]
+        [
+            str(step.number),
+            words_of(step) if step.number else "the network as it was",
+            step.sizes.params,
+            metric.value(step.score),
+        ]
         for step in steps
     ]
-    columns: Columns = ["step", "what grew", Column("parameters", count), Column("validation", percent, best="highest")]
+    measured = Column("validation", metric.form, best=metric.best)
+    columns: Columns = ["step", "what grew", Column("parameters", count), measured]
     caption = (
         "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. Why these: they "
         "had the best scores of all candidates that fitted the step. The scores, in the method's own measure, and the "

@@ -7,10 +7,13 @@ from pathlib import Path
 
 from ramet.fields import from_json
 from ramet.growth.budget import Budget
+from ramet.jobs.metric import MetricFigures
 from ramet.jobs.result import Result
-from ramet.reports.formats import count, percent
+from ramet.reports.formats import count
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
+
+ACCURACY = MetricFigures()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +74,7 @@ class StepFigures:
         layers: the widths of new layers, by the place that they stand behind.
         blocks: the copies of blocks.
         budget_size: in the budget's unit.
-        score: the accuracy on validation data.
+        score: on validation data, higher is better: the metric, or minus the metric where lower is better.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth.
     """
@@ -105,14 +108,15 @@ class StepSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFigures:
-    """What a method made of the network; sizes and accuracies are those of the end.
+    """What a method made of the network; sizes and figures are those of the end.
 
     Attributes:
         stopped: why it ended.
         steps: its curve, from the network as it was.
         flops: multiplications for one example.
         neurons: units of groups that can grow.
-        test: the accuracy on test data, looked at once.
+        validation: the metric on validation data.
+        test: the metric on test data, looked at once.
         network: its folder inside the run directory.
         not_exported: which of its files are missing, and why, or nothing.
     """
@@ -140,6 +144,8 @@ class GrowResult(Result):
         refusals: what of it cannot grow.
         methods: by name, in the order in which they were asked for.
         start: the checksum of the file of weights that the network began with, or none.
+        metric: what networks are measured by.
+        rows: what is counted where the metric is a share of them: images, rows, or the tokens of texts.
     """
 
     network: str
@@ -151,11 +157,17 @@ class GrowResult(Result):
     refusals: list[LeftAlone]
     methods: dict[str, MethodFigures]
     start: str | None = None
+    metric: MetricFigures = field(default_factory=MetricFigures)
+    rows: str = "images"
 
     @property
     def best(self) -> str:
-        """The method of the highest validation accuracy; of equal ones that of fewer parameters."""
-        return max(self.methods, key=lambda name: (self.methods[name].validation, -self.methods[name].params))
+        """The method of the best validation figure; of equal ones that of fewer parameters."""
+
+        def merit(name: str) -> tuple[float, int]:
+            return self.metric.value(self.methods[name].validation), -self.methods[name].params
+
+        return max(self.methods, key=merit)
 
     @property
     def networks(self) -> dict[str, Path]:
@@ -212,9 +224,9 @@ def behind(site: str) -> str:
     return f"a new layer behind {site}"
 
 
-def step_line(method: str, step: StepFigures) -> str:
-    """A step in a line: its size, its accuracy as a figure and a bar, and what grew."""
-    bar = "█" * round(20 * max(step.score, 0.0))
+def step_line(method: str, step: StepFigures, metric: MetricFigures = ACCURACY) -> str:
+    """A step in a line: its size, its accuracy as a figure and a bar, and what grew; other metrics have no bar."""
+    bar = "█" * round(20 * max(step.score, 0.0)) if metric.is_share else metric.name
     grew = words_of(step, most=3) if step.number else "as it was"
     size = count(step.sizes.params)
-    return f"{method:<10}{step.number:>3}  {size:>8} parameters  {percent(step.score):>7}  {bar:<20}  {grew}"
+    return f"{method:<10}{step.number:>3}  {size:>8} parameters  {metric.text(step.score):>7}  {bar:<20}  {grew}"

@@ -16,6 +16,7 @@ from ramet.fields import from_json
 from ramet.growth.tasks import GrowthSetup, finish, take_turn
 from ramet.jobs.grow.result import StepFigures, step_line
 from ramet.jobs.job import Session
+from ramet.jobs.metric import MetricFigures
 from ramet.runs.encoding import Json, plain
 
 SECONDS_A_TURN = 20.0
@@ -27,6 +28,7 @@ class GrowthStages:
 
     def __init__(self, setup: GrowthSetup, session: Session, data_name: str) -> None:
         self.run, self.session, self.data_name = session.run, session, data_name
+        self.metric = MetricFigures(**setup.described.get("metric", {}))
         turn = 0.0 if isinstance(session.executor, Inline) else SECONDS_A_TURN
         self.setup = replace(
             setup, folder=self.run.path, identity=self.run.identity, seconds_a_turn=turn, start=self._start(setup)
@@ -69,7 +71,7 @@ class GrowthStages:
             key = f"{method}/step-{step['number']:03d}"
             seconds = {"growing": step.pop("seconds"), "training": step.pop("train_seconds")}
             if records.append(key, **step):
-                line = step_line(method, from_json(StepFigures, plain(step), key))
+                line = step_line(method, from_json(StepFigures, plain(step), key), self.metric)
                 self.session.notify("step", {"method": method, **step, "line": line})
             if f"{key}/seconds" not in records:  # measured, so never twice the same
                 records.append(f"{key}/seconds", **seconds)
@@ -92,7 +94,7 @@ class GrowthStages:
                 "stopped": records[f"{method}/end"]["stopped"],
                 "steps": steps,
                 **steps[-1]["sizes"],
-                "validation": steps[-1]["score"],
+                "validation": self.metric.value(steps[-1]["score"]),
                 "test": end["test"],
                 "layers": end["layers"],
                 "network": f"networks/{method}",

@@ -85,10 +85,13 @@ class LearnJob(Job["StreamSetup"]):
 
     def setting(self, setup: StreamSetup) -> Json:
         """The streams by content, and the network."""
+        from ramet.jobs.learn.learning import described_metric
+
         setting = {
             "streams": [stream.fingerprint() for stream in setup.streams],
             "tasks": setup.streams[0].names,
             "skeleton": setup.template.to_json(),
+            **described_metric(setup),
         }
         if self.plan.onto is not None:
             setting["onto"] = hashlib.sha256(Path(self.plan.onto).read_bytes()).hexdigest()

@@ -27,10 +27,11 @@ from ramet.execution import WorkItem
 from ramet.exporting.card import Card
 from ramet.exporting.onnx import check_installed
 from ramet.jobs.learn.result import ONTO
+from ramet.jobs.metric import MetricFigures
 from ramet.registry import Spec
 from ramet.runs import Run
 from ramet.runs.encoding import Json
-from ramet.training import Recipe
+from ramet.training import Metric, Recipe
 from ramet.training.rehearsal import rehearse
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ class StreamSetup:
         return template.module if isinstance(template, Backbone) and template.source is None else None
 
     @property
+    def metric(self) -> Metric:
+        """What tasks are measured by."""
+        return self.recipe.metric_for(self.streams[0][0].dataset.train.y)
+
+    @property
     def seeds(self) -> range:
         """The seeds, one for each stream."""
         return range(self.seed, self.seed + len(self.streams))
@@ -100,11 +106,9 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
     asked = [method if isinstance(method, str) else spec_of(method) for method in plan.each_method]
     streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds), trust)
     first = on_device(streams[0][0].dataset, job.device)  # refuses a device that is not there
-    channels, height, width = streams[0].input_shape
     template = make_template(
         plan.network,
-        in_channels=channels,
-        image_size=(height, width),
+        form=streams[0].form,
         num_classes=streams[0][0].info.num_classes,
         batch_norm=plan.batch_norm,
         head=plan.head,
@@ -131,6 +135,7 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         if method.needs_earlier and plan.scenario != "all":
             raise ConfigError(f"the method {spec} needs the scenario all, but got {plan.scenario!r}.")
         method.check_network(template)
+        method.check_targets(streams[0][0].dataset.train.y, setup.metric)
     if template.shared_head:
         check_classes([task.info for task in streams[0]])
     if plan.onto is not None:
@@ -207,8 +212,8 @@ def _cards(setup: StreamSetup, learned: Learned, method: str, place: int) -> dic
             title=f"{task.name}, learned by {method}",
             data={"data": str(task.dataset), "fingerprint": task.dataset.fingerprint(), "stream": setup.name},
             figures={
-                f"accuracy on {role} images, when all tasks are learned": last[key][number]
-                for key, role in (("validation", "validation"), ("test", "test"))
+                f"{setup.metric.name} on {role} {task.dataset.rows}, when all tasks are learned": last[role][number]
+                for role in ("validation", "test")
             },
         )
     return cards
@@ -216,8 +221,10 @@ def _cards(setup: StreamSetup, learned: Learned, method: str, place: int) -> dic
 
 def _result(setup: StreamSetup, run: Run) -> Json:
     rows = {spec: [run.records[f"{spec}/{seed}"]["rows"] for seed in setup.seeds] for spec in setup.specs}
-    methods = analyse(rows)
-    validation = analyse(rows, split="validation")
+    told = described_metric(setup)
+    metric = MetricFigures(**told.get("metric", {}))
+    methods = analyse(rows, metric=metric)
+    validation = analyse(rows, split="validation", metric=metric)
     for spec, entry in methods.items():
         first = run.records[f"{spec}/{setup.seed}"]
         entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file", "exported")}
@@ -228,7 +235,16 @@ def _result(setup: StreamSetup, run: Run) -> Json:
         promised = first.get("forgets_nothing", spec != ONTO and setup.method(spec).forgets_nothing)
         entry["forgets_nothing"] = None if spec == ONTO else promised
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
-    return {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds), "methods": methods}
+    named = {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds)}
+    return {**named, "methods": methods, **told}
+
+
+def described_metric(setup: StreamSetup) -> Json:
+    """What records and results say of the metric; of the accuracy on images, nothing, as in earlier versions."""
+    told: Json = setup.metric.described()
+    if (rows := setup.streams[0].rows) != "images":
+        told["rows"] = rows
+    return told
 
 
 def _by_name(given: list[str | Method]) -> dict[str, str | Method]:
@@ -272,24 +288,30 @@ def _file_name(spec: str) -> str:
     return re.sub(r"[^A-Za-z0-9=.]+", "-", spec)
 
 
-def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[str, Any]:
+def analyse(
+    rows: Mapping[str, Sequence[Rows]], *, split: str = "test", metric: MetricFigures | None = None
+) -> dict[str, Any]:
     """The figures of each method, over seeds, with individual networks and joint training as references if they ran.
 
     Args:
         rows: For each method, by its name and options, the rows of ``Learned`` for each seed, in one order of seeds.
         split: The split that accuracies are taken from.
+        metric: What the rows hold; accuracies if none.
 
     Returns:
         For each method ``figures`` (each with ``mean``, ``deviation`` over seeds and ``values``), the mean ``matrix``
         (None for tasks still to come), the parameters (``growth``) and stored bytes (``stored``) after each task, and
         the ``notes`` of the first seed's tasks.
     """
+    metric = metric or MetricFigures()
     alone = [[row[split][-1] for row in seed] for seed in rows["individual"]] if "individual" in rows else None
     joint = [[row[split][-1] for row in seed] for seed in rows["joint"]] if "joint" in rows else None
     methods = {}
     for name, seeds in rows.items():
         figures = [
-            _figures(seed, split, None if alone is None else alone[place], None if joint is None else joint[place])
+            _figures(
+                seed, split, None if alone is None else alone[place], None if joint is None else joint[place], metric
+            )
             for place, seed in enumerate(seeds)
         ]
         matrices = [accuracy_matrix(seed, split) for seed in seeds]
@@ -304,10 +326,14 @@ def analyse(rows: Mapping[str, Sequence[Rows]], *, split: str = "test") -> dict[
 
 
 def _figures(
-    rows: Rows, split: str, alone: Sequence[float] | None, joint: Sequence[float] | None
+    rows: Rows, split: str, alone: Sequence[float] | None, joint: Sequence[float] | None, metric: MetricFigures
 ) -> dict[str, float | None]:
     seconds = math.fsum(row["seconds"] for row in rows)
-    return summary(accuracy_matrix(rows, split), alone, joint) | costs_of(rows) | {"seconds": seconds}
+    better = metric.higher_is_better
+    figures = summary(accuracy_matrix(rows, split), alone, joint, higher_is_better=better)
+    if better and not metric.is_share and metric.name != "R²":
+        figures["paper_gain"] = None  # how far such a metric is from its best is not known
+    return figures | costs_of(rows) | {"seconds": seconds}
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any]:

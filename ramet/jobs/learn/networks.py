@@ -39,7 +39,7 @@ def add_networks(page: Page, result: LearnResult) -> None:
         signs = task_signs(result.tasks, known)
         has_earlier = has_earlier or any(sign.startswith("E") for sign in signs.values())
         if graph:
-            page.chart(network_map(graph, signs), _map_caption(graph, signs), title=name)
+            page.chart(network_map(graph, signs), _map_caption(graph, signs, result.input), title=name)
         elif units:
             page.chart(units_map(units, signs), _units_caption(units), title=name)
             page.table(units_table(units, signs))
@@ -72,14 +72,14 @@ def network_map(graph: LayerMap, signs: Mapping[str, str]) -> Chart:
     return path_chart(stops, routes)
 
 
-def _map_caption(graph: LayerMap, signs: Mapping[str, str]) -> str:
+def _map_caption(graph: LayerMap, signs: Mapping[str, str], first: str) -> str:
     nodes = graph.nodes
     users = {node.id: [task for task, keys in graph.paths.items() if node.id in keys] for node in nodes}
     num_shared = sum(len(tasks) > 1 for tasks in users.values())
     last = list(graph.paths)[-1]
     own = sum(node.task == last for node in nodes)
     words = (
-        "Each task is a line from the image to its head. A box is a copy of a layer: the task that it was made for, "
+        f"Each task is a line from the {first} to its head. A box is a copy of a layer: the task that it was made for, "
         f"and its parameters. Copies that serve several tasks: {num_shared} of {len(nodes)}; made for the last task, "
         f"{signs[last]}: {own}."
     )
@@ -137,13 +137,13 @@ def add_conflicts(page: Page, result: LearnResult) -> None:
         return
     page.section("Conflict of layers")
     page.prose(
-        "How differently two tasks' networks see the new task's images: 0 is the same representation, 1 no relation, 2 "
-        "the opposite. A task is bound to the one with the least conflict over all layers, and gets the layers that "
-        "conflict most for itself."
+        f"How differently two tasks' networks see the new task's {result.input}s: 0 is the same representation, 1 no "
+        "relation, 2 the opposite. A task is bound to the one with the least conflict over all layers, and gets the "
+        "layers that conflict most for itself."
     )
     for name, (decisions, layers) in measured.items():
         page.chart(
-            bound_map(decisions, result.tasks, layers),
+            bound_map(decisions, result.tasks, layers, result.input),
             "The conflict of each new task with the task that it was bound to; in brackets the norm over layers. A "
             "frame: the task got a layer of its own.",
             title=f"{name}: with the relative it was bound to",
@@ -153,7 +153,7 @@ def add_conflicts(page: Page, result: LearnResult) -> None:
             continue
         if num_pairs <= MAX_PAIRS:
             page.chart(
-                pair_map(decisions, result.tasks, layers),
+                pair_map(decisions, result.tasks, layers, result.input),
                 "The conflict of each new task with every task before it; in brackets the norm over layers. A star: "
                 "the task that it was bound to.",
                 title=f"{name}: with every candidate",
@@ -177,7 +177,7 @@ def layer_names(decisions: list[BoundTask], graph: LayerMap | None) -> list[str]
     return [f"layer {place}" for place in range(1, max(lengths) + 1)]
 
 
-def bound_map(decisions: list[BoundTask], tasks: list[str], layers: list[str]) -> Chart:
+def bound_map(decisions: list[BoundTask], tasks: list[str], layers: list[str], first: str = "image") -> Chart:
     """A row for each new task, a column for each layer: the conflict with the task that it was bound to."""
     signs = _signs(decisions, tasks)
     rows, values, marked = [], [], []
@@ -186,10 +186,10 @@ def bound_map(decisions: list[BoundTask], tasks: list[str], layers: list[str]) -
         rows.append(f"{signs[decision.task]} → {signs[bound.task]} ({bound.total:.2f})")
         values.append(bound.layers)
         marked += [(row, place) for place in decision.expanded]
-    return _map(rows, values, marked, layers, "new task → its relative")
+    return _map(rows, values, marked, layers, "new task → its relative", first)
 
 
-def pair_map(decisions: list[BoundTask], tasks: list[str], layers: list[str]) -> Chart:
+def pair_map(decisions: list[BoundTask], tasks: list[str], layers: list[str], first: str = "image") -> Chart:
     """A row for each new task and candidate, a column for each layer."""
     signs = _signs(decisions, tasks)
     rows, values = [], []
@@ -198,7 +198,7 @@ def pair_map(decisions: list[BoundTask], tasks: list[str], layers: list[str]) ->
             star = "★ " if conflict.task == decision.bound_to else ""
             rows.append(f"{star}{signs[decision.task]} → {signs[conflict.task]} ({conflict.total:.2f})")
             values.append(conflict.layers)
-    return _map(rows, values, [], layers, "new task → candidate")
+    return _map(rows, values, [], layers, "new task → candidate", first)
 
 
 def candidate_map(decisions: list[BoundTask], tasks: list[str]) -> Chart:
@@ -224,7 +224,12 @@ def candidate_map(decisions: list[BoundTask], tasks: list[str]) -> Chart:
 
 
 def _map(
-    rows: list[str], values: list[list[float]], marked: list[tuple[int, int]], layers: list[str], row_label: str
+    rows: list[str],
+    values: list[list[float]],
+    marked: list[tuple[int, int]],
+    layers: list[str],
+    row_label: str,
+    first: str,
 ) -> Chart:
     highest = max(value for line in values for value in line)
     return heat_map(
@@ -232,7 +237,7 @@ def _map(
         layers,
         [[*line, *[None] * (len(layers) - len(line))] for line in values],
         row_label=row_label,
-        column_label="layers, from the image on",
+        column_label=f"layers, from the {first} on",
         value_label="conflict",
         span=(0.0, max(1.0, highest)),
         marked=marked,

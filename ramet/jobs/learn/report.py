@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ramet.jobs.learn.networks import add_conflicts, add_networks
 from ramet.jobs.learn.result import ONTO, LearnResult, MethodOutcome, SeedSpread, StreamFigures
+from ramet.jobs.metric import MetricFigures
 from ramet.reports.charts import Line, Points, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import Number, count, decimals, duration, in_points, percent, size
+from ramet.reports.formats import Number, count, decimals, duration, in_points, significant, size
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Column, Columns, Table
 from ramet.runs.encoding import Json
@@ -19,15 +20,18 @@ MAX_MAPS, MAX_LINES = 12, 8
 Figure = tuple[Column, Callable[[str, StreamFigures], Number]]
 """A column of the tables of methods, and how it is read from a method's name and figures."""
 
-_TRANSFERS: list[Figure] = [
-    (
-        Column("backward", decimals(1), best="highest"),
-        lambda name, of: in_points(_looking_back(name, of.backward_transfer)),
-    ),
-    (Column("forgetting", decimals(1), best="lowest"), lambda name, of: in_points(_looking_back(name, of.forgetting))),
-    (Column("forward", decimals(1), best="highest"), lambda name, of: in_points(of.forward_transfer.mean)),
-    (Column("gain", decimals(1), best="highest"), lambda name, of: in_points(of.average_gain.mean)),
-]
+
+def _transfers(metric: MetricFigures) -> list[Figure]:
+    """Differences of the metric, all with the sign that they have for accuracies."""
+    units, form = metric.in_units, decimals(1) if metric.is_share else significant
+    return [
+        (Column("backward", form, best="highest"), lambda name, of: units(_looking_back(name, of.backward_transfer))),
+        (Column("forgetting", form, best="lowest"), lambda name, of: units(_looking_back(name, of.forgetting))),
+        (Column("forward", form, best="highest"), lambda name, of: units(of.forward_transfer.mean)),
+        (Column("gain", form, best="highest"), lambda name, of: units(of.average_gain.mean)),
+    ]
+
+
 _COSTS: list[Figure] = [
     (Column("parameters", count, best="lowest"), lambda name, of: of.parameters.mean),
     (Column("stored", size, best="lowest"), lambda name, of: of.stored_bytes.mean),
@@ -42,18 +46,26 @@ _PAPERS_GAIN: Figure = (
 
 def table(result: LearnResult) -> Table:
     """Every method in a row: how accurate, how forgetful, how large."""
-    accuracy: list[Figure] = [
-        (Column("accuracy", percent, best="highest"), lambda name, of: of.average_accuracy.mean),
-        (Column("+-", percent), lambda name, of: of.average_accuracy.deviation),
+    metric = result.metric
+    measured: list[Figure] = [
+        (Column(metric.name, metric.form, best=metric.best), lambda name, of: of.average_accuracy.mean),
+        (Column("+-", metric.form), lambda name, of: of.average_accuracy.deviation),
     ]
     caption = (
-        f"Test accuracy over the {len(result.tasks)} tasks of {result.stream} at the end, mean of "
+        f"Test {metric.name} over the {len(result.tasks)} tasks of {result.stream} at the end, mean of "
         f"{len(result.seeds)} seed{'s' if len(result.seeds) > 1 else ''} and its deviation. Backward and forward "
-        "transfer, forgetting and the gain over individual networks in points of accuracy. The paper's gain is a sum "
+        f"transfer, forgetting and the gain over individual networks {_units(metric)}. The paper's gain is a sum "
         "of relative errors, so that less is better. Stored: weights, masks and memories."
     )
-    figures = [*accuracy, *_TRANSFERS, _PAPERS_GAIN, *_COSTS]
+    figures = [*measured, *_transfers(metric), _PAPERS_GAIN, *_COSTS]
     return _table(result, figures, "Task after task", caption + _unmeasured(result))
+
+
+def _units(metric: MetricFigures) -> str:
+    """What differences are counted in."""
+    if metric.is_share:
+        return f"in points of {metric.name}"
+    return f"in units of {metric.name}" + ("" if metric.higher_is_better else ", a positive gain being a lower one")
 
 
 def page(result: LearnResult, config: Json) -> Page:
@@ -85,26 +97,27 @@ def _table(result: LearnResult, figures: Sequence[Figure], title: str, caption: 
 
 def _accuracy_table(result: LearnResult) -> Table:
     """How accurate and how forgetful each method is."""
-    has_seeds = len(result.seeds) > 1
-    accuracy: list[Figure] = [
-        (Column("accuracy, %", decimals(1), best="highest"), lambda name, of: in_points(of.average_accuracy.mean)),
-        (Column("±", decimals(1)), lambda name, of: in_points(of.average_accuracy.deviation)),
+    has_seeds, metric = len(result.seeds) > 1, result.metric
+    units, form = metric.in_units, metric.number
+    measured: list[Figure] = [
+        (Column(metric.unit, form, best=metric.best), lambda name, of: units(of.average_accuracy.mean)),
+        (Column("±", form), lambda name, of: units(of.average_accuracy.deviation)),
     ]
     seeds = f"the mean of {len(result.seeds)} seeds and its deviation" if has_seeds else "of one seed"
     caption = (
-        f"Test accuracy over all {len(result.tasks)} tasks at the end, {seeds}; the others are in points of "
-        "accuracy. Backward: how much tasks changed since they were learned. Forward: how much better a new task was "
-        "learned than alone. Gain: the final accuracy over that of individual networks."
+        f"Test {metric.name} over all {len(result.tasks)} tasks at the end, {seeds}; the others are "
+        f"{_units(metric)}. Backward: how much tasks changed since they were learned. Forward: how much better a new "
+        f"task was learned than alone. Gain: the final {metric.name} over that of individual networks."
     )
-    figures = [*accuracy[: 1 + has_seeds], *_TRANSFERS]
+    figures = [*measured[: 1 + has_seeds], *_transfers(metric)]
     return _table(result, figures, "What it knows", caption + _unmeasured(result))
 
 
 def _cost_table(result: LearnResult) -> Table:
     """What each method costs."""
     caption = (
-        "Stored: weights, masks and memories. Multiply-adds of one image through one task's network. The paper's gain "
-        "is a sum of relative errors, so that less is better."
+        f"Stored: weights, masks and memories. Multiply-adds of one {result.input} through one task's network. The "
+        "paper's gain is a sum of relative errors, so that less is better."
     )
     return _table(result, [*_COSTS, _PAPERS_GAIN], "What it costs", caption)
 
@@ -114,26 +127,28 @@ def _add_tasks(page: Page, result: LearnResult) -> None:
     page.section("Every task")
     methods = result.methods
     shown = dict.fromkeys([next(iter(methods)), _best(result)])
-    columns: Columns = ["task", *[Column(name, decimals(1)) for name in shown]]
+    metric = result.metric
+    columns: Columns = ["task", *[Column(name, metric.number) for name in shown]]
     rows = [
-        [f"{place + 1} {task}", *[in_points(methods[name].matrix[-1][place]) for name in shown]]
+        [f"{place + 1} {task}", *[metric.in_units(methods[name].matrix[-1][place]) for name in shown]]
         for place, task in enumerate(result.tasks)
     ]
-    caption = "Test accuracy at the end, in per cent. The numbers stand for the tasks from here on."
+    unit = ", in per cent" if metric.is_share else ""
+    caption = f"Test {metric.name} at the end{unit}. The numbers stand for the tasks from here on."
     page.table(Table(columns, rows, caption=caption))
     if len(methods) > len(shown):
         page.chart(
             heat_map(
                 list(methods)[:MAX_MAPS],
                 [str(place) for place in range(1, len(rows) + 1)],
-                [[in_points(value) for value in entry.matrix[-1]] for entry in list(methods.values())[:MAX_MAPS]],
+                [[metric.in_units(value) for value in entry.matrix[-1]] for entry in list(methods.values())[:MAX_MAPS]],
                 row_label="method",
                 column_label="task",
-                value_label="accuracy, %",
+                value_label=metric.unit,
                 centre=None,
-                form=decimals(1),
+                form=metric.number,
             ),
-            "Test accuracy of every method on each task at the end.",
+            f"Test {metric.name} of every method on each task at the end.",
         )
 
 
@@ -145,7 +160,7 @@ def _others(result: LearnResult) -> dict[str, MethodOutcome]:
 def _best(result: LearnResult) -> str:
     """The most accurate of the methods that share anything, or individual networks if there is none."""
     others = _others(result) or result.methods
-    return max(others, key=lambda name: others[name].figures.average_accuracy.known)
+    return max(others, key=lambda name: result.metric.value(others[name].figures.average_accuracy.known))
 
 
 def _looking_back(name: str, figure: SeedSpread) -> float | None:
@@ -176,6 +191,8 @@ def _verdict(result: LearnResult) -> tuple[str, str, Tone]:
         return "Individual networks alone: there is nothing to compare them with.", "", "neutral"
     best = _best(result)
     entry, alone = others[best], result.methods["individual"]
+    if not result.metric.is_share:
+        return _verdict_in_units(result, best)
     gain = 100 * entry.figures.average_gain.known
     forgotten = in_points(_looking_back(best, entry.figures.forgetting))
     share = entry.figures.parameters.known / alone.figures.parameters.known
@@ -189,12 +206,34 @@ def _verdict(result: LearnResult) -> tuple[str, str, Tone]:
     return f"{best} is the most accurate of the methods that share weights.", because, tone
 
 
+def _verdict_in_units(result: LearnResult, best: str) -> tuple[str, str, Tone]:
+    """The verdict by a metric that is no share, in its own units."""
+    metric, figures, alone = result.metric, result.methods[best].figures, result.methods["individual"].figures
+    ours, theirs = figures.average_accuracy.known, alone.average_accuracy.known
+    share = figures.parameters.known / alone.parameters.known
+    because = (
+        f"It ends with {metric.form(ours)} on average, individual networks with {metric.form(theirs)}; it has "
+        f"{share:.0%} of their parameters"
+    )
+    forgotten = _looking_back(best, figures.forgetting)
+    if forgotten is None:
+        because += f", on these tasks.{_unmeasured(result)}"
+    else:
+        is_nothing = forgotten <= 1e-3 * max(abs(ours), abs(theirs))
+        because += f", and forgets {'nothing' if is_nothing else metric.form(forgotten)}."
+    is_level = metric.value(ours) >= metric.value(theirs) - 0.01 * abs(theirs)
+    tone: Tone = "good" if is_level and share < 1 else "caution"
+    return f"{best} has the best {metric.name} of the methods that share weights.", because, tone
+
+
 def _key_numbers(result: LearnResult) -> list[KeyNumber]:
-    best = _best(result)
+    best, metric = _best(result), result.metric
     figures = result.methods[best].figures
+    forgotten = metric.in_units(_looking_back(best, figures.forgetting))
+    label = "forgetting, points" if metric.is_share else "forgetting"
     return [
-        KeyNumber("average accuracy", figures.average_accuracy.mean, best, percent),
-        KeyNumber("forgetting, points", in_points(_looking_back(best, figures.forgetting)), best, decimals(1)),
+        KeyNumber(f"average {metric.name}", figures.average_accuracy.mean, best, metric.form),
+        KeyNumber(label, forgotten, best, metric.number),
         KeyNumber("parameters", figures.parameters.mean, best, count),
     ]
 
@@ -203,12 +242,14 @@ def _add_front(page: Page, result: LearnResult) -> None:
     """Accuracy against size: what there is to choose from."""
     names = list(result.methods)
     entries = [result.methods[name] for name in names]
-    page.section("Accuracy against size")
+    metric = result.metric
+    page.section(f"{metric.title} against size")
     sizes = [entry.figures.parameters.known for entry in entries]
-    accuracies = [100 * entry.figures.average_accuracy.known for entry in entries]
-    methods = Points("methods", sizes, accuracies, names=names, labelled=list(range(len(names))))
+    values = [metric.in_units(entry.figures.average_accuracy.known) for entry in entries]
+    methods = Points("methods", sizes, values, names=names, labelled=list(range(len(names))))
     page.chart(
-        scatter_chart([methods], x_label="parameters", y_label="average accuracy, %"), "Up and to the left is better."
+        scatter_chart([methods], x_label="parameters", y_label=f"average {metric.unit}"),
+        f"{'Up' if metric.higher_is_better else 'Down'} and to the left is better.",
     )
 
 
@@ -236,24 +277,26 @@ def _add_lines(page: Page, values: dict[str, list[float]], y_label: str, title: 
 
 
 def _add_matrices(page: Page, result: LearnResult) -> None:
-    page.section("Accuracy on each task, after each task")
+    metric = result.metric
+    page.section(f"{metric.title} on each task, after each task")
     shown = list(result.methods.items())[:MAX_MAPS]
-    known = [100 * value for _, entry in shown for row in entry.matrix for value in row if value is not None]
+    held = [value for _, entry in shown for row in entry.matrix for value in row if value is not None]
+    known = [metric.in_units(value) for value in held]
     names = [f"{place} {task}" for place, task in enumerate(result.tasks, start=1)]
     for name, entry in shown:
         page.chart(
             heat_map(
                 names,
                 [str(place) for place in range(1, len(names) + 1)],
-                [[in_points(value) for value in row] for row in entry.matrix],
+                [[metric.in_units(value) for value in row] for row in entry.matrix],
                 row_label="after learning",
-                column_label="accuracy on",
-                value_label="accuracy, %",
+                column_label=f"{metric.name} on",
+                value_label=metric.unit,
                 span=(min(known), max(known)),
-                form=decimals(1),
+                form=metric.number,
             ),
-            "A column that fades from its diagonal downwards is a task that is being forgotten. All maps have one "
-            "scale.",
+            f"A column that {'fades' if metric.higher_is_better else 'darkens'} from its diagonal downwards is a task "
+            "that is being forgotten. All maps have one scale.",
             title=name,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ramet.jobs.metric import MetricFigures
 from ramet.jobs.result import Result
 from ramet.runs.encoding import Json
 
@@ -163,12 +164,24 @@ class LearnResult(Result):
     """What was learned, forgotten and gained.
 
     The methods are by their names and options, individual networks first; ``onto`` is the network that went on.
+
+    Attributes:
+        metric: what tasks are measured by. What is called accuracy here is its value; transfers, forgetting and gains
+            are of minus the value where lower is better, so that they have the same sign for every metric.
+        rows: what is counted where the metric is a share of them: images, rows, or the tokens of texts.
     """
 
     stream: str
     tasks: list[str]
     seeds: list[int]
     methods: dict[str, MethodOutcome]
+    metric: MetricFigures = field(default_factory=MetricFigures)
+    rows: str = "images"
+
+    @property
+    def input(self) -> str:
+        """What one input is called."""
+        return {"images": "image", "rows": "row"}.get(self.rows, "text")
 
     def words(self) -> list[str]:
         """What the methods say of themselves, and where the report is."""

@@ -11,7 +11,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import ImageOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import SpaceSizes, build_data, build_space
+from ramet.jobs.supernet import SpaceSizes, build_data, build_space, check_accuracy
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
@@ -94,6 +94,7 @@ class RankJob(Job["SupernetSetup"]):
         from ramet.ranking.setup import SupernetSetup
 
         data = build_data(self.data, self.data_options.given(seed=self.seed), self.device)
+        check_accuracy(data, self.recipe)
         setup = SupernetSetup(build_space(self.space, self.sizes, data), data, self.recipe)
         rehearse(setup, replace(self.plan, seed=self.seed))
         if self.plan.truth == "train" and self.truth_cache is not None:

@@ -10,7 +10,7 @@ from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text
+from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text, check_accuracy
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
 from ramet.training.recipe import Recipe
@@ -107,6 +107,7 @@ class SearchJob(Job["SupernetSetup"]):
             data = build_text(self.data, self.data_options.words(), self.device)
         else:
             data = build_data(self.data, self.data_options.images(seed=self.seed), self.device)
+        check_accuracy(data, self.recipe)
         space = build_space(self.space, self.sizes, data)
         if space.takes_text != isinstance(data, Text):
             raise ConfigError(

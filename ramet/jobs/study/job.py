@@ -107,7 +107,10 @@ class StudyJob(Job["StudySetup"]):
         if len(stream) < 2:
             raise ConfigError(f"a stream must have at least 2 tasks to be studied, but {name} has 1.")
         first = on_device(stream[0].dataset, self.device)  # refuses a device that is not there
-        channels, height, width = stream.input_shape
+        self.recipe.refuse("metric", because="a study compares accuracies")
+        if stream[0].dataset.is_numeric:
+            raise ConfigError(f"a study compares accuracies, so that targets are classes, but {name} has numbers.")
+        channels, height, width = stream.form.pixels
         skeleton = make_skeleton(
             self.plan.network, in_channels=channels, image_size=(height, width), batch_norm=self.plan.batch_norm
         )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -31,7 +31,7 @@ from ramet.fields import require_choices
 from ramet.guards import GUARDS, Guard, diagonal_fisher
 from ramet.params import named_params
 from ramet.seeding import derive_seed, torch_generator
-from ramet.training import in_batches
+from ramet.training import Metric, in_batches
 
 REMEMBERED, MEAN_BATCH = 200, 10
 """Images from which a guard learns what matters to a finished task, and how many it sees at a time."""
@@ -68,6 +68,7 @@ class GraphMethod(LayerGraphMethod):
 
     needs_probe: ClassVar[bool] = True
     needs_chain: ClassVar[str] = ""
+    needs_classes: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,6 +98,14 @@ class GraphMethod(LayerGraphMethod):
                 )
             if self.skeletons:
                 raise ConfigError(f"{self.name} takes skeletons for single tasks beside mlp or conv, but got a module.")
+
+    def check_targets(self, targets: Tensor, metric: Metric) -> None:
+        """Refuse what a guard is not told of: it learns what matters from the cross-entropy of classes."""
+        if self.old_weights == "guarded" and (targets.is_floating_point() or targets.ndim > 1):
+            raise ConfigError(
+                f"{self.name} guards weights for classes, but these tasks have others; say frozen or slow."
+            )
+        super().check_targets(targets, metric)
 
     @abstractmethod
     def _decide(
@@ -162,8 +171,8 @@ class GraphMethod(LayerGraphMethod):
             return self.template
         return make_skeleton(
             self.skeletons[info.name],
-            in_channels=info.in_channels,
-            image_size=info.image_size,
+            in_channels=info.form.pixels[0],
+            image_size=info.form.pixels[1:],
             batch_norm=self.skeleton.batch_norm,
             trusted=False,  # a name only: options of a method may come from data
         )
