@@ -10,8 +10,10 @@ from ramet.registry.fronts import lazy_front
 if TYPE_CHECKING:
     from ramet.guards.base import Guard
     from ramet.guards.chaining import NoGuard, chain
+    from ramet.guards.coverage import UncoveredWarning
     from ramet.guards.elastic import ElasticConsolidation
     from ramet.guards.fisher import diagonal_fisher, sample_labels
+    from ramet.guards.functions import product
     from ramet.guards.kronecker import KroneckerPlasticity
     from ramet.guards.making import make_guard
     from ramet.guards.names import step_sizes
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from ramet.guards.quadratic import quadratic_penalty
 
 __all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
-__all__ += ["WeightPlasticity", "chain", "diagonal_fisher", "make_guard", "quadratic_penalty", "sample_labels"]
-__all__ += ["step_sizes"]
+__all__ += ["UncoveredWarning", "WeightPlasticity", "chain", "diagonal_fisher", "make_guard", "product"]
+__all__ += ["quadratic_penalty", "sample_labels", "step_sizes"]
 
 __getattr__ = lazy_front(__name__)
 

@@ -90,6 +90,16 @@ class Chain(Guard):
         for guard in self.guards:
             guard.after_step(path, step_sizes)
 
+    def undo_step(self, path: Params) -> None:
+        """Each in turn, the last first."""
+        for guard in reversed(self.guards):
+            guard.undo_step(path)
+
+    def discard(self) -> None:
+        """Each in turn."""
+        for guard in self.guards:
+            guard.discard()
+
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Each in turn."""
         for guard in self.guards:

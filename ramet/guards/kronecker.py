@@ -12,10 +12,13 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.closing import finite_columns, gram_of
-from ramet.guards.layers import Product, precise
-from ramet.guards.listening import Watched, listening, watched_layers
-from ramet.guards.matrices import joined, parted, weight_of
+from ramet.guards.coverage import Coverage
+from ramet.guards.layers import Product
+from ramet.guards.listening import Ears, Named, Seen, Slot, listening, named_of, planned_products, signature_of
+from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
 from ramet.guards.names import StepSizes, matches, sizes_of
+from ramet.guards.placing import Place
+from ramet.guards.precision import precise
 from ramet.guards.quadratic import Form, all_finite, check_penalty
 from ramet.guards.ranks import part_of, process_group_of, sum_over_ranks, world_size
 from ramet.params import Params
@@ -57,24 +60,53 @@ def proximal_interaction(change: Tensor, bases: Bases, strength: float) -> Tenso
     return pulled
 
 
-def output_columns(layer: nn.Module, gradient: Tensor) -> tuple[Tensor, int]:
-    """The gradients of a layer's outputs in columns, [groups, outputs / groups, n], and the number of samples.
+def proximal_in_metric(
+    change: Tensor, inputs: Tensor, outputs: Tensor, strengths: Tensor, start: Tensor, num_steps: int = 30
+) -> Tensor:
+    """The V that solves V + S (G V A) = ``change`` with a strength S for each value: ``proximal_interaction`` for Adam.
+
+    There are no eigenbases for this. With U = V / sqrt(S) the system is symmetric and positive, and conjugate gradients
+    come nearer to its solution in each of ``num_steps``, so that no strength can make it diverge. They begin at
+    ``start``, where the weights were before the step: at rest that is the solution, and the rest is exact.
+    """
+    roots = strengths.clamp(min=torch.finfo(strengths.dtype).tiny).sqrt().to(change.dtype)
+
+    def system(u: Tensor) -> Tensor:
+        return u + roots * interaction_gradient(roots * u, inputs, outputs)
+
+    goal, solution, tiny = change / roots, start / roots, torch.finfo(change.dtype).tiny
+    rest = goal - system(solution)
+    direction, energy = rest, rest.square().sum()
+    for _ in range(num_steps):
+        along = system(direction)
+        curvature = (direction * along).sum()
+        # Where nothing is left the step is 0, which needs no look at the device.
+        length = torch.where(curvature > 0, energy / curvature.clamp(min=tiny), 0.0)
+        solution = solution + length * direction
+        rest = rest - length * along
+        last, energy = energy, rest.square().sum()
+        direction = (
+            rest + torch.where(last > 0, energy / last.clamp(min=torch.finfo(change.dtype).tiny), 0.0) * direction
+        )
+    return roots * solution
+
+
+def output_columns(gradient: Tensor, seen: Seen) -> tuple[Tensor, int]:
+    """The gradients of a product's outputs in columns, [groups, outputs / groups, n], and the number of samples.
 
     The gradient of a mean over N samples is a sample's own gradient divided by N, which is undone here. It is [batch,
     ..., outputs] for a linear layer, [batch, outputs, ...] for a convolution; n is samples times positions.
     """
     gradient = precise(gradient)
-    groups = 1
-    if isinstance(layer, nn.Linear):
+    if seen.axis == -1:
         gradient = gradient.unsqueeze(0) if gradient.dim() == 1 else gradient
-        num_samples = gradient.shape[0]
+        num_samples = seen.num_samples or gradient.shape[0]
         columns = gradient.reshape(-1, gradient.shape[-1]).mT
     else:
-        assert isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d)
-        groups = layer.groups
-        gradient = gradient if gradient.dim() == len(layer.kernel_size) + 2 else gradient.unsqueeze(0)
+        gradient = gradient if gradient.dim() == seen.num_axes else gradient.unsqueeze(0)
         num_samples = gradient.shape[0]
         columns = gradient.transpose(0, 1).reshape(gradient.shape[1], -1)
+    groups = seen.product.groups
     return finite_columns(columns.reshape(groups, -1, columns.shape[-1]) * num_samples), num_samples
 
 
@@ -130,6 +162,7 @@ class KroneckerMemory:
         self.anchor = anchor
         self.count = count
         self._bases: Bases | None = None
+        self._alone: KroneckerMemory | None = None
 
     def learn(self, inputs: Tensor, outputs: Tensor, anchor: Tensor) -> None:
         """Take the next model into the means, and its weights as the anchor."""
@@ -137,12 +170,27 @@ class KroneckerMemory:
         self.inputs = torch.lerp(self.inputs, inputs.to(self.inputs), 1.0 / self.count)
         self.outputs = torch.lerp(self.outputs, outputs.to(self.outputs), 1.0 / self.count)
         self.anchor = anchor
-        self._bases = None
+        self._bases, self._alone = None, None
+
+    def within(self, params: Params) -> KroneckerMemory:
+        """This, or without the bias where that is not among the parameters: what does not train has not moved."""
+        bias = bias_of(self.key)
+        if bias is None or bias in params:
+            return self
+        if self._alone is None:
+            names = parts_of(self.key)
+            key, inputs = names.weight + names.marker, self.inputs[..., :-1, :-1]
+            self._alone = KroneckerMemory(key, inputs, self.outputs, self.anchor[..., :-1], self.count)
+        return self._alone
 
     def change(self, params: Params) -> Tensor:
         """How far the parameters are from the anchor, [groups, outputs, width]."""
         self._move(params[weight_of(self.key)].device)
-        return joined(self.key, self.anchor.shape[0], self.anchor.shape[-1], params) - self.anchor
+        return self.matrix(params) - self.anchor
+
+    def matrix(self, tensors: Params) -> Tensor:
+        """Tensors of the parameters' shapes as one, [groups, outputs, width]."""
+        return joined(self.key, self.anchor.shape[0], self.anchor.shape[-1], tensors)
 
     def _move(self, device: torch.device) -> None:
         if self.anchor.device != device:
@@ -183,6 +231,7 @@ class KroneckerPlasticity(Guard):
             or "explicit", its gradient; see ``WeightPlasticity``.
         protect: shell patterns of the weight names that are guarded.
         max_width: the widest layer, in inputs or outputs, that is guarded; wider ones are refused.
+        freeze_uncovered: hold still what a finished model uses and the guard does not cover.
 
     Raises:
         ConfigError: for a value outside its range; from ``watch`` for a layer that is too wide.
@@ -195,7 +244,9 @@ class KroneckerPlasticity(Guard):
     >>> [round(guard.penalty({"weight": layer.weight + torch.tensor([v])}).item(), 3) for v in ([1.0, 1], [1, -1])]
     [4.0, 0.0]
 
-    Covered are linear layers and convolutions with their biases. A sum of Kronecker products is none, so after several
+    Covered are the products of whole weight matrices with their biases: linear layers, attention's, matrix products,
+    convolutions and bilinear forms. What is not, such as norms, embeddings, recurrent layers, and attention between two
+    sequences, is named in an ``UncoveredWarning``, once. A sum of Kronecker products is none, so after several
     models ``A`` and ``G`` are means over them, times their number, and the anchor is the model finished last.
 
     Reference: Benyahia, Yu et al., Overcoming Multi-model Forgetting, 2019, Eq. 3, which leaves this open. Factors
@@ -203,45 +254,82 @@ class KroneckerPlasticity(Guard):
     """
 
     def __init__(
-        self, strength: float = 60.0, *, form: Form = "implicit", protect: Sequence[str] = ("*",), max_width: int = 4096
+        self,
+        strength: float = 60.0,
+        *,
+        form: Form = "implicit",
+        protect: Sequence[str] = ("*",),
+        max_width: int = 4096,
+        freeze_uncovered: bool = False,
     ) -> None:
         check_penalty(strength, form)
         if max_width < 1:
             raise ConfigError(f"max_width must be at least 1, but got {max_width}.")
         self.strength, self.form, self.protect, self.max_width = strength, form, tuple(protect), max_width
         self._group: Any | None = None
+        self._coverage = Coverage("Kronecker plasticity", freeze=freeze_uncovered)
+        self._products: dict[Slot, Product] = {}
+        self._places: dict[Any, Place | None] = {}
+        self._signature: list[Any] | None = None
         self._layers: dict[str, KroneckerMemory] = {}
         self._gathered: dict[str, Factors] = {}
         self._added: list[tuple[Tensor, Tensor]] = []
+        self._before: dict[str, Tensor] = {}
+        self._is_adaptive = False
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
-        """Gather the factors of the layers that run forward and backward inside the block."""
-        layers: Watched = [
-            (layer, products)
-            for layer, products in watched_layers(module, lambda product: matches(product.weight, self.protect))
-            if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)
-        ]
-        for layer, (product, *_) in layers:
-            widest = max(product.width, getattr(layer, product.local).shape[0] // product.groups)
-            if widest > self.max_width:
-                raise ConfigError(
-                    f"a layer may be at most max_width={self.max_width} wide, but {product.key} is {widest} wide."
-                )
+        """Gather the factors of the products that are made forward and backward inside the block."""
+        named = named_of(module)
+        signature = signature_of(named)
+        if signature != self._signature:
+            self._plan(module, named)
+            self._signature = signature
         self._group, part = process_group_of(module), part_of(module)
         num_repeats = world_size(self._group) if part is not None and part.repeated else 1
 
-        def on_inputs(product: Product, columns: Tensor) -> None:
-            if torch.is_grad_enabled():
-                self._gathered.setdefault(product.key, Factors(product.key)).add_inputs(columns, num_repeats)
+        def on_product(seen: Seen) -> None:
+            if seen.output is None or not torch.is_grad_enabled():
+                return
+            factors = self._gathered.setdefault(seen.product.key, Factors(seen.product.key))
+            self._check_width(seen.product, seen.output.shape[seen.axis])
+            factors.add_inputs(seen.inputs, num_repeats)
 
-        def on_output_gradient(layer: nn.Module, products: list[Product], gradient: Tensor) -> None:
-            # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
-            columns, num_samples = output_columns(layer, gradient if part is None else gradient / part.weight)
-            self._gathered[products[0].key].add_gradients(columns, num_samples, num_repeats)
+            def on_gradient(gradient: Tensor) -> None:
+                # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
+                columns, num_samples = output_columns(gradient if part is None else gradient / part.weight, seen)
+                factors.add_gradients(columns, num_samples, num_repeats)
 
-        with listening(module, layers, on_inputs, mean=False, on_output_gradient=on_output_gradient):
+            if seen.output.requires_grad:
+                seen.output.register_hook(on_gradient)  # type: ignore[no-untyped-call]
+
+        ears = Ears(self._products, on_product, self._is_wanted, kinds=("matrix",), places=self._places)
+        with listening(module, named, ears):
             yield
+
+    def _plan(self, module: nn.Module, named: Named) -> None:
+        """Refuse layers that are too wide; what is remembered of a layer stays, with the bias that it had."""
+        params = dict(named)
+        planned = planned_products(module, self._is_wanted)
+        recurrent = nn.RNNBase | nn.RNNCellBase
+        hidden = {id(p) for layer in module.modules() if isinstance(layer, recurrent) for p in layer.parameters()}
+        for slot, product in planned.items():
+            weight = params[product.weight]
+            if slot in self._products and self._products[slot].key in self._layers:
+                planned[slot] = self._products[slot]
+            elif product.kind == "matrix" and not product.transposed and id(weight) not in hidden:
+                self._check_width(product, weight.shape[0])
+        self._products = {**self._products, **planned}
+
+    def _check_width(self, product: Product, num_outputs: int) -> None:
+        widest = max(product.width, num_outputs // product.groups)
+        if widest > self.max_width:
+            raise ConfigError(
+                f"a layer may be at most max_width={self.max_width} wide, but {product.key} is {widest} wide."
+            )
+
+    def _is_wanted(self, name: str) -> bool:
+        return matches(name, self.protect)
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Fold the gathered factors in; the anchor becomes the finished model."""
@@ -251,10 +339,18 @@ class KroneckerPlasticity(Guard):
                 continue
             inputs, outputs = moments
             anchor = precise(joined(key, inputs.shape[0], inputs.shape[-1], path)).clone()
+            if (bias := bias_of(key)) is not None and bias not in path and key in self._layers:
+                anchor[..., -1] = self._layers[key].anchor[..., -1]  # it does not train, and is where it was
             if key in self._layers:
                 self._layers[key].learn(inputs, outputs, anchor)
             else:
                 self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, count=1)
+        self._gathered = {}
+        covered = [name for key in self._layers for name in names_of(key, path)]
+        self._coverage.finish(path, covered, self._is_wanted)
+
+    def discard(self) -> None:
+        """Drop the factors gathered since the last ``remember``."""
         self._gathered = {}
 
     def penalty(self, params: Params) -> Tensor:
@@ -264,7 +360,10 @@ class KroneckerPlasticity(Guard):
 
     def before_step(self, path: Params) -> None:
         """In the explicit form, add the penalty's gradient."""
-        self._added = []
+        self._coverage.note(path)
+        self._added, self._before = [], {}
+        if self._is_adaptive:
+            self._before = {layer.key: layer.change(path) for layer in self._on(path)}
         if self.form == "implicit" or self.strength == 0:
             return
         for layer in self._on(path):
@@ -280,9 +379,8 @@ class KroneckerPlasticity(Guard):
 
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
         """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
-        if self._added:
-            torch._foreach_sub_([target for target, _ in self._added], [part for _, part in self._added])
-            self._added = []
+        self.undo_step(path)
+        self._coverage.hold(path)
         if self.form == "explicit" or self.strength == 0:
             return
         layers = self._on(path)
@@ -290,19 +388,37 @@ class KroneckerPlasticity(Guard):
             return
         # As for weight plasticity: a step that a gradient scaler skipped must stay skipped.
         enabled = all_finite([param.grad for param in path.values() if param.grad is not None])
-        sizes = sizes_of(step_sizes, [weight_of(layer.key) for layer in layers])
-        for layer, size in zip(layers, sizes, strict=True):
-            change = layer.change(path)
-            pulled = proximal_interaction(change, layer.bases(), size * self.strength * layer.count)
+        names = [weight_of(layer.key) for layer in layers]
+        biases = [bias for layer in layers if (bias := bias_of(layer.key)) is not None]
+        sizes = dict(zip(names + biases, sizes_of(step_sizes, names + biases), strict=True))
+        self._is_adaptive = any(isinstance(size, Tensor) for size in sizes.values())
+        for layer, name in zip(layers, names, strict=True):
+            change, size, alpha = layer.change(path), sizes[name], self.strength * layer.count
+            if isinstance(size, Tensor):
+                metric = layer.matrix(
+                    {n: torch.as_tensor(sizes[n]).expand_as(path[n]) for n in names_of(layer.key, path)}
+                )
+                start = self._before.get(layer.key, change)
+                pulled = proximal_in_metric(change, layer.inputs, layer.outputs, alpha * metric, start)
+            else:
+                pulled = proximal_interaction(change, layer.bases(), size * alpha)
             moves = parted(layer.key, torch.where(enabled > 0, pulled - change, 0.0), path)
             torch._foreach_add_([path[name] for name in moves], [part.to(path[name]) for name, part in moves.items()])
 
+    def undo_step(self, path: Params) -> None:
+        """Take the penalty's gradient back."""
+        if self._added:
+            torch._foreach_sub_([target for target, _ in self._added], [part for _, part in self._added])
+            self._added = []
+
     def _on(self, path: Params) -> list[KroneckerMemory]:
-        return [layer for key, layer in self._layers.items() if weight_of(key) in path]
+        return [layer.within(path) for key, layer in self._layers.items() if weight_of(key) in path]
 
     def forget(self) -> None:
         """Drop factors and anchors."""
         self._layers, self._gathered, self._added = {}, {}, []
+        self._products, self._signature = {}, None
+        self._coverage.forget()
 
     def report(self) -> dict[str, float]:
         """The strength, and how many values are guarded."""
@@ -314,6 +430,7 @@ class KroneckerPlasticity(Guard):
         state = {f"{part}/{key}": t for key, layer in self._layers.items() for part, t in layer.tensors().items()}
         for key, factors in self._gathered.items():
             state.update({f"{part}/{key}": tensor for part, tensor in factors.sums.items()})
+        state.update(self._coverage.state_dict())
         return {name: tensor.contiguous().clone() for name, tensor in state.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -321,14 +438,21 @@ class KroneckerPlasticity(Guard):
         parts: dict[str, dict[str, Tensor]] = {}
         for name, tensor in state.items():
             part, _, key = name.partition("/")
+            if part == "uncovered":
+                continue
             if part not in KroneckerMemory.PARTS + Factors.PARTS:
                 raise ConfigError(f"a Kronecker state has keys such as inputs/WEIGHT, but got {name!r}.")
             parts.setdefault(key, {})[part] = tensor.clone()
         self.forget()
+        self._coverage.load_state_dict(state)
         for key, tensors in parts.items():
             if "anchor" in tensors:
                 inputs, outputs, anchor, count = (tensors[part] for part in KroneckerMemory.PARTS)
                 self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, float(count))
+            moments = next(tensors[part] for part in ("inputs", "input_sum") if part in tensors)
+            names = parts_of(key)
+            product = Product(key, "", names.weight, names.bias, *moments.shape[:2], "matrix", names.transposed)
+            self._products[product.slot] = product
             gathered = {part: tensor for part, tensor in tensors.items() if part in Factors.PARTS}
             if gathered:
                 self._gathered[key] = Factors(key, gathered)

@@ -18,6 +18,7 @@ from ramet.guards.base import Guard
 from ramet.guards.fisher import clipped, squared_gradients
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.params import Params
+from ramet.training.step_sizes import StepSize
 
 Form = Literal["implicit", "explicit"]
 """Whether a penalty acts by its proximal step after the optimizer's, or by its gradient before it."""
@@ -53,18 +54,23 @@ def penalty_gradients(
 
 
 def proximal_step_(
-    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], strengths: Sequence[float], enabled: Tensor
+    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], strengths: Sequence[StepSize], enabled: Tensor
 ) -> None:
     """Move the parameters, in place, to the minimum of the penalty plus half the squared distance to where they are.
 
-    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha, one of ``strengths`` for each tensor: a point
-    between the parameter and its anchor, so that no strength can make it diverge; the explicit gradient step diverges
-    once ``s F`` exceeds 2. ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is
-    (no device is waited for).
+    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha, one of ``strengths`` for each tensor, or for
+    each of its values, in which case the distance is that of the optimizer's own metric: a point between the parameter
+    and its anchor, so that no strength can make it diverge; the explicit gradient step diverges once ``s F`` exceeds 2.
+    ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is (no device is waited
+    for).
     """
     # As a mix of the parameter and its anchor with weight s F / (1 + s F) = 1 / (1 + 1 / (s F)): this form has neither
     # inf / inf for a huge s F, nor 0 / 0 for none, and with s F = 0 the parameter keeps its every bit.
-    weights = list(torch._foreach_mul(fishers, list(strengths)))
+    if any(isinstance(strength, Tensor) for strength in strengths):
+        sizes = [torch.as_tensor(s, dtype=f.dtype, device=f.device) for s, f in zip(strengths, fishers, strict=True)]
+        weights = list(torch._foreach_mul(fishers, sizes))
+    else:
+        weights = list(torch._foreach_mul(fishers, list(strengths)))
     torch._foreach_reciprocal_(weights)
     torch._foreach_add_(weights, 1.0)
     torch._foreach_reciprocal_(weights)
@@ -116,6 +122,10 @@ class FisherGuard(Guard):
             self._take_gradients_back(path)
         elif self.alpha > 0:
             self._pull(path, step_sizes, self.alpha)
+
+    def undo_step(self, path: Params) -> None:
+        """Take the penalty's gradient back."""
+        self._take_gradients_back(path)
 
     def _recall(self, path: Params) -> tuple[list[str], list[Tensor], list[Tensor], list[Tensor]]:
         """Names, parameters, anchors and Fisher information of what is both on the path and remembered."""

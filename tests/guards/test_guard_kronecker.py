@@ -11,7 +11,10 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
+from ramet.guards.coverage import UncoveredWarning
 from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, output_columns, proximal_interaction
+from ramet.guards.layers import Product
+from ramet.guards.listening import Seen
 from ramet.params import named_params
 
 
@@ -194,7 +197,8 @@ def test_a_forward_pass_without_gradients_teaches_nothing():
         param.grad = torch.ones_like(param)
     with guard.watch(layer):
         layer(torch.randn(2, 3))
-    guard.remember(named_params(layer))
+    with pytest.warns(UncoveredWarning, match="does not cover 100.0%"):
+        guard.remember(named_params(layer))
     assert guard.report()["guarded_values"] == 0
 
 
@@ -269,5 +273,85 @@ def test_each_model_pulls_once_more(form, expected):
 
 def test_gradients_of_a_sequence_are_columns_of_all_its_places():
     gradient = draw(0, 2, 3, 4)  # batch, places, outputs
-    columns, num_samples = output_columns(nn.Linear(5, 4), gradient)
+    seen = Seen(Product("weight", "weight", "weight", None, groups=1, width=5), draw(1, 1, 5, 6))
+    columns, num_samples = output_columns(gradient, seen)
     assert num_samples == 2 and torch.equal(columns[0], 2 * gradient.reshape(6, 4).mT)
+
+
+def test_attention_has_the_factors_of_the_same_attention_in_linear_layers():
+    """torch's attention takes the samples second, and flat together with time: they must be counted all the same."""
+
+    class Written(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.project, self.out = nn.Linear(6, 18), nn.Linear(6, 6)
+
+        def forward(self, x):
+            q, k, v = (t.unflatten(-1, (2, 3)).transpose(1, 2) for t in self.project(x).chunk(3, dim=-1))
+            return self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    fused, written, x = nn.MultiheadAttention(6, 2, batch_first=True).double(), Written().double(), draw(0, 4, 3, 6)
+    names = {"in_proj_weight+bias": "project.weight+bias", "out_proj.weight+bias": "out.weight+bias"}
+    written.load_state_dict(
+        {
+            "project.weight": fused.in_proj_weight,
+            "project.bias": fused.in_proj_bias,
+            "out.weight": fused.out_proj.weight,
+            "out.bias": fused.out_proj.bias,
+        }
+    )
+    states = []
+    for module, run in ((fused, lambda: fused(x, x, x, need_weights=False)[0]), (written, lambda: written(x))):
+        guard = KroneckerPlasticity()
+        with guard.watch(module):
+            run().square().sum(-1).mean(0).sum().backward()
+        guard.remember(named_params(module))
+        states.append(guard.state_dict())
+    for one, other in names.items():
+        for part in ("inputs", "outputs", "anchor"):
+            torch.testing.assert_close(states[0][f"{part}/{one}"], states[1][f"{part}/{other}"])
+
+
+def test_a_matrix_that_is_stored_the_other_way_round():
+    """x @ W has the penalty and the proximal step of a linear layer with the transpose of W."""
+    layer = nn.Linear(3, 2, bias=False).double()
+    turned, x, g = nn.ParameterDict({"w": nn.Parameter(layer.weight.detach().mT.clone())}), draw(0, 4, 3), draw(1, 4, 2)
+    ends = []
+    for module, run in ((layer, lambda: layer(x)), (turned, lambda: x @ turned["w"])):
+        guard, params = KroneckerPlasticity(3.0), named_params(module)
+        with guard.watch(module):
+            ((run() * g).sum() / 4).backward()
+        guard.remember(params)
+        (name,) = params
+        params[name].grad = draw(2, 2, 3) if module is layer else draw(2, 2, 3).mT
+        with guard.step(params, 0.5):
+            torch.optim.SGD(params.values(), lr=0.5).step()
+        ends.append(params[name].detach())
+    torch.testing.assert_close(ends[0], ends[1].mT)
+
+
+@pytest.mark.parametrize("form", ["implicit", "explicit"])
+def test_a_bias_that_is_frozen_after_it_was_remembered(form):
+    """The weight alone has the penalty tr(V' G V A) with A of its own inputs."""
+    layer, x, g = nn.Linear(3, 2).double(), draw(0, 4, 3), draw(1, 4, 2)
+    guard = KroneckerPlasticity(2.0, form=form)
+    with guard.watch(layer):
+        ((layer(x) * g).sum() / 4).backward()
+    guard.remember(named_params(layer))
+    layer.bias.requires_grad_(False)
+    start = draw(3, 2, 3)
+    layer.weight.data += start
+    layer.weight.grad, layer.bias.grad = torch.zeros_like(layer.weight), None
+    anchor = guard.state_dict()["anchor/weight+bias"][0, :, :-1]
+    with guard.step(named_params(layer), 0.1):
+        torch.optim.SGD([layer.weight], lr=0.1).step()
+    moved, a, b = layer.weight.detach() - anchor, x.mT @ x / 4, g.mT @ g / 4
+    if form == "implicit":
+        torch.testing.assert_close(moved + 0.2 * b @ moved @ a, start)
+    else:
+        torch.testing.assert_close(moved, start - 0.2 * b @ start @ a)
+    layer.zero_grad()
+    with guard.watch(layer):
+        ((layer(x) * g).sum() / 4).backward()
+    guard.remember(named_params(layer))
+    assert torch.equal(guard.state_dict()["anchor/weight+bias"][0, :, -1], layer.bias)
