@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from ramet.guards.plasticity import WeightPlasticity
     from ramet.guards.projection import OrthogonalProjection
     from ramet.guards.quadratic import quadratic_penalty
+    from ramet.guards.tuning import tune
+    from ramet.guards.turns import VoidGuardWarning
 
 __all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
-__all__ += ["UncoveredWarning", "WeightPlasticity", "chain", "diagonal_fisher", "make_guard", "product"]
-__all__ += ["quadratic_penalty", "sample_labels", "step_sizes"]
+__all__ += ["UncoveredWarning", "VoidGuardWarning", "WeightPlasticity", "chain", "diagonal_fisher", "make_guard"]
+__all__ += ["product", "quadratic_penalty", "sample_labels", "step_sizes", "tune"]
 
 __getattr__ = lazy_front(__name__)
 

@@ -36,6 +36,11 @@ class Guard(ABC):
     keeps what this seam promises.
     """
 
+    least_turn: int = 1
+    """The fewest mini-batches of a model's turn with which the guard can act; see ``turns.check_turn``."""
+    what_is_void: str = ""
+    """Why it cannot act in shorter ones."""
+
     @classmethod
     def for_tasks(cls, strength: float) -> Guard:
         """A guard of this kind for tasks that are learned one after the other, each to its end."""

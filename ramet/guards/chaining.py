@@ -60,6 +60,8 @@ class Chain(Guard):
 
     def __init__(self, guards: Sequence[Guard]) -> None:
         self.guards = tuple(guards)
+        slowest = max(self.guards, key=lambda guard: guard.least_turn)
+        self.least_turn, self.what_is_void = slowest.least_turn, slowest.what_is_void
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:

@@ -153,12 +153,16 @@ def _matmul(input: Tensor, other: Tensor | None = None, **others: Tensor) -> Ite
     return found
 
 
+def _broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+
+
 def _batched(x: Tensor, batch: Sequence[int]) -> Tensor:
     """The rows of x for each matrix of a batch of them, [groups, inputs, n]."""
     if math.prod(batch) == 1:
         return _flat(x)
     x = precise(x if x.dim() > 1 else x.unsqueeze(0))
-    x = x.expand(*torch.broadcast_shapes(x.shape[:-2], batch), *x.shape[-2:])
+    x = x.expand(*_broadcast(x.shape[:-2], batch), *x.shape[-2:])
     x = x.reshape(-1, math.prod(batch), *x.shape[-2:])  # [those before, groups, n, inputs]
     return x.permute(1, 3, 0, 2).flatten(2)
 
@@ -379,7 +383,7 @@ def _mul(input: Any, other: Any, **_: Any) -> Iterable[Meeting]:
 
 def _gathered(x: Tensor, weight: Tensor, mean: bool) -> Tensor:
     """The squares of what meets each entry, summed up, or the mean of what meets it."""
-    x = precise(x).expand(torch.broadcast_shapes(x.shape, weight.shape))
+    x = precise(x).expand(_broadcast(x.shape, weight.shape))
     if mean:
         return x.sum_to_size(weight.shape) / (x.numel() / max(weight.numel(), 1))
     return x.square().sum_to_size(weight.shape)
@@ -395,7 +399,7 @@ def _ones(weight: Tensor, num_outputs: int, mean: bool) -> Tensor:
 def _add(input: Any, other: Any, **_: Any) -> Iterable[Meeting]:
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         return []
-    size = math.prod(torch.broadcast_shapes(input.shape, other.shape))
+    size = math.prod(_broadcast(input.shape, other.shape))
     return [Meeting(w, "entries", lambda mean, w=w: _ones(w, size, mean)) for w in (input, other)]  # type: ignore[misc]
 
 

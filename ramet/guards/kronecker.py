@@ -19,9 +19,13 @@ from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, w
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.guards.placing import Place
 from ramet.guards.precision import precise
-from ramet.guards.quadratic import Form, all_finite, check_penalty
+from ramet.guards.quadratic import Form, Unit, all_finite, check_penalty
 from ramet.guards.ranks import part_of, process_group_of, sum_over_ranks, world_size
+from ramet.guards.turns import Turns
 from ramet.params import Params
+
+Acting = tuple[Tensor, Tensor, float]
+"""A, G, and how many models they are the mean of."""
 
 Bases = tuple[Tensor, Tensor, Tensor, Tensor]
 """Eigenvalues and eigenvectors of A, then of G."""
@@ -151,16 +155,26 @@ def _bounded(moments: Tensor) -> Tensor:
 
 
 class KroneckerMemory:
-    """What is kept of one product: A, G, the anchor, and how many models they are the mean of."""
+    """What is kept of one product: A, G, the anchor, and how many models they are the mean of.
+
+    The eigenbases that the proximal step needs are costly, and one more model among many hardly changes a mean. So they
+    are renewed when there are a tenth more models than they were made of: with each of the first ten, and ever more
+    rarely then. In between the proximal step is that of ``acting``, the A and G that they were made of.
+    """
 
     PARTS: ClassVar[tuple[str, ...]] = ("inputs", "outputs", "anchor", "count")
+    ACTING: ClassVar[tuple[str, ...]] = ("acting_inputs", "acting_outputs", "acting_count")
+    RENEWAL: ClassVar[float] = 1.1
 
-    def __init__(self, key: str, inputs: Tensor, outputs: Tensor, anchor: Tensor, count: float) -> None:
+    def __init__(
+        self, key: str, inputs: Tensor, outputs: Tensor, anchor: Tensor, count: float, acting: Acting | None = None
+    ) -> None:
         self.key = key
         self.inputs = inputs.to(anchor.dtype)
         self.outputs = outputs.to(anchor.dtype)
         self.anchor = anchor
         self.count = count
+        self.acting = acting or (self.inputs, self.outputs, count)
         self._bases: Bases | None = None
         self._alone: KroneckerMemory | None = None
 
@@ -170,7 +184,9 @@ class KroneckerMemory:
         self.inputs = torch.lerp(self.inputs, inputs.to(self.inputs), 1.0 / self.count)
         self.outputs = torch.lerp(self.outputs, outputs.to(self.outputs), 1.0 / self.count)
         self.anchor = anchor
-        self._bases, self._alone = None, None
+        self._alone = None
+        if self.count >= self.RENEWAL * self.acting[2]:
+            self.acting, self._bases = (self.inputs, self.outputs, self.count), None
 
     def within(self, params: Params) -> KroneckerMemory:
         """This, or without the bias where that is not among the parameters: what does not train has not moved."""
@@ -195,22 +211,33 @@ class KroneckerMemory:
     def _move(self, device: torch.device) -> None:
         if self.anchor.device != device:
             self.inputs, self.outputs, self.anchor = (t.to(device) for t in (self.inputs, self.outputs, self.anchor))
-            self._bases = None
+            inputs, outputs, count = self.acting
+            self.acting, self._bases = (inputs.to(device), outputs.to(device), count), None
 
     def penalty(self, params: Params) -> Tensor:
         """The term v' Omega v of the parameters."""
         return self.count * interaction(self.change(params), self.inputs, self.outputs)
 
+    def trace(self) -> float:
+        """The sum of Omega's diagonal, for all models: of a Kronecker product it is the product of the traces."""
+        factors = (self.inputs, self.outputs)
+        inputs, outputs = (factor.diagonal(dim1=-2, dim2=-1).double().sum(-1) for factor in factors)  # [groups]
+        return self.count * float((inputs * outputs).sum())
+
     def bases(self) -> Bases:
-        """The eigenbases of the factors, computed when they have changed."""
+        """The eigenbases of the acting factors, computed when those have changed."""
         if self._bases is None:
-            self._bases = eigenbasis(self.inputs, self.outputs)
+            self._bases = eigenbasis(*self.acting[:2])
         return self._bases
 
     def tensors(self) -> dict[str, Tensor]:
         """The parts by name."""
         count = torch.tensor(float(self.count))
-        return {"inputs": self.inputs, "outputs": self.outputs, "anchor": self.anchor, "count": count}
+        found = {"inputs": self.inputs, "outputs": self.outputs, "anchor": self.anchor, "count": count}
+        if self.acting[2] != self.count:
+            acting = (*self.acting[:2], torch.tensor(float(self.acting[2])))
+            found.update(zip(self.ACTING, acting, strict=True))
+        return found
 
 
 class KroneckerPlasticity(Guard):
@@ -230,6 +257,8 @@ class KroneckerPlasticity(Guard):
         form: "implicit", the penalty's proximal step after the optimizer's, solved exactly in the factors' eigenbases;
             or "explicit", its gradient; see ``WeightPlasticity``.
         protect: shell patterns of the weight names that are guarded.
+        unit: what the strength is measured in; see ``WeightPlasticity``. The mean of Omega is over the diagonals of all
+            layers.
         max_width: the widest layer, in inputs or outputs, that is guarded; wider ones are refused.
         freeze_uncovered: hold still what a finished model uses and the guard does not cover.
 
@@ -253,16 +282,22 @@ class KroneckerPlasticity(Guard):
     after Martens and Grosse, 2015, and Grosse and Martens, 2016, for convolutions.
     """
 
+    least_turn = 2
+    what_is_void = "Kronecker plasticity holds weights where the model trained last left them"
+
     def __init__(
         self,
         strength: float = 60.0,
         *,
         form: Form = "implicit",
+        unit: Unit = "fisher",
         protect: Sequence[str] = ("*",),
         max_width: int = 4096,
         freeze_uncovered: bool = False,
     ) -> None:
-        check_penalty(strength, form)
+        check_penalty(strength, form, unit)
+        self.unit: Unit = unit
+        self._mean: float | None = None
         if max_width < 1:
             raise ConfigError(f"max_width must be at least 1, but got {max_width}.")
         self.strength, self.form, self.protect, self.max_width = strength, form, tuple(protect), max_width
@@ -276,6 +311,7 @@ class KroneckerPlasticity(Guard):
         self._added: list[tuple[Tensor, Tensor]] = []
         self._before: dict[str, Tensor] = {}
         self._is_adaptive = False
+        self._turns = Turns()
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
@@ -333,6 +369,8 @@ class KroneckerPlasticity(Guard):
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Fold the gathered factors in; the anchor becomes the finished model."""
+        self._turns.finish(self)
+        self._mean = None
         for key, factors in self._gathered.items():
             moments = factors.moments(self._group)
             if moments is None or weight_of(key) not in path:
@@ -369,7 +407,7 @@ class KroneckerPlasticity(Guard):
         for layer in self._on(path):
             gradient = interaction_gradient(layer.change(path), layer.inputs, layer.outputs)
             limit = torch.finfo(gradient.dtype).max / 100
-            gradient = (self.strength * layer.count * gradient).clamp(-limit, limit)
+            gradient = (self.strength / self._scale() * layer.count * gradient).clamp(-limit, limit)
             for name, part in parted(layer.key, gradient, path).items():
                 target = path[name].grad
                 assert target is not None, "the path holds only parameters with a gradient"
@@ -381,6 +419,7 @@ class KroneckerPlasticity(Guard):
         """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
         self.undo_step(path)
         self._coverage.hold(path)
+        self._turns.step()
         if self.form == "explicit" or self.strength == 0:
             return
         layers = self._on(path)
@@ -393,17 +432,29 @@ class KroneckerPlasticity(Guard):
         sizes = dict(zip(names + biases, sizes_of(step_sizes, names + biases), strict=True))
         self._is_adaptive = any(isinstance(size, Tensor) for size in sizes.values())
         for layer, name in zip(layers, names, strict=True):
-            change, size, alpha = layer.change(path), sizes[name], self.strength * layer.count
-            if isinstance(size, Tensor):
+            change, size, alpha = layer.change(path), sizes[name], self.strength / self._scale() * layer.count
+            if self.unit == "hold":
+                pulled = proximal_interaction(change, layer.bases(), alpha / (1.0 - self.strength))
+            elif isinstance(size, Tensor):
                 metric = layer.matrix(
                     {n: torch.as_tensor(sizes[n]).expand_as(path[n]) for n in names_of(layer.key, path)}
                 )
                 start = self._before.get(layer.key, change)
-                pulled = proximal_in_metric(change, layer.inputs, layer.outputs, alpha * metric, start)
+                pulled = proximal_in_metric(change, *layer.acting[:2], alpha * metric, start)
             else:
                 pulled = proximal_interaction(change, layer.bases(), size * alpha)
             moves = parted(layer.key, torch.where(enabled > 0, pulled - change, 0.0), path)
             torch._foreach_add_([path[name] for name in moves], [part.to(path[name]) for name, part in moves.items()])
+
+    def _scale(self) -> float:
+        """What Omega is divided by: its mean diagonal over all layers."""
+        if self.unit == "fisher":
+            return 1.0
+        if self._mean is None:
+            layers = self._layers.values()
+            total, values = sum(one.trace() for one in layers), sum(one.anchor.numel() for one in layers)
+            self._mean = max(total / max(values, 1), torch.finfo(torch.float32).tiny)
+        return self._mean
 
     def undo_step(self, path: Params) -> None:
         """Take the penalty's gradient back."""
@@ -417,7 +468,7 @@ class KroneckerPlasticity(Guard):
     def forget(self) -> None:
         """Drop factors and anchors."""
         self._layers, self._gathered, self._added = {}, {}, []
-        self._products, self._signature = {}, None
+        self._products, self._signature, self._mean = {}, None, None
         self._coverage.forget()
 
     def report(self) -> dict[str, float]:
@@ -440,7 +491,7 @@ class KroneckerPlasticity(Guard):
             part, _, key = name.partition("/")
             if part == "uncovered":
                 continue
-            if part not in KroneckerMemory.PARTS + Factors.PARTS:
+            if part not in KroneckerMemory.PARTS + KroneckerMemory.ACTING + Factors.PARTS:
                 raise ConfigError(f"a Kronecker state has keys such as inputs/WEIGHT, but got {name!r}.")
             parts.setdefault(key, {})[part] = tensor.clone()
         self.forget()
@@ -448,10 +499,13 @@ class KroneckerPlasticity(Guard):
         for key, tensors in parts.items():
             if "anchor" in tensors:
                 inputs, outputs, anchor, count = (tensors[part] for part in KroneckerMemory.PARTS)
-                self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, float(count))
+                acting = [tensors[part] for part in KroneckerMemory.ACTING if part in tensors]
+                made_of = (acting[0], acting[1], float(acting[2])) if acting else None
+                self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, float(count), made_of)
             moments = next(tensors[part] for part in ("inputs", "input_sum") if part in tensors)
             names = parts_of(key)
-            product = Product(key, "", names.weight, names.bias, *moments.shape[:2], "matrix", names.transposed)
+            groups, width = moments.shape[:2]
+            product = Product(key, "", names.weight, names.bias, groups, width, "matrix", names.transposed)
             self._products[product.slot] = product
             gathered = {part: tensor for part, tensor in tensors.items() if part in Factors.PARTS}
             if gathered:

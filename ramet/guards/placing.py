@@ -53,7 +53,7 @@ def entries_of(view: Tensor, param: Tensor) -> Tensor:
         return counted
     stored = torch.empty_strided(tuple(param.shape), param.stride(), dtype=torch.int64, device=param.device)
     stored.copy_(counted)
-    offset = view.storage_offset() - param.storage_offset()  # type: ignore[operator]
+    offset = view.storage_offset() - param.storage_offset()
     return stored.as_strided(tuple(view.shape), view.stride(), offset)
 
 

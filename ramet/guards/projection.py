@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,9 @@ from ramet.params import Params
 
 logger = logging.getLogger(__name__)
 
+Unit = Literal["input", "energy", "hold"]
+"""What lambda is compared with; see ``OrthogonalProjection``."""
+
 
 class OrthogonalProjection(Guard):
     """Project every update away from the inputs of the models before, so that their outputs stay.
@@ -53,6 +56,10 @@ class OrthogonalProjection(Guard):
 
     Args:
         regularisation: lambda (1 in the paper). Smaller closes more; 0 closes each seen direction entirely.
+        unit: what lambda is compared with. "input": the inputs as they are (the paper), so that what it does depends on
+            their size and number. "energy": each finished model's X X' is divided by the mean of its eigenvalues, so
+            that lambda 1 leaves half of a direction of mean energy open, whatever the inputs were. "hold": the same, by
+            the share of such a direction that is closed, above 0 and at most 1.
         inputs: "all" closes every input (the paper); "mean" one column a call, the mean over samples and positions,
             which is cheaper and closes far less (the paper's reference for the method does that).
         rank: the most directions that a layer can close, or None for no limit.
@@ -92,6 +99,7 @@ class OrthogonalProjection(Guard):
         self,
         regularisation: float = 1.0,
         *,
+        unit: Unit = "input",
         inputs: Literal["all", "mean"] = "all",
         rank: int | None = None,
         max_width: int = 4096,
@@ -104,6 +112,10 @@ class OrthogonalProjection(Guard):
     ) -> None:
         if not 0.0 <= regularisation < float("inf"):
             raise ConfigError(f"regularisation must be at least 0 and finite, but got {regularisation}.")
+        if unit not in get_args(Unit):
+            raise ConfigError(f"unit must be one of {', '.join(get_args(Unit))}, but got {unit!r}.")
+        if unit == "hold" and not 0.0 < regularisation <= 1.0:
+            raise ConfigError(f"a share to hold must be above 0 and at most 1, but got {regularisation}.")
         if inputs not in ("all", "mean"):
             raise ConfigError(f"inputs must be 'all' or 'mean', but got {inputs!r}.")
         if wide not in ("rank", "refuse"):
@@ -114,6 +126,7 @@ class OrthogonalProjection(Guard):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, but got {value}.")
         self.regularisation = regularisation
+        self.unit: Unit = unit
         self.inputs = inputs
         self.rank = rank
         self.max_width = max_width
@@ -137,14 +150,24 @@ class OrthogonalProjection(Guard):
         cls,
         regularisation: float = 1.0,
         *,
+        unit: Unit = "input",
         inputs: Literal["all", "mean"] = "mean",
         rank: int | None = None,
         forgetting: float = 1.0,
         reopen_every: int | None = None,
+        freeze_uncovered: bool = False,
     ) -> OrthogonalProjection:
         """Orthogonal projection for a supernet: updates are orthogonal to the mean inputs of earlier models."""
         # All inputs would close a supernet's layers within an epoch; mean inputs leave most directions open.
-        return cls(regularisation, inputs=inputs, rank=rank, forgetting=forgetting, reopen_every=reopen_every)
+        return cls(
+            regularisation,
+            unit=unit,
+            inputs=inputs,
+            rank=rank,
+            forgetting=forgetting,
+            reopen_every=reopen_every,
+            freeze_uncovered=freeze_uncovered,
+        )
 
     @classmethod
     def for_tasks(cls, strength: float) -> OrthogonalProjection:
@@ -234,12 +257,14 @@ class OrthogonalProjection(Guard):
                 self._projectors[key] = self._projector(one.product.kind, one.rank)
 
     def _projector(self, kind: Kind, rank: int | None, **state: Tensor) -> Projector:
-        mean = self.inputs == "mean"
+        mean, by_energy = self.inputs == "mean", self.unit != "input"
+        # Of a direction of energy 1, lambda / (lambda + 1) stays open.
+        lam = (1.0 - self.regularisation) / self.regularisation if self.unit == "hold" else self.regularisation
         if kind != "matrix":
-            return DiagonalProjector(self.regularisation, mean=mean and kind == "entries", **state)
+            return DiagonalProjector(lam, mean=mean and kind == "entries", by_energy=by_energy, **state)
         if rank is not None:
-            return RankProjector(self.regularisation, rank, mean=mean, **state)
-        return MatrixProjector(self.regularisation, mean=mean, **state)
+            return RankProjector(lam, rank, mean=mean, by_energy=by_energy, **state)
+        return MatrixProjector(lam, mean=mean, by_energy=by_energy, **state)
 
     def before_step(self, path: Params) -> None:
         """Note where the guarded parameters on the path are."""

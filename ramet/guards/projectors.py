@@ -30,6 +30,7 @@ class Projector(ABC):
     Args:
         regularisation: lambda of Eq. 7.
         mean: whether inputs come as means, which are over the samples of all ranks already.
+        by_energy: whether the inputs of each model are divided so that the mean eigenvalue of their X X' is 1.
         parts: what was kept and gathered before, as ``tensors`` gives it.
     """
 
@@ -38,8 +39,8 @@ class Projector(ABC):
     lasting: ClassVar[tuple[str, ...]]
     """All parts that are not gathered inputs."""
 
-    def __init__(self, regularisation: float, *, mean: bool, **parts: Tensor) -> None:
-        self.regularisation, self.mean, self.parts = regularisation, mean, parts
+    def __init__(self, regularisation: float, *, mean: bool, by_energy: bool = False, **parts: Tensor) -> None:
+        self.regularisation, self.mean, self.by_energy, self.parts = regularisation, mean, by_energy, parts
 
     @abstractmethod
     def gather(self, inputs: Tensor) -> None:
@@ -113,8 +114,8 @@ class MatrixProjector(Projector):
     kept = "matrix"
     lasting = ("matrix",)
 
-    def __init__(self, regularisation: float, *, mean: bool, **parts: Tensor) -> None:
-        super().__init__(regularisation, mean=mean, **parts)
+    def __init__(self, regularisation: float, *, mean: bool, by_energy: bool = False, **parts: Tensor) -> None:
+        super().__init__(regularisation, mean=mean, by_energy=by_energy, **parts)
         self._columns = [self.parts.pop("columns")] if "columns" in parts else []
         self.dtype = self._columns[0].dtype if self._columns else torch.float32
 
@@ -145,13 +146,15 @@ class MatrixProjector(Projector):
         """The gathered inputs of all ranks, either in columns or as their X X'; none are left."""
         columns = torch.cat(self._columns, dim=-1) if self._columns else None
         gram, self._columns = self.parts.pop("gram", None), []
-        if self.mean or world_size(group) == 1:
-            return columns, gram
-        if columns is not None:
-            gram = gram_of(columns)
-        if gram is not None:
-            sum_over_ranks([gram], group)
-        return None, gram
+        if not self.mean and world_size(group) > 1:
+            if columns is not None:
+                columns, gram = None, gram_of(columns)
+            if gram is not None:
+                sum_over_ranks([gram], group)
+        if self.by_energy:
+            columns = None if columns is None else columns / _mean_energy(columns.square()).sqrt()
+            gram = None if gram is None else gram / _mean_energy(gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-1))
+        return columns, gram
 
     def close(self, keep: float, group: Any | None) -> None:
         """Eq. 8 for all gathered inputs at once."""
@@ -213,8 +216,10 @@ class RankProjector(Projector):
     kept = "basis"
     lasting = ("basis", "energy")
 
-    def __init__(self, regularisation: float, rank: int, *, mean: bool, **parts: Tensor) -> None:
-        super().__init__(regularisation, mean=mean, **parts)
+    def __init__(
+        self, regularisation: float, rank: int, *, mean: bool, by_energy: bool = False, **parts: Tensor
+    ) -> None:
+        super().__init__(regularisation, mean=mean, by_energy=by_energy, **parts)
         self.rank = rank
 
     def gather(self, inputs: Tensor) -> None:
@@ -235,6 +240,8 @@ class RankProjector(Projector):
             everyone = [torch.empty_like(padded) for _ in range(world_size(group))]
             torch.distributed.all_gather(everyone, padded, group=group)
             columns = torch.cat(everyone, dim=-1)
+        if self.by_energy:  # that of the directions that are left, if there were more than the rank
+            columns = columns / _mean_energy(columns.square()).sqrt()
         if self.closed:
             basis, energy = self.parts["basis"], self.parts["energy"]
             columns = torch.cat([basis * (keep * energy).sqrt().unsqueeze(-2), columns], dim=-1)
@@ -259,6 +266,12 @@ class RankProjector(Projector):
         return groups * width - float(self._closed_share().sum()), groups * width
 
 
+def _mean_energy(squares: Tensor) -> Tensor:
+    """The mean eigenvalue of X X' over all groups, from the squares of X, [groups, width, n]; 1 if it is 0."""
+    energy = squares.sum(dtype=torch.float64) / (squares.shape[0] * squares.shape[1])
+    return torch.where(energy > 0, energy, 1.0).to(squares.dtype)
+
+
 def _strongest(columns: Tensor, rank: int) -> Tensor:
     """At most ``rank`` orthogonal columns that come closest to the X X' of the given ones, [groups, width, rank]."""
     columns64 = columns.to(torch.float64)
@@ -280,8 +293,8 @@ class DiagonalProjector(Projector):
     kept = "counts"
     lasting = ("counts",)
 
-    def __init__(self, regularisation: float, *, mean: bool = False, **parts: Tensor) -> None:
-        super().__init__(regularisation, mean=mean, **parts)
+    def __init__(self, regularisation: float, *, mean: bool = False, by_energy: bool = False, **parts: Tensor) -> None:
+        super().__init__(regularisation, mean=mean, by_energy=by_energy, **parts)
 
     def gather(self, inputs: Tensor) -> None:
         """Add up counts, energies, or the squares of mean inputs."""
@@ -295,6 +308,8 @@ class DiagonalProjector(Projector):
         if gathered is not None:
             if not self.mean:
                 sum_over_ranks([gathered], group)
+            if self.by_energy:
+                gathered = gathered / _mean_energy(gathered.reshape(1, -1, 1))
             self.parts["counts"] = keep * self.parts["counts"] + gathered if self.closed else gathered
 
     def _eigenvalues(self) -> Tensor:

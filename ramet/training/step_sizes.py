@@ -107,10 +107,13 @@ def _other_size(plain: StepSize, group: dict[str, Any], state: dict[str, Any]) -
         return float(group["lr"]) * ratio
     if "square_avg" in state:  # RMSprop
         squares = state["square_avg"] - state["grad_avg"].square() if group.get("centered") else state["square_avg"]
-        return float(group["lr"]) / (1.0 - group.get("momentum", 0.0)) / (squares.sqrt() + group["eps"])
+        size: Tensor = float(group["lr"]) / (1.0 - group.get("momentum", 0.0)) / (squares.sqrt() + group["eps"])
+        return size
     if "exp_inf" in state:  # Adamax
-        return float(group["lr"]) / state["exp_inf"].clamp(min=torch.finfo(state["exp_inf"].dtype).tiny)
+        size = float(group["lr"]) / state["exp_inf"].clamp(min=torch.finfo(state["exp_inf"].dtype).tiny)
+        return size
     if "sum" in state and "lr_decay" in group:  # Adagrad
         rate = float(group["lr"]) / (1.0 + (float(state["step"]) - 1.0) * group["lr_decay"])
-        return rate / (state["sum"].sqrt() + group["eps"])
+        size = rate / (state["sum"].sqrt() + group["eps"])
+        return size
     return plain

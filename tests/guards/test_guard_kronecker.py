@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
-from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
+from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher, kronecker
 from ramet.guards.coverage import UncoveredWarning
 from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, output_columns, proximal_interaction
 from ramet.guards.layers import Product
@@ -355,3 +356,53 @@ def test_a_bias_that_is_frozen_after_it_was_remembered(form):
         ((layer(x) * g).sum() / 4).backward()
     guard.remember(named_params(layer))
     assert torch.equal(guard.state_dict()["anchor/weight+bias"][0, :, -1], layer.bias)
+
+
+def turns(guard, layer, numbers):
+    """A turn of one step for each number, which is its seed; then a step of another model that the guard pulls."""
+    params = named_params(layer)
+    for number in numbers:
+        layer.zero_grad()
+        with guard.watch(layer):
+            ((layer(draw(number, 4, 3)) * draw(number + 1000, 4, 2)).sum() / 4).backward()
+        with guard.step(params, 0.1):
+            torch.optim.SGD(params.values(), lr=0.1).step()
+        guard.remember(params)
+
+
+@pytest.mark.filterwarnings("ignore::ramet.guards.turns.VoidGuardWarning")
+def test_eigenbases_are_renewed_ever_more_rarely(monkeypatch):
+    computed = []
+    plain = kronecker.eigenbasis
+    monkeypatch.setattr(kronecker, "eigenbasis", lambda *factors: computed.append(1) or plain(*factors))
+    layer, guard = nn.Linear(3, 2).double(), KroneckerPlasticity()
+    counts = []
+    for number in range(100):
+        turns(guard, layer, [number])
+        counts.append(len(computed))
+    assert counts[10] == 10, "with each of the first models, as before"
+    assert counts[-1] <= 10 + math.log(100 / 10, 1.1) + 1
+
+
+@pytest.mark.filterwarnings("ignore::ramet.guards.turns.VoidGuardWarning")
+def test_between_two_renewals_the_older_factors_act_and_are_saved():
+    layer, guard = nn.Linear(3, 2, bias=False).double(), KroneckerPlasticity(2.0)
+    turns(guard, layer, range(10))
+    older = guard.state_dict()
+    turns(guard, layer, range(10, 12))  # 11 is a tenth more than 10, and 12 is not a tenth more than 11
+    state = guard.state_dict()
+    assert float(state["count/weight"]) == 12 and float(state["acting_count/weight"]) == 11
+    assert not torch.equal(state["acting_inputs/weight"], older["inputs/weight"])
+    restored = KroneckerPlasticity(2.0)
+    restored.load_state_dict(state)
+    ends = []
+    for keeper in (guard, restored):
+        with torch.no_grad():
+            layer.weight.copy_(state["anchor/weight"][0] + draw(5, 2, 3))
+        layer.weight.grad = torch.zeros_like(layer.weight)
+        with keeper.step(named_params(layer), 0.1):
+            pass
+        ends.append(layer.weight.detach() - state["anchor/weight"][0])
+    assert torch.equal(*ends)
+    a, g = state["acting_inputs/weight"][0], state["acting_outputs/weight"][0]
+    torch.testing.assert_close(ends[0] + 0.1 * 2.0 * 12 * g @ ends[0] @ a, draw(5, 2, 3))

@@ -51,7 +51,7 @@ OPTIMIZERS = {
     "radam": optim.RAdam,
     "adamax": optim.Adamax,
     "rmsprop": optim.RMSprop,
-    "rmsprop-momentum": lambda p, lr: optim.RMSprop(p, lr=lr, momentum=0.9),
+    "rmsprop-momentum": lambda p, lr: optim.RMSprop(p, lr=lr, momentum=0.9, alpha=0.9),
 }
 
 
