@@ -87,7 +87,7 @@ def product(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> None:
     parameter or a view of one, and ``bias``, [outputs], is what is added.
 
     >>> from ramet.guards import OrthogonalProjection
-    >>> class Own(nn.Linear):
+    >>> class Own(torch.nn.Linear):
     ...     def forward(self, x):
     ...         x = x.relu()
     ...         product(x, self.weight, self.bias)

@@ -13,7 +13,7 @@ from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.closing import finite_columns, gram_of
 from ramet.guards.coverage import Coverage
-from ramet.guards.layers import Product
+from ramet.guards.layers import RECURRENT, Product
 from ramet.guards.listening import Ears, Named, Seen, Slot, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
 from ramet.guards.names import StepSizes, matches, sizes_of
@@ -339,7 +339,9 @@ class KroneckerPlasticity(Guard):
             if seen.output.requires_grad:
                 seen.output.register_hook(on_gradient)  # type: ignore[no-untyped-call]
 
-        ears = Ears(self._products, on_product, self._is_wanted, kinds=("matrix",), places=self._places)
+        ears = Ears(
+            self._products, on_product, self._is_wanted, kinds=("matrix",), with_outputs=True, places=self._places
+        )
         with listening(module, named, ears):
             yield
 
@@ -347,8 +349,7 @@ class KroneckerPlasticity(Guard):
         """Refuse layers that are too wide; what is remembered of a layer stays, with the bias that it had."""
         params = dict(named)
         planned = planned_products(module, self._is_wanted)
-        recurrent = nn.RNNBase | nn.RNNCellBase
-        hidden = {id(p) for layer in module.modules() if isinstance(layer, recurrent) for p in layer.parameters()}
+        hidden = {id(p) for layer in module.modules() if isinstance(layer, RECURRENT) for p in layer.parameters()}
         for slot, product in planned.items():
             weight = params[product.weight]
             if slot in self._products and self._products[slot].key in self._layers:

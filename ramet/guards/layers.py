@@ -25,6 +25,7 @@ Kind = Literal["matrix", "rows", "entries"]
 """Whether inputs are columns for a matrix, indices of its rows, or one for each entry of a parameter."""
 
 CONVOLUTIONS = nn.Conv1d | nn.Conv2d | nn.Conv3d
+RECURRENT = nn.RNNBase | nn.RNNCellBase
 TRANSPOSED_CONVOLUTIONS = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 SCALED = nn.modules.batchnorm._NormBase | nn.LayerNorm | nn.GroupNorm | nn.RMSNorm | nn.PReLU
 """Layers that multiply each channel with a scale and may add a shift."""
@@ -124,7 +125,7 @@ def _shapes(layer: nn.Module) -> Iterator[_Shape]:
     trainable = {n: p for n, p in own.items() if p is not None and p.requires_grad and not is_lazy(p)}
     if isinstance(layer, nn.MultiheadAttention):
         yield from _attention_shapes(layer, trainable)
-    elif isinstance(layer, nn.RNNBase | nn.RNNCellBase):
+    elif isinstance(layer, RECURRENT):
         for name in sorted(trainable):
             if name.startswith(("weight_ih", "weight_hh", "weight_hr")):
                 bias = name.replace("weight", "bias")

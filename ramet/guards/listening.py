@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
@@ -15,7 +16,7 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from ramet.guards.functions import READERS, Meeting, with_bias
-from ramet.guards.layers import CONVOLUTIONS, Kind, Product, input_columns, products_of
+from ramet.guards.layers import CONVOLUTIONS, RECURRENT, Kind, Product, input_columns, products_of
 from ramet.guards.matrices import Marker, key_of
 from ramet.guards.names import plain_names, unwrapped
 from ramet.guards.placing import Place, entries_of, place_of, spread
@@ -55,6 +56,7 @@ class Ears:
         is_wanted: whether a parameter is guarded, by its name.
         kinds: what is listened to.
         mean: whether the mean of the inputs is wanted.
+        with_outputs: whether only products are wanted whose output is known.
     """
 
     products: dict[Slot, Product]
@@ -62,7 +64,12 @@ class Ears:
     is_wanted: Callable[[str], bool]
     kinds: tuple[Kind, ...] = ("matrix", "rows", "entries")
     mean: bool = False
+    with_outputs: bool = False
     places: dict[Any, Place | None] = field(default_factory=dict)
+
+
+Read = tuple[Meeting, Product, Tensor, bool]
+"""A product in a call, with its inputs, and whether the output is that of the whole product."""
 
 
 @dataclass
@@ -74,7 +81,7 @@ class _Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     was_seen: bool = False
-    waiting: list[Meeting] = field(default_factory=list)
+    waiting: list[Read] = field(default_factory=list)
 
 
 @contextmanager
@@ -92,7 +99,7 @@ def listening(module: nn.Module, named: Named, ears: Ears) -> Iterator[None]:
         is_compiled = False
         for layer in module.modules():
             is_compiled |= _is_compiled(layer)
-            if _has_own_kernel(layer):
+            if _has_own_kernel(layer) and not (ears.with_outputs and isinstance(layer, RECURRENT)):
                 stack.callback(layer.register_forward_pre_hook(mode.before, with_kwargs=True).remove)
                 stack.callback(layer.register_forward_hook(mode.after, with_kwargs=True).remove)
         if is_compiled:
@@ -129,7 +136,7 @@ def _is_compiled(module: nn.Module) -> bool:
 
 def _has_own_kernel(layer: nn.Module) -> bool:
     """Whether a layer's product may be hidden: that of a recurrent one, or of a subclass with a forward."""
-    if isinstance(layer, nn.RNNBase | nn.RNNCellBase):
+    if isinstance(layer, RECURRENT):
         return True
     if not isinstance(layer, nn.Linear | CONVOLUTIONS):
         return False
@@ -142,10 +149,16 @@ def _never(*_: Any) -> bool:
     return False
 
 
-# torch hands its attention over as a whole. In this copy of it nobody is asked whether to, and its parts are seen.
-_source = functional.multi_head_attention_forward
-_attention = FunctionType(_source.__code__, {**_source.__globals__, "has_torch_function": _never}, _source.__name__)
-_attention.__defaults__, _attention.__kwdefaults__ = _source.__defaults__, _source.__kwdefaults__
+def _attention(*args: Any, **kwargs: Any) -> Any:
+    """Torch's attention, which it hands over as a whole; in this copy nobody is asked whether to, and parts show."""
+    source = functional.multi_head_attention_forward
+    copied = FunctionType(source.__code__, {**source.__globals__, "has_torch_function": _never}, source.__name__)
+    copied.__defaults__, copied.__kwdefaults__ = source.__defaults__, source.__kwdefaults__
+    return copied(*args, **kwargs)
+
+
+# Of the attention that runs, for all guards that listen: one of them takes it apart, and the others see the parts.
+_num_samples: ContextVar[int | None] = ContextVar("num_samples", default=None)
 
 
 class _Listening(TorchFunctionMode):
@@ -158,34 +171,31 @@ class _Listening(TorchFunctionMode):
         for name, param in named:
             self._owners.setdefault(id(param), (name, param))
         self._calls: list[_Call] = []
-        self._num_samples: int | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         reader = READERS.get(func)
         if reader is None:
-            return self._attend(*args, **kwargs) if func is _source else func(*args, **kwargs)
-        found = [
-            (meeting, self._owner(meeting.weight), self._owner(meeting.bias)) for meeting in reader(*args, **kwargs)
-        ]
-        meetings = [meeting for meeting, weight, bias in found if weight is not None or bias is not None]
-        if not meetings:
+            if func is functional.multi_head_attention_forward:
+                return self._attend(*args, **kwargs)
             return func(*args, **kwargs)
-        seen = [
-            one for meeting in meetings for one in self._read(meeting)
-        ]  # before, since a function may work in place
+        seen: list[Read] = []
+        for meeting in reader(*args, **kwargs):  # before the call, since a function may work in place
+            if self._owner(meeting.weight) is not None or self._owner(meeting.bias) is not None:
+                seen += self._read(meeting)
         output = func(*args, **kwargs)
-        self._tell(meetings, seen, output)
+        if seen:
+            self._tell(seen, output)
         return output
 
     def _attend(self, query: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Torch's attention, with ears inside; its batches have the samples second, or flat together with time."""
-        outside, self._num_samples = self._num_samples, query.shape[1] if query.dim() == 3 else 1
+        before = _num_samples.set(query.shape[1] if query.dim() == 3 else 1)
         try:
             with self:
                 return _attention(query, *args, **kwargs)
         finally:
-            self._num_samples = outside
+            _num_samples.reset(before)
 
     def _owner(self, tensor: Any) -> tuple[str, Tensor] | None:
         """The parameter that a tensor is, or is a view of, with its name."""
@@ -196,29 +206,29 @@ class _Listening(TorchFunctionMode):
             found = self._owners.get(id(tensor._base))
         return found
 
-    def _read(self, meeting: Meeting) -> list[tuple[Product, Tensor, bool]]:
-        """The products of a call with their inputs, and whether the output is the whole product's."""
-        owner = self._owner(meeting.weight)
-        ears = self._ears
-        is_guarded = owner is not None and owner[1].requires_grad and ears.is_wanted(owner[0])
+    def _read(self, meeting: Meeting) -> list[Read]:
+        """The products of a call that are guarded."""
+        owner, ears = self._owner(meeting.weight), self._ears
+        if owner is not None and not (owner[1].requires_grad and ears.is_wanted(owner[0])):
+            owner = None
         with torch.no_grad(), torch.autocast(meeting.weight.device.type, enabled=False):
             if meeting.kind == "matrix":
-                found = self._read_matrix(*owner, meeting) if owner is not None and is_guarded else []
+                found = [] if owner is None else self._read_matrix(*owner, meeting)
                 return found or self._read_bias(meeting, None)
-            if owner is None or not is_guarded or meeting.kind not in ears.kinds:
+            if owner is None or meeting.kind not in ears.kinds:
                 return []
             name, param = owner
             if meeting.kind == "entries":
-                return [(self._product(name, param, "entries", None), self._entries(meeting, param), False)]
+                return [(meeting, self._product(name, param, "entries", None), self._entries(meeting, param), False)]
             if meeting.weight is not param or param.dim() != 2:
                 return []
             product = self._product(name, param, "rows", Place(False, 1, len(param), 1))
-            return [(product, meeting.inputs(ears.mean), False)]
+            return [(meeting, product, meeting.inputs(ears.mean), False)]
 
-    def _read_bias(self, meeting: Meeting, num_inputs: int | None) -> list[tuple[Product, Tensor, bool]]:
+    def _read_bias(self, meeting: Meeting, num_inputs: int | None) -> list[Read]:
         """A bias that does not go with its weight is added to the product for itself."""
-        bias = meeting.bias
-        if bias is None or self._owner(bias) is None or "entries" not in self._ears.kinds:
+        bias, owner = meeting.bias, self._owner(meeting.bias)
+        if bias is None or owner is None or not owner[1].requires_grad or "entries" not in self._ears.kinds:
             return []
         count = meeting.inputs(False).shape[-1] if num_inputs is None else num_inputs
         dtype = torch.promote_types(bias.dtype, torch.float32)
@@ -235,7 +245,7 @@ class _Listening(TorchFunctionMode):
         counts = torch.bincount(places, minlength=param.numel()) if mean else None
         return whole if counts is None else whole / counts.clamp(min=1)
 
-    def _read_matrix(self, name: str, param: Tensor, meeting: Meeting) -> list[tuple[Product, Tensor, bool]]:
+    def _read_matrix(self, name: str, param: Tensor, meeting: Meeting) -> list[Read]:
         weight, arrangement, ears = meeting.weight, meeting.arrangement, self._ears
         assert arrangement is not None
         geometry = None if weight is param else (tuple(weight.shape), weight.stride(), weight.storage_offset())
@@ -243,7 +253,7 @@ class _Listening(TorchFunctionMode):
         if known not in ears.places:
             ears.places[known] = place_of(weight, param, arrangement)
         place = ears.places[known]
-        if place is None:
+        if place is None or (ears.with_outputs and (meeting.axis is None or not place.is_whole)):
             return []
         bias = None if meeting.bias is None else self._owner(meeting.bias)
         product = self._product(name, param, "matrix", place, bias if place.is_whole else None)
@@ -252,7 +262,7 @@ class _Listening(TorchFunctionMode):
         num_inputs, has_bias = columns.shape[-1], product.bias is not None
         columns = with_bias(columns, has_bias, mean=ears.mean, value=float(goes_along))
         columns = columns if place.is_whole else spread(columns, place, has_bias=has_bias)
-        found = [(product, columns, place.is_whole)]
+        found: list[Read] = [(meeting, product, columns, place.is_whole)]
         return found if goes_along else found + self._read_bias(meeting, num_inputs)
 
     def _product(
@@ -280,18 +290,18 @@ class _Listening(TorchFunctionMode):
         )
         return products[slot]
 
-    def _tell(self, meetings: list[Meeting], seen: list[tuple[Product, Tensor, bool]], output: Any) -> None:
+    def _tell(self, seen: list[Read], output: Any) -> None:
         call = self._calls[-1] if self._calls else None
-        if call is not None and any(id(meeting.weight) in call.weights for meeting in meetings):
-            if isinstance(output, Tensor) and output.requires_grad:
-                call.was_seen = True
-            else:  # inside a function with a backward pass of its own: the layer's output has the gradient
-                call.waiting += meetings
+        if call is not None and any(id(meeting.weight) in call.weights for meeting, *_ in seen):
+            if not (isinstance(output, Tensor) and output.requires_grad):
+                # Inside a function with a backward pass of its own: the layer's output has the gradient.
+                call.waiting += seen
                 return
-        axis, num_axes = meetings[0].axis, meetings[0].weight.dim()
-        for product, inputs, is_whole in seen:
-            heard = output if is_whole and axis is not None and isinstance(output, Tensor) else None
-            self._ears.on_product(Seen(product, inputs, heard, axis or -1, num_axes, self._num_samples))
+            call.was_seen = True
+        for meeting, product, inputs, is_whole in seen:
+            heard = output if is_whole and meeting.axis is not None and isinstance(output, Tensor) else None
+            one = Seen(product, inputs, heard, meeting.axis or -1, meeting.weight.dim(), _num_samples.get())
+            self._ears.on_product(one)
 
     # Layers whose products are hidden.
 
@@ -310,8 +320,7 @@ class _Listening(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             has_one = isinstance(layer, nn.Linear | CONVOLUTIONS) and isinstance(output, Tensor)
             if call.waiting:
-                seen = [one for meeting in call.waiting for one in self._read(meeting)]
-                self._tell(call.waiting, seen, output if has_one else None)
+                self._tell(call.waiting, output if has_one else None)
             else:
                 self._tell_of_inputs(layer, call, output if has_one else None)
 

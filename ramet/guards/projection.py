@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -220,7 +221,10 @@ class OrthogonalProjection(Guard):
                 self._gather(product, inputs)
 
     def _gather(self, product: Product, inputs: Tensor) -> None:
-        if product.key not in self._projectors:  # not known before it ran
+        if product.kind == "matrix" and product.groups < inputs.shape[0]:  # its rows are used in parts
+            product = self._products[product.slot] = replace(product, groups=inputs.shape[0])
+            self._admit([product])
+        elif product.key not in self._projectors:  # not known before it ran
             self._admit([product])
         projector = self._projectors[product.key]
         projector.move(inputs.device)
@@ -231,7 +235,7 @@ class OrthogonalProjection(Guard):
         planned = planned_products(module, self._is_wanted)
         for slot, product in planned.items():
             kept = self._products.get(slot)
-            if kept is not None and self._projectors[kept.key].closed:
+            if kept is not None and kept.key in self._projectors and self._projectors[kept.key].closed:
                 # What is closed stays, with the bias that it had, also when that is frozen now.
                 inputs = product.width - (product.bias is not None)
                 check_width(kept.key, inputs, kept.width - (kept.bias is not None))

@@ -32,7 +32,7 @@ class OptimizerStepSizes(Mapping[str, StepSize]):
     A decay that is decoupled from the gradient, as in AdamW, acts beside both: with it the rest is where loss, penalty
     and s^-1 lr decay theta, which the optimizer has by itself, are in balance.
 
-    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> layer = torch.nn.Linear(1, 1, bias=False)
     >>> dict(OptimizerStepSizes(torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.5), {"w": layer.weight}))
     {'w': 0.2}
     """

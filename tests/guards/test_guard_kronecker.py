@@ -11,7 +11,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
-from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher, kronecker
+from ramet.guards import (
+    KroneckerPlasticity,
+    OrthogonalProjection,
+    WeightPlasticity,
+    diagonal_fisher,
+    kronecker,
+)
 from ramet.guards.coverage import UncoveredWarning
 from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, output_columns, proximal_interaction
 from ramet.guards.layers import Product
@@ -302,15 +308,21 @@ def test_attention_has_the_factors_of_the_same_attention_in_linear_layers():
         }
     )
     states = []
-    for module, run in ((fused, lambda: fused(x, x, x, need_weights=False)[0]), (written, lambda: written(x))):
+    for module, run in (
+        (written, lambda: written(x)),
+        (fused, lambda: fused(x, x, x, need_weights=False)[0]),
+        (fused, lambda: fused(x, x, x)[0]),
+    ):
         guard = KroneckerPlasticity()
-        with guard.watch(module):
+        module.zero_grad()
+        with guard.watch(module), OrthogonalProjection().watch(module):  # another that takes attention apart first
             run().square().sum(-1).mean(0).sum().backward()
         guard.remember(named_params(module))
         states.append(guard.state_dict())
     for one, other in names.items():
         for part in ("inputs", "outputs", "anchor"):
-            torch.testing.assert_close(states[0][f"{part}/{one}"], states[1][f"{part}/{other}"])
+            for state in states[1:]:
+                torch.testing.assert_close(state[f"{part}/{one}"], states[0][f"{part}/{other}"])
 
 
 def test_a_matrix_that_is_stored_the_other_way_round():
