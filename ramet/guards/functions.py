@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +21,7 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 from ramet.guards.precision import precise
 
 
-@dataclass(frozen=True)
-class Arrangement:
+class Arrangement(NamedTuple):
     """How a tensor becomes [groups, outputs, inputs]: reshaped, its axes put in order, and reshaped again."""
 
     first: tuple[int, ...]
@@ -34,8 +33,7 @@ class Arrangement:
         return tensor.reshape(self.first).permute(self.order).reshape(self.last)
 
 
-@dataclass(frozen=True)
-class Meeting:
+class Meeting(NamedTuple):
     """One product in one call.
 
     Attributes:
@@ -244,9 +242,8 @@ def _conv(
 ) -> Iterable[Meeting]:
     dims = weight.dim() - 2
     kernel, strides, gaps = tuple(weight.shape[2:]), _each(stride, dims), _each(dilation, dims)
-    whole = Arrangement(
-        tuple(weight.shape), tuple(range(dims + 2)), (groups, weight.shape[0] // groups, weight[0].numel())
-    )
+    shape = tuple(weight.shape)
+    whole = Arrangement(shape, tuple(range(dims + 2)), (groups, shape[0] // groups, math.prod(shape[1:])))
 
     def inputs(mean: bool) -> Tensor:
         pads = _pads(padding, kernel, gaps)
@@ -323,7 +320,7 @@ def _conv_transpose(
     dilation: Any = 1,
 ) -> Iterable[Meeting]:
     """Each pixel of the input is multiplied with a matrix, [in / groups, out / groups * kernel]; they are added up."""
-    each, outputs = weight.shape[0] // groups, weight[0].numel()
+    each, outputs = weight.shape[0] // groups, math.prod(weight.shape[1:])
     turned = Arrangement((groups, each, outputs), (0, 2, 1), (groups, outputs, each))
 
     def inputs(mean: bool) -> Tensor:
@@ -399,8 +396,11 @@ def _ones(weight: Tensor, num_outputs: int, mean: bool) -> Tensor:
 def _add(input: Any, other: Any, **_: Any) -> Iterable[Meeting]:
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         return []
-    size = math.prod(_broadcast(input.shape, other.shape))
-    return [Meeting(w, "entries", lambda mean, w=w: _ones(w, size, mean)) for w in (input, other)]  # type: ignore[misc]
+
+    def inputs(w: Tensor, mean: bool) -> Tensor:
+        return _ones(w, math.prod(_broadcast(input.shape, other.shape)), mean)
+
+    return [Meeting(w, "entries", partial(inputs, w)) for w in (input, other)]
 
 
 @_reads(torch.cat, torch.concat, torch.stack)

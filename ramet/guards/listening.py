@@ -145,6 +145,17 @@ def _has_own_kernel(layer: nn.Module) -> bool:
     return type(layer).forward is not kind.forward or "forward" in layer.__dict__
 
 
+@contextmanager
+def _exactly(device: str) -> Iterator[None]:
+    """Without gradients, and in the precision of the tensors."""
+    with torch.no_grad():
+        if torch.is_autocast_enabled(device):
+            with torch.autocast(device, enabled=False):
+                yield
+        else:
+            yield
+
+
 def _never(*_: Any) -> bool:
     return False
 
@@ -211,7 +222,7 @@ class _Listening(TorchFunctionMode):
         owner, ears = self._owner(meeting.weight), self._ears
         if owner is not None and not (owner[1].requires_grad and ears.is_wanted(owner[0])):
             owner = None
-        with torch.no_grad(), torch.autocast(meeting.weight.device.type, enabled=False):
+        with _exactly(meeting.weight.device.type):
             if meeting.kind == "matrix":
                 found = [] if owner is None else self._read_matrix(*owner, meeting)
                 return found or self._read_bias(meeting, None)
@@ -334,7 +345,7 @@ class _Listening(TorchFunctionMode):
         if not products:
             return
         device = getattr(layer, products[0].local).device.type
-        with torch.no_grad(), torch.autocast(device, enabled=False):
+        with _exactly(device):
             columns = input_columns(layer, call.args, call.kwargs, products, mean=ears.mean)
         axis, num_axes = 1 if isinstance(layer, CONVOLUTIONS) else -1, getattr(layer, products[0].local).dim()
         for product in products:

@@ -148,7 +148,7 @@ class MatrixProjector(Projector):
         gram, self._columns = self.parts.pop("gram", None), []
         if not self.mean and world_size(group) > 1:
             if columns is not None:
-                columns, gram = None, gram_of(columns)
+                gram, columns = gram_of(columns), None
             if gram is not None:
                 sum_over_ranks([gram], group)
         if self.by_energy:
