@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from ramet.guards.coverage import UncoveredWarning
     from ramet.guards.elastic import ElasticConsolidation
     from ramet.guards.fisher import diagonal_fisher, sample_labels
-    from ramet.guards.functions import product
     from ramet.guards.kronecker import KroneckerPlasticity
     from ramet.guards.making import make_guard
+    from ramet.guards.matrix_products import product
     from ramet.guards.names import step_sizes
     from ramet.guards.plasticity import WeightPlasticity
     from ramet.guards.projection import OrthogonalProjection

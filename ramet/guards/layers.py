@@ -15,8 +15,9 @@ from typing import Any, Literal
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from ramet.guards.functions import conv_columns, with_bias
+from ramet.guards.convolutions import conv_columns
 from ramet.guards.matrices import Marker, key_of
+from ramet.guards.meetings import with_bias
 from ramet.guards.names import plain_names
 from ramet.guards.precision import precise
 from ramet.guards.recurrent import cell_inputs, recurrent_inputs

@@ -15,11 +15,15 @@ from torch.nn import functional
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
-from ramet.guards.functions import READERS, Meeting, with_bias
+from ramet.guards import convolutions, entries, matrix_products, norms
 from ramet.guards.layers import CONVOLUTIONS, RECURRENT, Kind, Product, input_columns, products_of
 from ramet.guards.matrices import Marker, key_of
+from ramet.guards.meetings import Meeting, with_bias
 from ramet.guards.names import plain_names, unwrapped
 from ramet.guards.placing import Place, entries_of, place_of, spread
+
+READERS = {**matrix_products.READERS, **convolutions.READERS, **entries.READERS, **norms.READERS}
+"""All products that a guard can see, by the function of torch that makes them."""
 
 Slot = tuple[str, Kind, bool]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ramet.guards.functions import Arrangement
+from ramet.guards.meetings import Arrangement
 
 MOST_BLOCKS = 8
 """Rows that are used in parts have inputs for each part, up to so many parts; else every part has those of all."""

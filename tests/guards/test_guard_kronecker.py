@@ -19,7 +19,8 @@ from ramet.guards import (
     kronecker,
 )
 from ramet.guards.coverage import UncoveredWarning
-from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, output_columns, proximal_interaction
+from ramet.guards.interaction import eigenbasis, interaction_gradient, proximal_interaction
+from ramet.guards.kronecker import Factors, output_columns
 from ramet.guards.layers import Product
 from ramet.guards.listening import Seen
 from ramet.params import named_params

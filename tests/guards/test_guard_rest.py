@@ -7,7 +7,7 @@ import torch
 from torch import nn, optim
 
 from ramet.guards import ElasticConsolidation, KroneckerPlasticity, WeightPlasticity, step_sizes
-from ramet.guards.kronecker import eigenbasis, interaction_gradient, proximal_in_metric, proximal_interaction
+from ramet.guards.interaction import eigenbasis, interaction_gradient, proximal_in_metric, proximal_interaction
 from ramet.training.recipe import Recipe
 from ramet.training.step import Step
 
