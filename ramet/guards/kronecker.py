@@ -243,6 +243,7 @@ class KroneckerPlasticity(Guard):
             raise ConfigError(f"max_width must be at least 1, but got {max_width}.")
         self.strength, self.form, self.protect, self.max_width = strength, form, tuple(protect), max_width
         self._group: Any | None = None
+        self.freeze_uncovered = freeze_uncovered
         self._coverage = Coverage("Kronecker plasticity", freeze=freeze_uncovered)
         self._products: dict[Slot, Product] = {}
         self._places: dict[Any, Place | None] = {}

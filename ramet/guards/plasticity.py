@@ -14,7 +14,7 @@ from ramet.guards.quadratic import FisherGuard, Form, Unit
 from ramet.guards.turns import Turns
 from ramet.params import Params
 
-Anchor = Literal["last", "mean"]
+Towards = Literal["last", "mean"]
 """Whether weights are held where the model trained last had them, or at the mean of all."""
 
 
@@ -28,7 +28,7 @@ class WeightPlasticity(FisherGuard):
     hold the sum exactly. For a search (section 3.2) give ``eta``, or use ``for_search``: then F <- (1 - eta) F + eta
     (dL/dtheta)^2 and the anchor is the model trained last. That needs turns of several mini-batches (7 in the released
     code): in the first step after ``remember`` the weights are at the anchor, and nothing pulls. Where a turn is a
-    single mini-batch, ``anchor="mean"`` keeps what earlier models had while others train.
+    single mini-batch, ``towards="mean"`` keeps what earlier models had while others train.
 
     Args:
         strength: alpha, how firmly earlier models are held. The paper does not say; 60 is the released
@@ -37,8 +37,8 @@ class WeightPlasticity(FisherGuard):
         form: "implicit" takes the penalty's proximal step after the optimizer's, which is stable at any strength;
             "explicit" adds its gradient, the loss as written, and diverges once step size x alpha x F exceeds 2.
         eta: weight of the newest squared gradient (0.9 in the paper), or None to add them up.
-        anchor: with ``eta``, where weights are held: as the model trained "last" had them (the paper), or at the "mean"
-            of all models, weighted by their Fisher information, of which each model leaves 1 - eta of those before it.
+        towards: with ``eta``, where weights are held: as the model trained "last" had them (the paper), or at the
+            "mean" of all models, weighted by their Fisher information, of which each leaves 1 - eta of those before.
         warmup_epochs: epochs, from 0 on, in which nothing is guarded nor remembered (5 for RNNs, 3 for CNNs).
         flush_every: set F to zero at the start of every so many epochs after the warm-up (3), or None.
         decay: alpha falls by this in each epoch (1 in the released code), not below 0.
@@ -74,7 +74,7 @@ class WeightPlasticity(FisherGuard):
         *,
         form: Form = "implicit",
         eta: float | None = None,
-        anchor: Anchor = "last",
+        towards: Towards = "last",
         warmup_epochs: int = 0,
         flush_every: int | None = None,
         decay: float = 0.0,
@@ -93,10 +93,11 @@ class WeightPlasticity(FisherGuard):
             raise ConfigError(f"flush_every must be at least 1 epoch, but got {flush_every}.")
         if max_fisher_norm is not None and max_fisher_norm <= 0:
             raise ConfigError(f"max_fisher_norm must be above 0, but got {max_fisher_norm}.")
-        if anchor not in get_args(Anchor):
-            raise ConfigError(f"anchor must be 'last' or 'mean', but got {anchor!r}.")
+        if towards not in get_args(Towards):
+            raise ConfigError(f"towards must be 'last' or 'mean', but got {towards!r}.")
         self.eta, self.warmup_epochs, self.flush_every = eta, warmup_epochs, flush_every
-        self.holds_last = eta is not None and anchor == "last"
+        self.towards: Towards = towards
+        self.holds_last = eta is not None and towards == "last"
         if self.holds_last:
             self.least_turn = 2
             self.what_is_void = "weight plasticity holds weights where the model trained last left them"
@@ -111,7 +112,7 @@ class WeightPlasticity(FisherGuard):
         *,
         form: Form = "implicit",
         eta: float | None = 0.9,
-        anchor: Anchor = "last",
+        towards: Towards = "last",
         warmup_epochs: int = 5,
         flush_every: int | None = 3,
         decay: float = 1.0,
@@ -124,7 +125,7 @@ class WeightPlasticity(FisherGuard):
             strength,
             form=form,
             eta=eta,
-            anchor=anchor,
+            towards=towards,
             warmup_epochs=warmup_epochs,
             flush_every=flush_every,
             decay=decay,

@@ -136,6 +136,7 @@ class OrthogonalProjection(Guard):
         self.forgetting = forgetting
         self.reopen_every = reopen_every
         self.protect = tuple(protect)
+        self.freeze_uncovered = freeze_uncovered
         self._epoch = 0
         self._group: Any | None = None
         self._coverage = Coverage("orthogonal projection", freeze=freeze_uncovered)

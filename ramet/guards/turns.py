@@ -30,7 +30,7 @@ def check_turn(guard: Guard, num_batches: int) -> None:
         raise ConfigError(
             f"{guard.what_is_void}: a model's turn must last at least {guard.least_turn} mini-batches, but got "
             f"{num_batches}; give --batches-per-model 7, or a guard that holds the mean of all models, such as "
-            "plasticity:anchor=mean or elastic."
+            "plasticity:towards=mean or elastic."
         )
 
 

@@ -66,7 +66,7 @@ def guard_text(guard: str, strength: float) -> str:
     There a penalty that holds weights where the child trained last left them would do nothing: it holds the mean of
     all.
     """
-    return f"{guard}:{strength:g}" + (":anchor=mean" if guard == "plasticity" else "")
+    return f"{guard}:{strength:g}" + (":towards=mean" if guard == "plasticity" else "")
 
 
 STRENGTHS = {"projection": (0.1, 1.0, 10.0), "plasticity": (6.0, 60.0, 600.0), "elastic": (6.0, 60.0, 600.0)}

@@ -36,7 +36,7 @@ def test_with_one_mini_batch_a_turn_the_anchor_is_where_the_weights_are(strength
 
 
 @pytest.mark.parametrize(
-    ("options", "turn"), [({"eta": 0.9}, 3), ({"eta": 0.9, "anchor": "mean"}, 1), ({"eta": None}, 1)]
+    ("options", "turn"), [({"eta": 0.9}, 3), ({"eta": 0.9, "towards": "mean"}, 1), ({"eta": None}, 1)]
 )
 def test_with_longer_turns_or_the_mean_of_all_models_it_acts(options, turn):
     assert not same(trained(WeightPlasticity(60.0, form="explicit", **options), turn), trained(NoGuard(), turn))
@@ -44,7 +44,7 @@ def test_with_longer_turns_or_the_mean_of_all_models_it_acts(options, turn):
 
 def test_the_mean_anchor_is_that_of_the_discounted_sum_of_penalties():
     weight = nn.Parameter(torch.zeros(3, dtype=torch.float64))
-    guard, models = WeightPlasticity(eta=0.9, anchor="mean"), []
+    guard, models = WeightPlasticity(eta=0.9, towards="mean"), []
     generator = torch.Generator().manual_seed(0)
     for _ in range(4):
         weight.data.copy_(torch.randn(3, generator=generator))
@@ -57,7 +57,7 @@ def test_the_mean_anchor_is_that_of_the_discounted_sum_of_penalties():
 
 
 LAST = (WeightPlasticity(eta=0.9), KroneckerPlasticity(), chain(ElasticConsolidation(), WeightPlasticity.for_search()))
-OTHERS = (WeightPlasticity(), WeightPlasticity(eta=0.9, anchor="mean"), ElasticConsolidation(), NoGuard())
+OTHERS = (WeightPlasticity(), WeightPlasticity(eta=0.9, towards="mean"), ElasticConsolidation(), NoGuard())
 
 
 @pytest.mark.parametrize("guard", LAST)
@@ -67,14 +67,14 @@ def test_single_mini_batches_are_refused_where_the_last_model_is_held(guard):
     check_turn(guard, 2)
 
 
-@pytest.mark.parametrize("guard", [*OTHERS, make_guard("projection+plasticity:60:anchor=mean")])
+@pytest.mark.parametrize("guard", [*OTHERS, make_guard("projection+plasticity:60:towards=mean")])
 def test_other_guards_take_any_turn(guard):
     check_turn(guard, 1)
 
 
-def test_an_unknown_anchor_is_refused():
-    with pytest.raises(ConfigError, match="anchor must be 'last' or 'mean', but got 'first'"):
-        WeightPlasticity(eta=0.9, anchor="first")
+def test_an_unknown_place_to_hold_is_refused():
+    with pytest.raises(ConfigError, match="towards must be 'last' or 'mean', but got 'first'"):
+        WeightPlasticity(eta=0.9, towards="first")
 
 
 @pytest.mark.parametrize("make", [lambda: WeightPlasticity(eta=0.9), KroneckerPlasticity])

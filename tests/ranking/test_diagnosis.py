@@ -293,7 +293,7 @@ def test_a_penalty_that_could_not_act_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     result, _ = diagnose(tmp_path, guard="plasticity:60:warmup_epochs=0", batches_per_model=2)
     assert result["guard"]["guarded_values"] > 0
-    diagnose(tmp_path, "mean", guard="plasticity:60:anchor=mean")
+    diagnose(tmp_path, "mean", guard="plasticity:60:towards=mean")
 
 
 def test_without_a_guard_nothing_is_said_of_one(tmp_path: Path) -> None:

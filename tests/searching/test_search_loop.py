@@ -250,7 +250,7 @@ def test_a_penalty_that_could_not_act_is_refused(digits):
     for guard in ("plasticity", "projection+kronecker"):
         with pytest.raises(ConfigError, match="must last at least 2 mini-batches, but got 1"):
             Search(setup, replace(PLAN, guard=guard, batches_per_model=1))
-    Search(setup, replace(PLAN, guard="plasticity:60:anchor=mean", batches_per_model=1))
+    Search(setup, replace(PLAN, guard="plasticity:60:towards=mean", batches_per_model=1))
 
 
 def test_batch_norm_handling_is_what_it_says(digits):
