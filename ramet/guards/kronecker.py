@@ -22,7 +22,7 @@ from ramet.guards.interaction import (
     proximal_interaction,
 )
 from ramet.guards.layers import RECURRENT, Product
-from ramet.guards.listening import Ears, Named, Seen, Slot, listening, named_of, planned_products, signature_of
+from ramet.guards.listening import Ears, Named, SeenProduct, Slot, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.guards.placing import Place
@@ -36,7 +36,7 @@ Acting = tuple[Tensor, Tensor, float]
 """A, G, and how many models they are the mean of."""
 
 
-def output_columns(gradient: Tensor, seen: Seen) -> tuple[Tensor, int]:
+def output_columns(gradient: Tensor, seen: SeenProduct) -> tuple[Tensor, int]:
     """The gradients of a product's outputs in columns, [groups, outputs / groups, n], and the number of samples.
 
     The gradient of a mean over N samples is a sample's own gradient divided by N, which is undone here. It is [batch,
@@ -266,7 +266,7 @@ class KroneckerPlasticity(Guard):
         self._group, part = process_group_of(module), part_of(module)
         num_repeats = world_size(self._group) if part is not None and part.repeated else 1
 
-        def on_product(seen: Seen) -> None:
+        def on_product(seen: SeenProduct) -> None:
             if seen.output is None or not torch.is_grad_enabled():
                 return
             factors = self._gathered.setdefault(seen.product.key, Factors(seen.product.key))

@@ -29,7 +29,7 @@ Slot = tuple[str, Kind, bool]
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenProduct:
     """One product that happened.
 
     Attributes:
@@ -64,7 +64,7 @@ class Ears:
     """
 
     products: dict[Slot, Product]
-    on_product: Callable[[Seen], None]
+    on_product: Callable[[SeenProduct], None]
     is_wanted: Callable[[str], bool]
     kinds: tuple[Kind, ...] = ("matrix", "rows", "entries")
     mean: bool = False
@@ -315,7 +315,7 @@ class _Listening(TorchFunctionMode):
             call.was_seen = True
         for meeting, product, inputs, is_whole in seen:
             heard = output if is_whole and meeting.axis is not None and isinstance(output, Tensor) else None
-            one = Seen(product, inputs, heard, meeting.axis or -1, meeting.weight.dim(), _num_samples.get())
+            one = SeenProduct(product, inputs, heard, meeting.axis or -1, meeting.weight.dim(), _num_samples.get())
             self._ears.on_product(one)
 
     # Layers whose products are hidden.
@@ -353,4 +353,4 @@ class _Listening(TorchFunctionMode):
             columns = input_columns(layer, call.args, call.kwargs, products, mean=ears.mean)
         axis, num_axes = 1 if isinstance(layer, CONVOLUTIONS) else -1, getattr(layer, products[0].local).dim()
         for product in products:
-            ears.on_product(Seen(product, columns[product.key], output, axis, num_axes))
+            ears.on_product(SeenProduct(product, columns[product.key], output, axis, num_axes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.coverage import Coverage
 from ramet.guards.layers import Kind, Product, unknown_before_they_run
-from ramet.guards.listening import Ears, Seen, Slot, listening, named_of, planned_products, signature_of
+from ramet.guards.listening import Ears, SeenProduct, Slot, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import bias_of, check_width, joined, names_of, parted, parts_of, weight_of
 from ramet.guards.names import StepSizes, matches, unwrapped
 from ramet.guards.placing import Place
@@ -152,11 +153,11 @@ class OrthogonalProjection(Guard):
         cls,
         regularisation: float = 1.0,
         *,
-        unit: Unit = "input",
         inputs: Literal["all", "mean"] = "mean",
         rank: int | None = None,
         forgetting: float = 1.0,
         reopen_every: int | None = None,
+        unit: Unit = "input",
         freeze_uncovered: bool = False,
     ) -> OrthogonalProjection:
         """Orthogonal projection for a supernet: updates are orthogonal to the mean inputs of earlier models."""
@@ -201,7 +202,7 @@ class OrthogonalProjection(Guard):
         part, num_ranks = part_of(module), world_size(self._group)
         means: list[tuple[Product, Tensor]] = []
 
-        def on_product(seen: Seen) -> None:
+        def on_product(seen: SeenProduct) -> None:
             product, inputs = seen.product, seen.inputs
             if num_ranks > 1 and self.inputs == "mean" and not product.one_hot:
                 means.append((product, inputs))
@@ -369,7 +370,7 @@ class OrthogonalProjection(Guard):
         shares = list(self.open_shares().values()) or [1.0]
         closed = sum(projector.closed for projector in self._projectors.values())
         return {
-            "open_share": sum(shares) / len(shares),
+            "open_share": math.fsum(shares) / len(shares),  # in whatever order a state was loaded
             "least_open_share": min(shares),
             "closed_layers": float(closed),
         }

@@ -44,7 +44,7 @@ class Projector(ABC):
 
     @abstractmethod
     def gather(self, inputs: Tensor) -> None:
-        """Take the inputs of one call, as ``listening.Seen`` has them."""
+        """Take the inputs of one call, as ``listening.SeenProduct`` has them."""
 
     def discard(self) -> None:
         """Drop the inputs gathered since the last time."""

@@ -22,7 +22,7 @@ from ramet.guards.coverage import UncoveredWarning
 from ramet.guards.interaction import eigenbasis, interaction_gradient, proximal_interaction
 from ramet.guards.kronecker import Factors, output_columns
 from ramet.guards.layers import Product
-from ramet.guards.listening import Seen
+from ramet.guards.listening import SeenProduct
 from ramet.params import named_params
 
 
@@ -281,7 +281,7 @@ def test_each_model_pulls_once_more(form, expected):
 
 def test_gradients_of_a_sequence_are_columns_of_all_its_places():
     gradient = draw(0, 2, 3, 4)  # batch, places, outputs
-    seen = Seen(Product("weight", "weight", "weight", None, groups=1, width=5), draw(1, 1, 5, 6))
+    seen = SeenProduct(Product("weight", "weight", "weight", None, groups=1, width=5), draw(1, 1, 5, 6))
     columns, num_samples = output_columns(gradient, seen)
     assert num_samples == 2 and torch.equal(columns[0], 2 * gradient.reshape(6, 4).mT)
 
