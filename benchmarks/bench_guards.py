@@ -29,8 +29,8 @@ from ramet.spaces import Cells64
 
 CHILDREN, BATCH, IMAGE, REPEATS = ("111", "222", "434"), 64, 16, 10
 LIMITS: dict[str, tuple[Callable[[], Guard], float]] = {
-    "plasticity": (lambda: WeightPlasticity(eta=0.9), 1.10),
-    "plasticity, explicit": (lambda: WeightPlasticity(eta=0.9, form="explicit"), 1.10),
+    "plasticity": (lambda: WeightPlasticity(eta=0.9, towards="mean"), 1.10),
+    "plasticity, explicit": (lambda: WeightPlasticity(eta=0.9, towards="mean", form="explicit"), 1.10),
     "elastic": (ElasticConsolidation, 1.10),
     "projection, mean inputs": (lambda: OrthogonalProjection(inputs="mean"), 1.50),
 }

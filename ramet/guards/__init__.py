@@ -10,18 +10,22 @@ from ramet.registry.fronts import lazy_front
 if TYPE_CHECKING:
     from ramet.guards.base import Guard
     from ramet.guards.chaining import NoGuard, chain
+    from ramet.guards.coverage import UncoveredWarning
     from ramet.guards.elastic import ElasticConsolidation
     from ramet.guards.fisher import diagonal_fisher, sample_labels
     from ramet.guards.kronecker import KroneckerPlasticity
     from ramet.guards.making import make_guard
+    from ramet.guards.matrix_products import product
     from ramet.guards.names import step_sizes
     from ramet.guards.plasticity import WeightPlasticity
     from ramet.guards.projection import OrthogonalProjection
     from ramet.guards.quadratic import quadratic_penalty
+    from ramet.guards.tuning import tune
+    from ramet.guards.turns import VoidGuardWarning
 
 __all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
-__all__ += ["WeightPlasticity", "chain", "diagonal_fisher", "make_guard", "quadratic_penalty", "sample_labels"]
-__all__ += ["step_sizes"]
+__all__ += ["UncoveredWarning", "VoidGuardWarning", "WeightPlasticity", "chain", "diagonal_fisher", "make_guard"]
+__all__ += ["product", "quadratic_penalty", "sample_labels", "step_sizes", "tune"]
 
 __getattr__ = lazy_front(__name__)
 

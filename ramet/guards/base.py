@@ -31,9 +31,15 @@ class Guard(ABC):
     that the scaler skips leaves the parameters as they are.
 
     An author of a guard writes ``before_step``, ``after_step``, ``consolidate``, ``forget``, ``state_dict`` and
-    ``load_state_dict``. Names arrive without the prefixes of wrappers, and only for the current path. The checks of
-    ``ramet.testing.guards`` tell whether the guard keeps what this seam promises.
+    ``load_state_dict``, and where they are needed ``watch``, ``discard`` and ``undo_step``. Names arrive without the
+    prefixes of wrappers, and only for the current path. The checks of ``ramet.testing.guards`` tell whether the guard
+    keeps what this seam promises.
     """
+
+    least_turn: int = 1
+    """The fewest mini-batches of a model's turn with which the guard can act; see ``turns.check_turn``."""
+    what_is_void: str = ""
+    """Why it cannot act in shorter ones."""
 
     @classmethod
     def for_tasks(cls, strength: float) -> Guard:
@@ -58,7 +64,12 @@ class Guard(ABC):
     def _around(self, path: Params, step_sizes: StepSizes) -> Iterator[None]:
         with torch.no_grad():
             self.before_step(path)
-        yield
+        try:
+            yield
+        except BaseException:
+            with torch.no_grad():
+                self.undo_step(path)
+            raise
         with torch.no_grad():
             self.after_step(path, step_sizes)
 
@@ -77,6 +88,9 @@ class Guard(ABC):
         with torch.no_grad():
             self.consolidate(path, fisher)
 
+    def discard(self) -> None:  # noqa: B027 (most guards gather nothing)
+        """Drop what was gathered inside ``watch`` since the last ``remember``: that model came to nothing."""
+
     def start_epoch(self, epoch: int) -> None:  # noqa: B027 (most guards have no schedule)
         """Tell the guard which epoch begins, counted from 0, for the guards that have a schedule."""
 
@@ -93,6 +107,9 @@ class Guard(ABC):
     @abstractmethod
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
         """Edit the parameters on the path, in place, after the optimizer has changed them."""
+
+    def undo_step(self, path: Params) -> None:  # noqa: B027 (most guards change nothing before a step)
+        """Take back what ``before_step`` did to the gradients, for the optimizer's step has failed."""
 
     @abstractmethod
     def consolidate(self, path: Params, fisher: Params | None) -> None:

@@ -60,6 +60,8 @@ class Chain(Guard):
 
     def __init__(self, guards: Sequence[Guard]) -> None:
         self.guards = tuple(guards)
+        slowest = max(self.guards, key=lambda guard: guard.least_turn)
+        self.least_turn, self.what_is_void = slowest.least_turn, slowest.what_is_void
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
@@ -89,6 +91,16 @@ class Chain(Guard):
         """Each in turn."""
         for guard in self.guards:
             guard.after_step(path, step_sizes)
+
+    def undo_step(self, path: Params) -> None:
+        """Each in turn, the last first."""
+        for guard in reversed(self.guards):
+            guard.undo_step(path)
+
+    def discard(self) -> None:
+        """Each in turn."""
+        for guard in self.guards:
+            guard.discard()
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Each in turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramet.errors import ConfigError
-from ramet.guards.quadratic import FisherGuard, Form
+from ramet.guards.quadratic import FisherGuard, Form, Unit
 from ramet.params import Params
 
 
@@ -24,6 +24,7 @@ class ElasticConsolidation(FisherGuard):
         form: "explicit", the loss as written, or "implicit", its proximal step; see ``WeightPlasticity``.
         discount: what remains of the earlier tasks' Fisher information at each new task; below 1 this is the online
             variant. It keeps the weighted mean as its anchor, while Schwarz et al. keep the last task's weights.
+        unit: what the strength is measured in; see ``WeightPlasticity``.
         protect: shell patterns of the parameter names that are guarded.
 
     Raises:
@@ -46,20 +47,21 @@ class ElasticConsolidation(FisherGuard):
         *,
         form: Form = "explicit",
         discount: float = 1.0,
+        unit: Unit = "fisher",
         protect: Sequence[str] = ("*",),
     ) -> None:
-        super().__init__(strength, form, protect)
+        super().__init__(strength, form, protect, unit=unit)
         if not 0.0 <= discount <= 1.0:
             raise ConfigError(f"discount must be between 0 and 1, but got {discount}.")
         self.discount = discount
 
     @classmethod
     def for_search(
-        cls, strength: float = 60.0, *, form: Form = "implicit", discount: float = 0.9
+        cls, strength: float = 60.0, *, form: Form = "implicit", discount: float = 0.9, unit: Unit = "fisher"
     ) -> ElasticConsolidation:
         """Elastic consolidation for a supernet, with a discount: weights are held where finished models had them."""
         # A supernet remembers a model a mini-batch: without a discount, its sum would freeze the weights in no time.
-        return cls(strength, form=form, discount=discount)
+        return cls(strength, form=form, discount=discount, unit=unit)
 
     @classmethod
     def for_tasks(cls, strength: float) -> ElasticConsolidation:

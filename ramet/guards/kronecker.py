@@ -12,69 +12,46 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.closing import finite_columns, gram_of
-from ramet.guards.layers import Product, precise
-from ramet.guards.listening import Watched, listening, watched_layers
-from ramet.guards.matrices import joined, parted, weight_of
+from ramet.guards.coverage import Coverage
+from ramet.guards.interaction import (
+    Bases,
+    eigenbasis,
+    interaction,
+    interaction_gradient,
+    proximal_in_metric,
+    proximal_interaction,
+)
+from ramet.guards.layers import RECURRENT, Product
+from ramet.guards.listening import Ears, Named, SeenProduct, Slot, listening, named_of, planned_products, signature_of
+from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
 from ramet.guards.names import StepSizes, matches, sizes_of
-from ramet.guards.quadratic import Form, all_finite, check_penalty
+from ramet.guards.placing import Place
+from ramet.guards.precision import precise
+from ramet.guards.quadratic import Form, Unit, all_finite, check_penalty
 from ramet.guards.ranks import part_of, process_group_of, sum_over_ranks, world_size
+from ramet.guards.turns import Turns
 from ramet.params import Params
 
-Bases = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Eigenvalues and eigenvectors of A, then of G."""
+Acting = tuple[Tensor, Tensor, float]
+"""A, G, and how many models they are the mean of."""
 
 
-def interaction(change: Tensor, inputs: Tensor, outputs: Tensor) -> Tensor:
-    """The term v' Omega v with Omega the Kronecker product of A and G: the trace of V' G V A, summed over groups.
-
-    V is ``change``, [groups, outputs, width]; A is ``inputs``, [groups, width, width]; G is ``outputs``.
-    """
-    return (change * interaction_gradient(change, inputs, outputs)).sum()
-
-
-def interaction_gradient(change: Tensor, inputs: Tensor, outputs: Tensor) -> Tensor:
-    """Half the gradient of ``interaction``: G V A."""
-    return outputs @ change @ inputs
-
-
-def eigenbasis(inputs: Tensor, outputs: Tensor) -> Bases:
-    """The eigenvalues, not below 0, and eigenvectors of both factors."""
-    input_values, input_vectors = torch.linalg.eigh(inputs)
-    output_values, output_vectors = torch.linalg.eigh(outputs)
-    return input_values.clamp(min=0), input_vectors, output_values.clamp(min=0), output_vectors
-
-
-def proximal_interaction(change: Tensor, bases: Bases, strength: float) -> Tensor:
-    """The V that solves V + strength G V A = ``change``: the proximal step of ``strength / 2`` times ``interaction``.
-
-    In the factors' eigenbases the equation falls apart into one for each value, and each shrinks by at most 1, so that
-    no strength can make it diverge.
-    """
-    input_values, input_vectors, output_values, output_vectors = bases
-    turned = output_vectors.mT @ change @ input_vectors  # [groups, outputs, width]
-    pull = strength * output_values.unsqueeze(-1) * input_values.unsqueeze(-2)
-    pulled: Tensor = output_vectors @ (turned / (1.0 + pull)) @ input_vectors.mT
-    return pulled
-
-
-def output_columns(layer: nn.Module, gradient: Tensor) -> tuple[Tensor, int]:
-    """The gradients of a layer's outputs in columns, [groups, outputs / groups, n], and the number of samples.
+def output_columns(gradient: Tensor, seen: SeenProduct) -> tuple[Tensor, int]:
+    """The gradients of a product's outputs in columns, [groups, outputs / groups, n], and the number of samples.
 
     The gradient of a mean over N samples is a sample's own gradient divided by N, which is undone here. It is [batch,
     ..., outputs] for a linear layer, [batch, outputs, ...] for a convolution; n is samples times positions.
     """
     gradient = precise(gradient)
-    groups = 1
-    if isinstance(layer, nn.Linear):
+    if seen.axis == -1:
         gradient = gradient.unsqueeze(0) if gradient.dim() == 1 else gradient
-        num_samples = gradient.shape[0]
+        num_samples = seen.num_samples or gradient.shape[0]
         columns = gradient.reshape(-1, gradient.shape[-1]).mT
     else:
-        assert isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d)
-        groups = layer.groups
-        gradient = gradient if gradient.dim() == len(layer.kernel_size) + 2 else gradient.unsqueeze(0)
+        gradient = gradient if gradient.dim() == seen.num_axes else gradient.unsqueeze(0)
         num_samples = gradient.shape[0]
         columns = gradient.transpose(0, 1).reshape(gradient.shape[1], -1)
+    groups = seen.product.groups
     return finite_columns(columns.reshape(groups, -1, columns.shape[-1]) * num_samples), num_samples
 
 
@@ -119,17 +96,28 @@ def _bounded(moments: Tensor) -> Tensor:
 
 
 class KroneckerMemory:
-    """What is kept of one product: A, G, the anchor, and how many models they are the mean of."""
+    """What is kept of one product: A, G, the anchor, and how many models they are the mean of.
+
+    The eigenbases that the proximal step needs are costly, and one more model among many hardly changes a mean. So they
+    are renewed when there are a tenth more models than they were made of: with each of the first ten, and ever more
+    rarely then. In between the proximal step is that of ``acting``, the A and G that they were made of.
+    """
 
     PARTS: ClassVar[tuple[str, ...]] = ("inputs", "outputs", "anchor", "count")
+    ACTING: ClassVar[tuple[str, ...]] = ("acting_inputs", "acting_outputs", "acting_count")
+    RENEWAL: ClassVar[float] = 1.1
 
-    def __init__(self, key: str, inputs: Tensor, outputs: Tensor, anchor: Tensor, count: float) -> None:
+    def __init__(
+        self, key: str, inputs: Tensor, outputs: Tensor, anchor: Tensor, count: float, acting: Acting | None = None
+    ) -> None:
         self.key = key
         self.inputs = inputs.to(anchor.dtype)
         self.outputs = outputs.to(anchor.dtype)
         self.anchor = anchor
         self.count = count
+        self.acting = acting or (self.inputs, self.outputs, count)
         self._bases: Bases | None = None
+        self._alone: KroneckerMemory | None = None
 
     def learn(self, inputs: Tensor, outputs: Tensor, anchor: Tensor) -> None:
         """Take the next model into the means, and its weights as the anchor."""
@@ -137,32 +125,60 @@ class KroneckerMemory:
         self.inputs = torch.lerp(self.inputs, inputs.to(self.inputs), 1.0 / self.count)
         self.outputs = torch.lerp(self.outputs, outputs.to(self.outputs), 1.0 / self.count)
         self.anchor = anchor
-        self._bases = None
+        self._alone = None
+        if self.count >= self.RENEWAL * self.acting[2]:
+            self.acting, self._bases = (self.inputs, self.outputs, self.count), None
+
+    def within(self, params: Params) -> KroneckerMemory:
+        """This, or without the bias where that is not among the parameters: what does not train has not moved."""
+        bias = bias_of(self.key)
+        if bias is None or bias in params:
+            return self
+        if self._alone is None:
+            names = parts_of(self.key)
+            key, inputs = names.weight + names.marker, self.inputs[..., :-1, :-1]
+            self._alone = KroneckerMemory(key, inputs, self.outputs, self.anchor[..., :-1], self.count)
+        return self._alone
 
     def change(self, params: Params) -> Tensor:
         """How far the parameters are from the anchor, [groups, outputs, width]."""
         self._move(params[weight_of(self.key)].device)
-        return joined(self.key, self.anchor.shape[0], self.anchor.shape[-1], params) - self.anchor
+        return self.matrix(params) - self.anchor
+
+    def matrix(self, tensors: Params) -> Tensor:
+        """Tensors of the parameters' shapes as one, [groups, outputs, width]."""
+        return joined(self.key, self.anchor.shape[0], self.anchor.shape[-1], tensors)
 
     def _move(self, device: torch.device) -> None:
         if self.anchor.device != device:
             self.inputs, self.outputs, self.anchor = (t.to(device) for t in (self.inputs, self.outputs, self.anchor))
-            self._bases = None
+            inputs, outputs, count = self.acting
+            self.acting, self._bases = (inputs.to(device), outputs.to(device), count), None
 
     def penalty(self, params: Params) -> Tensor:
         """The term v' Omega v of the parameters."""
         return self.count * interaction(self.change(params), self.inputs, self.outputs)
 
+    def trace(self) -> float:
+        """The sum of Omega's diagonal, for all models: of a Kronecker product it is the product of the traces."""
+        factors = (self.inputs, self.outputs)
+        inputs, outputs = (factor.diagonal(dim1=-2, dim2=-1).double().sum(-1) for factor in factors)  # [groups]
+        return self.count * float((inputs * outputs).sum())
+
     def bases(self) -> Bases:
-        """The eigenbases of the factors, computed when they have changed."""
+        """The eigenbases of the acting factors, computed when those have changed."""
         if self._bases is None:
-            self._bases = eigenbasis(self.inputs, self.outputs)
+            self._bases = eigenbasis(*self.acting[:2])
         return self._bases
 
     def tensors(self) -> dict[str, Tensor]:
         """The parts by name."""
         count = torch.tensor(float(self.count))
-        return {"inputs": self.inputs, "outputs": self.outputs, "anchor": self.anchor, "count": count}
+        found = {"inputs": self.inputs, "outputs": self.outputs, "anchor": self.anchor, "count": count}
+        if self.acting[2] != self.count:
+            acting = (*self.acting[:2], torch.tensor(float(self.acting[2])))
+            found.update(zip(self.ACTING, acting, strict=True))
+        return found
 
 
 class KroneckerPlasticity(Guard):
@@ -182,7 +198,10 @@ class KroneckerPlasticity(Guard):
         form: "implicit", the penalty's proximal step after the optimizer's, solved exactly in the factors' eigenbases;
             or "explicit", its gradient; see ``WeightPlasticity``.
         protect: shell patterns of the weight names that are guarded.
+        unit: what the strength is measured in; see ``WeightPlasticity``. The mean of Omega is over the diagonals of all
+            layers.
         max_width: the widest layer, in inputs or outputs, that is guarded; wider ones are refused.
+        freeze_uncovered: hold still what a finished model uses and the guard does not cover.
 
     Raises:
         ConfigError: for a value outside its range; from ``watch`` for a layer that is too wide.
@@ -195,66 +214,124 @@ class KroneckerPlasticity(Guard):
     >>> [round(guard.penalty({"weight": layer.weight + torch.tensor([v])}).item(), 3) for v in ([1.0, 1], [1, -1])]
     [4.0, 0.0]
 
-    Covered are linear layers and convolutions with their biases. A sum of Kronecker products is none, so after several
+    Covered are the products of whole weight matrices with their biases: linear layers, attention's, matrix products,
+    convolutions and bilinear forms. What is not, such as norms, embeddings, recurrent layers, and attention between two
+    sequences, is named in an ``UncoveredWarning``, once. A sum of Kronecker products is none, so after several
     models ``A`` and ``G`` are means over them, times their number, and the anchor is the model finished last.
 
     Reference: Benyahia, Yu et al., Overcoming Multi-model Forgetting, 2019, Eq. 3, which leaves this open. Factors
     after Martens and Grosse, 2015, and Grosse and Martens, 2016, for convolutions.
     """
 
+    least_turn = 2
+    what_is_void = "Kronecker plasticity holds weights where the model trained last left them"
+
     def __init__(
-        self, strength: float = 60.0, *, form: Form = "implicit", protect: Sequence[str] = ("*",), max_width: int = 4096
+        self,
+        strength: float = 60.0,
+        *,
+        form: Form = "implicit",
+        unit: Unit = "fisher",
+        protect: Sequence[str] = ("*",),
+        max_width: int = 4096,
+        freeze_uncovered: bool = False,
     ) -> None:
-        check_penalty(strength, form)
+        check_penalty(strength, form, unit)
+        self.unit: Unit = unit
+        self._mean: float | None = None
         if max_width < 1:
             raise ConfigError(f"max_width must be at least 1, but got {max_width}.")
         self.strength, self.form, self.protect, self.max_width = strength, form, tuple(protect), max_width
         self._group: Any | None = None
+        self.freeze_uncovered = freeze_uncovered
+        self._coverage = Coverage("Kronecker plasticity", freeze=freeze_uncovered)
+        self._products: dict[Slot, Product] = {}
+        self._places: dict[Any, Place | None] = {}
+        self._signature: list[Any] | None = None
         self._layers: dict[str, KroneckerMemory] = {}
         self._gathered: dict[str, Factors] = {}
         self._added: list[tuple[Tensor, Tensor]] = []
+        self._before: dict[str, Tensor] = {}
+        self._is_adaptive = False
+        self._turns = Turns()
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
-        """Gather the factors of the layers that run forward and backward inside the block."""
-        layers: Watched = [
-            (layer, products)
-            for layer, products in watched_layers(module, lambda product: matches(product.weight, self.protect))
-            if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)
-        ]
-        for layer, (product, *_) in layers:
-            widest = max(product.width, getattr(layer, product.local).shape[0] // product.groups)
-            if widest > self.max_width:
-                raise ConfigError(
-                    f"a layer may be at most max_width={self.max_width} wide, but {product.key} is {widest} wide."
-                )
+        """Gather the factors of the products that are made forward and backward inside the block."""
+        named = named_of(module)
+        signature = signature_of(named)
+        if signature != self._signature:
+            self._plan(module, named)
+            self._signature = signature
         self._group, part = process_group_of(module), part_of(module)
         num_repeats = world_size(self._group) if part is not None and part.repeated else 1
 
-        def on_inputs(product: Product, columns: Tensor) -> None:
-            if torch.is_grad_enabled():
-                self._gathered.setdefault(product.key, Factors(product.key)).add_inputs(columns, num_repeats)
+        def on_product(seen: SeenProduct) -> None:
+            if seen.output is None or not torch.is_grad_enabled():
+                return
+            factors = self._gathered.setdefault(seen.product.key, Factors(seen.product.key))
+            self._check_width(seen.product, seen.output.shape[seen.axis])
+            factors.add_inputs(seen.inputs, num_repeats)
 
-        def on_output_gradient(layer: nn.Module, products: list[Product], gradient: Tensor) -> None:
-            # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
-            columns, num_samples = output_columns(layer, gradient if part is None else gradient / part.weight)
-            self._gathered[products[0].key].add_gradients(columns, num_samples, num_repeats)
+            def on_gradient(gradient: Tensor) -> None:
+                # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
+                columns, num_samples = output_columns(gradient if part is None else gradient / part.weight, seen)
+                factors.add_gradients(columns, num_samples, num_repeats)
 
-        with listening(module, layers, on_inputs, mean=False, on_output_gradient=on_output_gradient):
+            if seen.output.requires_grad:
+                seen.output.register_hook(on_gradient)  # type: ignore[no-untyped-call]
+
+        ears = Ears(
+            self._products, on_product, self._is_wanted, kinds=("matrix",), with_outputs=True, places=self._places
+        )
+        with listening(module, named, ears):
             yield
+
+    def _plan(self, module: nn.Module, named: Named) -> None:
+        """Refuse layers that are too wide; what is remembered of a layer stays, with the bias that it had."""
+        params = dict(named)
+        planned = planned_products(module, self._is_wanted)
+        hidden = {id(p) for layer in module.modules() if isinstance(layer, RECURRENT) for p in layer.parameters()}
+        for slot, product in planned.items():
+            weight = params[product.weight]
+            if slot in self._products and self._products[slot].key in self._layers:
+                planned[slot] = self._products[slot]
+            elif product.kind == "matrix" and not product.transposed and id(weight) not in hidden:
+                self._check_width(product, weight.shape[0])
+        self._products = {**self._products, **planned}
+
+    def _check_width(self, product: Product, num_outputs: int) -> None:
+        widest = max(product.width, num_outputs // product.groups)
+        if widest > self.max_width:
+            raise ConfigError(
+                f"a layer may be at most max_width={self.max_width} wide, but {product.key} is {widest} wide."
+            )
+
+    def _is_wanted(self, name: str) -> bool:
+        return matches(name, self.protect)
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Fold the gathered factors in; the anchor becomes the finished model."""
+        self._turns.finish(self)
+        self._mean = None
         for key, factors in self._gathered.items():
             moments = factors.moments(self._group)
             if moments is None or weight_of(key) not in path:
                 continue
             inputs, outputs = moments
             anchor = precise(joined(key, inputs.shape[0], inputs.shape[-1], path)).clone()
+            if (bias := bias_of(key)) is not None and bias not in path and key in self._layers:
+                anchor[..., -1] = self._layers[key].anchor[..., -1]  # it does not train, and is where it was
             if key in self._layers:
                 self._layers[key].learn(inputs, outputs, anchor)
             else:
                 self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, count=1)
+        self._gathered = {}
+        covered = [name for key in self._layers for name in names_of(key, path)]
+        self._coverage.finish(path, covered, self._is_wanted)
+
+    def discard(self) -> None:
+        """Drop the factors gathered since the last ``remember``."""
         self._gathered = {}
 
     def penalty(self, params: Params) -> Tensor:
@@ -264,13 +341,16 @@ class KroneckerPlasticity(Guard):
 
     def before_step(self, path: Params) -> None:
         """In the explicit form, add the penalty's gradient."""
-        self._added = []
+        self._coverage.note(path)
+        self._added, self._before = [], {}
+        if self._is_adaptive:
+            self._before = {layer.key: layer.change(path) for layer in self._on(path)}
         if self.form == "implicit" or self.strength == 0:
             return
         for layer in self._on(path):
             gradient = interaction_gradient(layer.change(path), layer.inputs, layer.outputs)
             limit = torch.finfo(gradient.dtype).max / 100
-            gradient = (self.strength * layer.count * gradient).clamp(-limit, limit)
+            gradient = (self.strength / self._scale() * layer.count * gradient).clamp(-limit, limit)
             for name, part in parted(layer.key, gradient, path).items():
                 target = path[name].grad
                 assert target is not None, "the path holds only parameters with a gradient"
@@ -280,9 +360,9 @@ class KroneckerPlasticity(Guard):
 
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
         """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
-        if self._added:
-            torch._foreach_sub_([target for target, _ in self._added], [part for _, part in self._added])
-            self._added = []
+        self.undo_step(path)
+        self._coverage.hold(path)
+        self._turns.step()
         if self.form == "explicit" or self.strength == 0:
             return
         layers = self._on(path)
@@ -290,19 +370,49 @@ class KroneckerPlasticity(Guard):
             return
         # As for weight plasticity: a step that a gradient scaler skipped must stay skipped.
         enabled = all_finite([param.grad for param in path.values() if param.grad is not None])
-        sizes = sizes_of(step_sizes, [weight_of(layer.key) for layer in layers])
-        for layer, size in zip(layers, sizes, strict=True):
-            change = layer.change(path)
-            pulled = proximal_interaction(change, layer.bases(), size * self.strength * layer.count)
+        names = [weight_of(layer.key) for layer in layers]
+        biases = [bias for layer in layers if (bias := bias_of(layer.key)) is not None]
+        sizes = dict(zip(names + biases, sizes_of(step_sizes, names + biases), strict=True))
+        self._is_adaptive = any(isinstance(size, Tensor) for size in sizes.values())
+        for layer, name in zip(layers, names, strict=True):
+            change, size, alpha = layer.change(path), sizes[name], self.strength / self._scale() * layer.count
+            if self.unit == "hold":
+                pulled = proximal_interaction(change, layer.bases(), alpha / (1.0 - self.strength))
+            elif isinstance(size, Tensor):
+                metric = layer.matrix(
+                    {n: torch.as_tensor(sizes[n]).expand_as(path[n]) for n in names_of(layer.key, path)}
+                )
+                start = self._before.get(layer.key, change)
+                pulled = proximal_in_metric(change, *layer.acting[:2], alpha * metric, start)
+            else:
+                pulled = proximal_interaction(change, layer.bases(), size * alpha)
             moves = parted(layer.key, torch.where(enabled > 0, pulled - change, 0.0), path)
             torch._foreach_add_([path[name] for name in moves], [part.to(path[name]) for name, part in moves.items()])
 
+    def _scale(self) -> float:
+        """What Omega is divided by: its mean diagonal over all layers."""
+        if self.unit == "fisher":
+            return 1.0
+        if self._mean is None:
+            layers = self._layers.values()
+            total, values = sum(one.trace() for one in layers), sum(one.anchor.numel() for one in layers)
+            self._mean = max(total / max(values, 1), torch.finfo(torch.float32).tiny)
+        return self._mean
+
+    def undo_step(self, path: Params) -> None:
+        """Take the penalty's gradient back."""
+        if self._added:
+            torch._foreach_sub_([target for target, _ in self._added], [part for _, part in self._added])
+            self._added = []
+
     def _on(self, path: Params) -> list[KroneckerMemory]:
-        return [layer for key, layer in self._layers.items() if weight_of(key) in path]
+        return [layer.within(path) for key, layer in self._layers.items() if weight_of(key) in path]
 
     def forget(self) -> None:
         """Drop factors and anchors."""
         self._layers, self._gathered, self._added = {}, {}, []
+        self._products, self._signature, self._mean = {}, None, None
+        self._coverage.forget()
 
     def report(self) -> dict[str, float]:
         """The strength, and how many values are guarded."""
@@ -314,6 +424,7 @@ class KroneckerPlasticity(Guard):
         state = {f"{part}/{key}": t for key, layer in self._layers.items() for part, t in layer.tensors().items()}
         for key, factors in self._gathered.items():
             state.update({f"{part}/{key}": tensor for part, tensor in factors.sums.items()})
+        state.update(self._coverage.state_dict())
         return {name: tensor.contiguous().clone() for name, tensor in state.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -321,14 +432,24 @@ class KroneckerPlasticity(Guard):
         parts: dict[str, dict[str, Tensor]] = {}
         for name, tensor in state.items():
             part, _, key = name.partition("/")
-            if part not in KroneckerMemory.PARTS + Factors.PARTS:
+            if part == "uncovered":
+                continue
+            if part not in KroneckerMemory.PARTS + KroneckerMemory.ACTING + Factors.PARTS:
                 raise ConfigError(f"a Kronecker state has keys such as inputs/WEIGHT, but got {name!r}.")
             parts.setdefault(key, {})[part] = tensor.clone()
         self.forget()
+        self._coverage.load_state_dict(state)
         for key, tensors in parts.items():
             if "anchor" in tensors:
                 inputs, outputs, anchor, count = (tensors[part] for part in KroneckerMemory.PARTS)
-                self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, float(count))
+                acting = [tensors[part] for part in KroneckerMemory.ACTING if part in tensors]
+                made_of = (acting[0], acting[1], float(acting[2])) if acting else None
+                self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, float(count), made_of)
+            moments = next(tensors[part] for part in ("inputs", "input_sum") if part in tensors)
+            names = parts_of(key)
+            groups, width = moments.shape[:2]
+            product = Product(key, "", names.weight, names.bias, groups, width, "matrix", names.transposed)
+            self._products[product.slot] = product
             gathered = {part: tensor for part, tensor in tensors.items() if part in Factors.PARTS}
             if gathered:
                 self._gathered[key] = Factors(key, gathered)

@@ -11,12 +11,13 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.params import Params
+from ramet.training.step_sizes import OptimizerStepSizes, StepSize
 
-StepSizes = float | Mapping[str, float]
-"""How far the optimizer goes for a gradient of one: a number, or one for each parameter name."""
+StepSizes = float | Mapping[str, StepSize]
+"""How far the optimizer goes for a gradient of one: a number, or one for each parameter name, or each of its values."""
 
 _INNER_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
@@ -56,36 +57,30 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def sizes_of(step_sizes: StepSizes, names: Sequence[str]) -> list[float]:
+def sizes_of(step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:
     """The step size of each name."""
-    if isinstance(step_sizes, Mapping):
-        sizes = dict(zip(plain_names(step_sizes), step_sizes.values(), strict=True))
-        return [float(sizes[name]) for name in names]
-    return [float(step_sizes)] * len(names)
+    if not isinstance(step_sizes, Mapping):
+        return [float(step_sizes)] * len(names)
+    keys = dict(zip(plain_names(step_sizes), step_sizes, strict=True))
+    wanted = [keys[name] for name in names]
+    if isinstance(step_sizes, OptimizerStepSizes):
+        return step_sizes.of(wanted)
+    return [size if isinstance(size, Tensor) else float(size) for size in (step_sizes[key] for key in wanted)]
 
 
-def step_sizes(optimizer: torch.optim.Optimizer, params: Params) -> dict[str, float]:
+def step_sizes(optimizer: torch.optim.Optimizer, params: Params) -> OptimizerStepSizes:
     """The step size of each parameter under an optimizer: what ``Guard.step`` wants to know.
 
-    A constant gradient of one moves a parameter by the learning rate in each step, and by ``lr / (1 - momentum)`` once
-    momentum has built up. With that length the proximal step of a penalty comes to rest where the explicit penalty
-    does. Adaptive optimizers have no such single length; for them it is the learning rate, as in decoupled
-    weight decay.
+    A constant gradient of one moves a parameter by the learning rate in each step, by ``lr / (1 - momentum)`` once
+    momentum has built up, and by ``lr / (sqrt(v) + eps)`` under Adam. With that length the proximal step of a penalty
+    comes to rest where the explicit penalty does. They are read after the optimizer's step, so that this may be made
+    once for a whole training; see ``ramet.training.step_sizes`` for the rules.
 
     >>> layer = nn.Linear(1, 1, bias=False)
-    >>> step_sizes(torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.5), dict(layer.named_parameters()))
+    >>> dict(step_sizes(torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.5), dict(layer.named_parameters())))
     {'weight': 0.2}
     """
-    sizes: dict[int, float] = {}
-    for group in optimizer.param_groups:
-        momentum = group.get("momentum", 0.0) if isinstance(optimizer, torch.optim.SGD) else 0.0
-        size = float(group["lr"]) / (1.0 - momentum) * (1.0 - group.get("dampening", 0.0) if momentum else 1.0)
-        sizes.update((id(param), size) for param in group["params"])
-    return {
-        name: sizes[id(param)]
-        for name, param in zip(plain_names(params), params.values(), strict=True)
-        if id(param) in sizes
-    }
+    return OptimizerStepSizes(optimizer, dict(zip(plain_names(params), params.values(), strict=True)))
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.guards.quadratic import FisherGuard, Form
+from ramet.guards.names import StepSizes
+from ramet.guards.quadratic import FisherGuard, Form, Unit
+from ramet.guards.turns import Turns
 from ramet.params import Params
+
+Towards = Literal["last", "mean"]
+"""Whether weights are held where the model trained last had them, or at the mean of all."""
 
 
 class WeightPlasticity(FisherGuard):
@@ -20,20 +26,26 @@ class WeightPlasticity(FisherGuard):
     times the sum over the shared weights of F_i (theta_i - anchor_i)^2. ``strength`` is alpha; ``remember`` takes F and
     the anchor. After more than one model the penalties add up (``eta=None``): one Fisher information and one anchor
     hold the sum exactly. For a search (section 3.2) give ``eta``, or use ``for_search``: then F <- (1 - eta) F + eta
-    (dL/dtheta)^2 and the anchor is the model trained last.
+    (dL/dtheta)^2 and the anchor is the model trained last. That needs turns of several mini-batches (7 in the released
+    code): in the first step after ``remember`` the weights are at the anchor, and nothing pulls. Where a turn is a
+    single mini-batch, ``towards="mean"`` keeps what earlier models had while others train.
 
     Args:
         strength: alpha, how firmly earlier models are held. The paper does not say; 60 is the released
             code's value for recurrent search. With per-sample Fisher information from a converged model, 100 to
-            10,000 are reasonable.
+            10,000 act on an MLP under SGD, and 1e7 on a transformer under AdamW: see ``unit``, and ``tune``.
         form: "implicit" takes the penalty's proximal step after the optimizer's, which is stable at any strength;
             "explicit" adds its gradient, the loss as written, and diverges once step size x alpha x F exceeds 2.
         eta: weight of the newest squared gradient (0.9 in the paper), or None to add them up.
+        towards: with ``eta``, where weights are held: as the model trained "last" had them (the paper), or at the
+            "mean" of all models, weighted by their Fisher information, of which each leaves 1 - eta of those before.
         warmup_epochs: epochs, from 0 on, in which nothing is guarded nor remembered (5 for RNNs, 3 for CNNs).
         flush_every: set F to zero at the start of every so many epochs after the warm-up (3), or None.
         decay: alpha falls by this in each epoch (1 in the released code), not below 0.
         decay_from: the last epoch with the whole alpha (15 in the released code).
         max_fisher_norm: scale the squared gradients of a tensor down to this L2 norm (10 in the released code).
+        unit: what the strength is measured in, see ``quadratic.Unit``: "fisher" (the paper), "trace", which does not
+            depend on the size of gradients, or "hold", a share from 0 to 1 of each step.
         protect: shell patterns of the parameter names that are guarded.
 
     Raises:
@@ -62,14 +74,16 @@ class WeightPlasticity(FisherGuard):
         *,
         form: Form = "implicit",
         eta: float | None = None,
+        towards: Towards = "last",
         warmup_epochs: int = 0,
         flush_every: int | None = None,
         decay: float = 0.0,
         decay_from: int = 0,
         max_fisher_norm: float | None = None,
+        unit: Unit = "fisher",
         protect: Sequence[str] = ("*",),
     ) -> None:
-        super().__init__(strength, form, protect, max_fisher_norm)
+        super().__init__(strength, form, protect, max_fisher_norm, unit)
         if eta is not None and not 0.0 < eta <= 1.0:
             raise ConfigError(f"eta must be above 0 and at most 1, but got {eta}.")
         if warmup_epochs < 0 or decay < 0 or decay_from < 0:
@@ -79,7 +93,15 @@ class WeightPlasticity(FisherGuard):
             raise ConfigError(f"flush_every must be at least 1 epoch, but got {flush_every}.")
         if max_fisher_norm is not None and max_fisher_norm <= 0:
             raise ConfigError(f"max_fisher_norm must be above 0, but got {max_fisher_norm}.")
+        if towards not in get_args(Towards):
+            raise ConfigError(f"towards must be 'last' or 'mean', but got {towards!r}.")
         self.eta, self.warmup_epochs, self.flush_every = eta, warmup_epochs, flush_every
+        self.towards: Towards = towards
+        self.holds_last = eta is not None and towards == "last"
+        if self.holds_last:
+            self.least_turn = 2
+            self.what_is_void = "weight plasticity holds weights where the model trained last left them"
+        self._turns = Turns()
         self.decay, self.decay_from = decay, decay_from
         self._epoch = 0
 
@@ -90,22 +112,26 @@ class WeightPlasticity(FisherGuard):
         *,
         form: Form = "implicit",
         eta: float | None = 0.9,
+        towards: Towards = "last",
         warmup_epochs: int = 5,
         flush_every: int | None = 3,
         decay: float = 1.0,
         decay_from: int = 15,
         max_fisher_norm: float | None = None,
+        unit: Unit = "fisher",
     ) -> WeightPlasticity:
         """Weight plasticity for a search, with the paper's values: shared weights that matter to others move less."""
         return cls(
             strength,
             form=form,
             eta=eta,
+            towards=towards,
             warmup_epochs=warmup_epochs,
             flush_every=flush_every,
             decay=decay,
             decay_from=decay_from,
             max_fisher_norm=max_fisher_norm,
+            unit=unit,
         )
 
     @property
@@ -126,10 +152,16 @@ class WeightPlasticity(FisherGuard):
         """Update the Fisher information and the anchor."""
         if self._epoch < self.warmup_epochs:
             return
+        self._turns.finish(self)
         if self.eta is None:
             self.learn(path, fisher, keep=1.0, share=1.0, refresh=False)
         else:
-            self.learn(path, fisher, keep=1.0 - self.eta, share=self.eta, refresh=True)
+            self.learn(path, fisher, keep=1.0 - self.eta, share=self.eta, refresh=self.holds_last)
+
+    def after_step(self, path: Params, step_sizes: StepSizes) -> None:
+        """As every penalty; and a turn is a step longer."""
+        self._turns.step()
+        super().after_step(path, step_sizes)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The epoch, and ``fisher/NAME`` and ``anchor/NAME`` for each parameter."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
-from ramet.guards.layers import Product
-from ramet.guards.listening import listening, watched_layers
-from ramet.guards.matrices import check_width, joined, names_of, parted, weight_of
-from ramet.guards.names import StepSizes, matches
+from ramet.guards.coverage import Coverage
+from ramet.guards.layers import Kind, Product, unknown_before_they_run
+from ramet.guards.listening import Ears, SeenProduct, Slot, listening, named_of, planned_products, signature_of
+from ramet.guards.matrices import bias_of, check_width, joined, names_of, parted, parts_of, weight_of
+from ramet.guards.names import StepSizes, matches, unwrapped
+from ramet.guards.placing import Place
 from ramet.guards.projectors import (
     DiagonalProjector,
     MatrixProjector,
+    ProductMemory,
     ProjectionMemory,
     Projector,
     RankProjector,
@@ -29,6 +34,9 @@ from ramet.guards.ranks import average_over_ranks, part_of, process_group_of, wo
 from ramet.params import Params
 
 logger = logging.getLogger(__name__)
+
+Unit = Literal["input", "energy", "hold"]
+"""What lambda is compared with; see ``OrthogonalProjection``."""
 
 
 class OrthogonalProjection(Guard):
@@ -43,11 +51,17 @@ class OrthogonalProjection(Guard):
     says what share of directions is open. The ways out are ``inputs="mean"``, ``rank``, ``forgetting``, and
     ``reopen_every`` or ``reopen``.
 
-    Covered are linear layers, convolutions with any stride, groups, dilation and padding, embeddings, recurrent layers
-    and cells, and the biases of all of these; ``memory_of`` lists what is not, such as norms.
+    Covered is every product of a parameter that torch's functions make inside ``watch``, whatever layer they are in:
+    linear layers, attention, matrix products, convolutions and transposed ones, bilinear forms, embeddings, recurrent
+    layers and cells, the scales of norms, and what is added. Products of other kernels are told by ``product``. What a
+    finished model uses and no product was seen of is named in an ``UncoveredWarning``, once.
 
     Args:
         regularisation: lambda (1 in the paper). Smaller closes more; 0 closes each seen direction entirely.
+        unit: what lambda is compared with. "input": the inputs as they are (the paper), so that what it does depends on
+            their size and number. "energy": each finished model's X X' is divided by the mean of its eigenvalues, so
+            that lambda 1 leaves half of a direction of mean energy open, whatever the inputs were. "hold": the same, by
+            the share of such a direction that is closed, above 0 and at most 1.
         inputs: "all" closes every input (the paper); "mean" one column a call, the mean over samples and positions,
             which is cheaper and closes far less (the paper's reference for the method does that).
         rank: the most directions that a layer can close, or None for no limit.
@@ -56,7 +70,8 @@ class OrthogonalProjection(Guard):
         max_bytes: refuse a network whose projections take more.
         forgetting: how much earlier inputs still count at each ``remember``; 1 keeps them for good.
         reopen_every: open every direction at the start of every so many epochs, or None.
-        protect: shell patterns of the weight names that are guarded.
+        protect: shell patterns of the parameter names that are guarded.
+        freeze_uncovered: hold still what a finished model uses and the guard does not cover.
 
     Raises:
         ConfigError: for a value outside its range; from ``watch`` for a layer or a network that is too large.
@@ -75,7 +90,8 @@ class OrthogonalProjection(Guard):
 
     Departures from the paper: the update is projected, and not the gradient, since momentum, weight decay and adaptive
     step sizes would leak along closed directions otherwise. Biases are weights whose input is 1. Embeddings always
-    count all inputs, for which their projection is diagonal.
+    count all inputs, for which their projection is diagonal. So is that of scales and shifts, which are taken for
+    themselves, and not as pairs.
 
     Reference: Niu, Wu, Zhang et al., Disturbance-immune Weight Sharing for Neural Architecture Search, 2020, section
     4.1.
@@ -85,6 +101,7 @@ class OrthogonalProjection(Guard):
         self,
         regularisation: float = 1.0,
         *,
+        unit: Unit = "input",
         inputs: Literal["all", "mean"] = "all",
         rank: int | None = None,
         max_width: int = 4096,
@@ -93,9 +110,14 @@ class OrthogonalProjection(Guard):
         forgetting: float = 1.0,
         reopen_every: int | None = None,
         protect: Sequence[str] = ("*",),
+        freeze_uncovered: bool = False,
     ) -> None:
         if not 0.0 <= regularisation < float("inf"):
             raise ConfigError(f"regularisation must be at least 0 and finite, but got {regularisation}.")
+        if unit not in get_args(Unit):
+            raise ConfigError(f"unit must be one of {', '.join(get_args(Unit))}, but got {unit!r}.")
+        if unit == "hold" and not 0.0 < regularisation <= 1.0:
+            raise ConfigError(f"a share to hold must be above 0 and at most 1, but got {regularisation}.")
         if inputs not in ("all", "mean"):
             raise ConfigError(f"inputs must be 'all' or 'mean', but got {inputs!r}.")
         if wide not in ("rank", "refuse"):
@@ -106,6 +128,7 @@ class OrthogonalProjection(Guard):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, but got {value}.")
         self.regularisation = regularisation
+        self.unit: Unit = unit
         self.inputs = inputs
         self.rank = rank
         self.max_width = max_width
@@ -114,10 +137,15 @@ class OrthogonalProjection(Guard):
         self.forgetting = forgetting
         self.reopen_every = reopen_every
         self.protect = tuple(protect)
+        self.freeze_uncovered = freeze_uncovered
         self._epoch = 0
         self._group: Any | None = None
-        self._products: dict[str, Product] = {}
+        self._coverage = Coverage("orthogonal projection", freeze=freeze_uncovered)
+        self._memory: dict[str, ProductMemory] = {}
         self._projectors: dict[str, Projector] = {}
+        self._products: dict[Slot, Product] = {}
+        self._places: dict[Any, Place | None] = {}
+        self._signature: list[Any] | None = None
         self._before: Params = {}
 
     @classmethod
@@ -129,10 +157,20 @@ class OrthogonalProjection(Guard):
         rank: int | None = None,
         forgetting: float = 1.0,
         reopen_every: int | None = None,
+        unit: Unit = "input",
+        freeze_uncovered: bool = False,
     ) -> OrthogonalProjection:
         """Orthogonal projection for a supernet: updates are orthogonal to the mean inputs of earlier models."""
         # All inputs would close a supernet's layers within an epoch; mean inputs leave most directions open.
-        return cls(regularisation, inputs=inputs, rank=rank, forgetting=forgetting, reopen_every=reopen_every)
+        return cls(
+            regularisation,
+            unit=unit,
+            inputs=inputs,
+            rank=rank,
+            forgetting=forgetting,
+            reopen_every=reopen_every,
+            freeze_uncovered=freeze_uncovered,
+        )
 
     @classmethod
     def for_tasks(cls, strength: float) -> OrthogonalProjection:
@@ -140,69 +178,99 @@ class OrthogonalProjection(Guard):
         return cls(strength, inputs="mean")
 
     def memory_of(self, module: nn.Module) -> ProjectionMemory:
-        """What the projections of a module will take: print it. Nothing is allocated."""
-        return estimate_memory(module, rank=self.rank, max_width=self.max_width, wide=self.wide, wanted=self._is_wanted)
+        """What the projections of a module will take, as far as is known before it runs: print it."""
+        planned = planned_products(module, self._is_wanted).values()
+        return ProjectionMemory(
+            tuple(self._memory_of(product) for product in planned), tuple(unknown_before_they_run(unwrapped(module)))
+        )
 
-    def _is_wanted(self, product: Product) -> bool:
-        return matches(product.weight, self.protect)
+    def _memory_of(self, product: Product) -> ProductMemory:
+        return estimate_memory(product, rank=self.rank, max_width=self.max_width, wide=self.wide)
+
+    def _is_wanted(self, name: str) -> bool:
+        return matches(name, self.protect)
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
-        """Gather the inputs of the layers that run inside the block, for the next ``remember``."""
-        layers = watched_layers(module, self._is_wanted)
-        products = {product.key: product for _, products in layers for product in products}
-        if products != self._products:
+        """Gather the inputs of the products that are made inside the block, for the next ``remember``."""
+        named = named_of(module)
+        signature = signature_of(named)
+        if signature != self._signature:
             self._plan(module)
-            self._products = products
+            self._signature = signature
         self._group = process_group_of(module)
         part, num_ranks = part_of(module), world_size(self._group)
         means: list[tuple[Product, Tensor]] = []
 
-        def gather(product: Product, columns: Tensor) -> None:
-            projector = self._projectors[product.key]
-            projector.move(columns.device)
-            projector.gather(columns)
-
-        def on_inputs(product: Product, columns: Tensor) -> None:
+        def on_product(seen: SeenProduct) -> None:
+            product, inputs = seen.product, seen.inputs
             if num_ranks > 1 and self.inputs == "mean" and not product.one_hot:
-                means.append((product, columns))
+                means.append((product, inputs))
                 return
             if part is not None and part.repeated:  # each rank sees all samples, and their sum counts them all
-                columns = columns / (num_ranks if product.one_hot else num_ranks**0.5)
-            gather(product, columns)
+                squared = product.one_hot or (product.kind == "entries" and self.inputs == "all")
+                inputs = inputs / (num_ranks if squared else num_ranks**0.5)
+            self._gather(product, inputs)
 
-        with listening(module, layers, on_inputs, mean=self.inputs == "mean"):
+        ears = Ears(self._products, on_product, self._is_wanted, mean=self.inputs == "mean", places=self._places)
+        with listening(module, named, ears):
             yield
         if means:
             # At once, because the square of a mean is not the mean of the ranks' squares.
             weight = 1 / num_ranks if part is None else part.weight
-            wholes = average_over_ranks([columns for _, columns in means], weight, self._group)
-            for (product, _), columns in zip(means, wholes, strict=True):
-                gather(product, columns)
+            wholes = average_over_ranks([inputs for _, inputs in means], weight, self._group)
+            for (product, _), inputs in zip(means, wholes, strict=True):
+                self._gather(product, inputs)
+
+    def _gather(self, product: Product, inputs: Tensor) -> None:
+        if product.kind == "matrix" and product.groups < inputs.shape[0]:  # its rows are used in parts
+            product = self._products[product.slot] = replace(product, groups=inputs.shape[0])
+            self._admit([product])
+        elif product.key not in self._projectors:  # not known before it ran
+            self._admit([product])
+        projector = self._projectors[product.key]
+        projector.move(inputs.device)
+        projector.gather(inputs)
 
     def _plan(self, module: nn.Module) -> None:
-        """Decide how each projection is held, and refuse what does not fit."""
-        memory = self.memory_of(module)
-        if memory.num_bytes > self.max_bytes:
-            widest = max(memory.layers, key=lambda layer: layer.num_bytes)
+        """Decide how each projection is held that is known before the module runs, and refuse what does not fit."""
+        planned = planned_products(module, self._is_wanted)
+        for slot, product in planned.items():
+            kept = self._products.get(slot)
+            if kept is not None and kept.key in self._projectors and self._projectors[kept.key].closed:
+                # What is closed stays, with the bias that it had, also when that is frozen now.
+                inputs = product.width - (product.bias is not None)
+                check_width(kept.key, inputs, kept.width - (kept.bias is not None))
+                planned[slot] = kept
+        self._products = {**self._products, **planned}
+        self._admit(planned.values())
+        logger.info("memory of the projections:\n%s", self.memory_of(module))
+
+    def _admit(self, products: Iterable[Product]) -> None:
+        """Make projections for products, unless all of them together would take too much."""
+        found = {product.key: self._memory_of(product) for product in products}
+        memory = {**self._memory, **found}
+        num_bytes = sum(one.num_bytes for one in memory.values())
+        if num_bytes > self.max_bytes:
+            widest = max(memory.values(), key=lambda one: one.num_bytes)
             raise ConfigError(
-                f"projections may take at most {self.max_bytes} bytes, but these take {memory.num_bytes}, of which "
+                f"projections may take at most {self.max_bytes} bytes, but these take {num_bytes}, of which "
                 f"{widest.product.key} {widest.num_bytes}; raise max_bytes, or give rank or a smaller max_width."
             )
-        logger.info("memory of the projections:\n%s", memory)
-        for layer in memory.layers:
-            key = layer.product.key
+        self._memory = memory
+        for key, one in found.items():
             if key not in self._projectors:
-                self._projectors[key] = self._projector(layer.product.one_hot, layer.rank)
-            elif self._projectors[key].closed:
-                check_width(key, layer.product.width, self._projectors[key].shape[1])
+                self._projectors[key] = self._projector(one.product.kind, one.rank)
 
-    def _projector(self, one_hot: bool, rank: int | None, **state: Tensor) -> Projector:
-        if one_hot:
-            return DiagonalProjector(self.regularisation, **state)
+    def _projector(self, kind: Kind, rank: int | None, **state: Tensor) -> Projector:
+        mean, by_energy = self.inputs == "mean", self.unit != "input"
+        # Of a direction of energy 1, lambda / (lambda + 1) stays open.
+        lam = (1.0 - self.regularisation) / self.regularisation if self.unit == "hold" else self.regularisation
+        if kind != "matrix":
+            return DiagonalProjector(lam, mean=mean and kind == "entries", by_energy=by_energy, **state)
         if rank is not None:
-            return RankProjector(self.regularisation, rank, mean=self.inputs == "mean", **state)
-        return MatrixProjector(self.regularisation, mean=self.inputs == "mean", **state)
+            return RankProjector(lam, rank, mean=mean, by_energy=by_energy, **state)
+        return MatrixProjector(lam, mean=mean, by_energy=by_energy, **state)
 
     def before_step(self, path: Params) -> None:
         """Note where the guarded parameters on the path are."""
@@ -215,9 +283,11 @@ class OrthogonalProjection(Guard):
         self._before = {name: self._before[name] for name in current}
         if current:
             torch._foreach_copy_(list(self._before.values()), list(current.values()))
+        self._coverage.note(path)
 
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
         """Replace the optimizer's update of each guarded parameter by its projection."""
+        self._coverage.hold(path)
         if not self._before:
             return
         names = list(self._before)
@@ -236,6 +306,10 @@ class OrthogonalProjection(Guard):
         """Project the update of one product's weight and bias, in place in ``updates``."""
         projector, weight = self._projectors[key], updates[weight_of(key)]
         projector.move(weight.device)
+        if parts_of(key).marker == "^E":
+            check_width(key, weight.numel(), projector.shape[1])
+            updates[weight_of(key)] = projector.project(weight.reshape(-1)).reshape(weight.shape)
+            return
         if isinstance(projector, DiagonalProjector):
             check_width(key, len(weight), projector.shape[1])
             # A decoder that is tied to this embedding mixes its weight's rows with its bias, which are scaled alike.
@@ -243,7 +317,10 @@ class OrthogonalProjection(Guard):
                 updates[name] = projector.project(updates[name].mT if updates[name].dim() > 1 else updates[name])
             updates[weight_of(key)] = updates[weight_of(key)].mT
             return
-        updates.update(parted(key, projector.project(joined(key, *projector.shape, updates)), updates))
+        projected = projector.project(joined(key, *projector.shape, updates))
+        if (bias := bias_of(key)) is not None and bias not in updates:
+            projected = _without_bias(projector, projected)
+        updates.update(parted(key, projected, updates))
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Close the directions of the inputs gathered since the last time."""
@@ -254,6 +331,17 @@ class OrthogonalProjection(Guard):
             else:
                 projector.close(self.forgetting, self._group)
         close_matrices(matrices, self.forgetting, self._group)
+        closed = [key for key, projector in self._projectors.items() if projector.closed]
+        self._coverage.finish(path, [name for key in closed for name in names_of(key, path)], self._is_wanted)
+
+    def undo_step(self, path: Params) -> None:
+        """Forget where the parameters were; nothing else was changed."""
+        self._before = {}
+
+    def discard(self) -> None:
+        """Drop the inputs gathered since the last ``remember``."""
+        for projector in self._projectors.values():
+            projector.discard()
 
     def start_epoch(self, epoch: int) -> None:
         """Open every direction when it is time."""
@@ -263,7 +351,9 @@ class OrthogonalProjection(Guard):
 
     def reopen(self) -> None:
         """Open every direction of every layer, and drop what was gathered."""
-        self._projectors, self._products, self._before = {}, {}, {}
+        self._projectors, self._memory, self._products, self._before = {}, {}, {}, {}
+        self._signature = None
+        self._coverage.forget()
 
     def forget(self) -> None:
         """The same as ``reopen``."""
@@ -280,14 +370,14 @@ class OrthogonalProjection(Guard):
         shares = list(self.open_shares().values()) or [1.0]
         closed = sum(projector.closed for projector in self._projectors.values())
         return {
-            "open_share": sum(shares) / len(shares),
+            "open_share": math.fsum(shares) / len(shares),  # in whatever order a state was loaded
             "least_open_share": min(shares),
             "closed_layers": float(closed),
         }
 
     def state_dict(self) -> dict[str, Tensor]:
         """The epoch, and ``PART/KEY`` for each part of each projection, gathered inputs among them."""
-        state = {"epoch": torch.tensor(self._epoch)}
+        state = {"epoch": torch.tensor(self._epoch), **self._coverage.state_dict()}
         for key, projector in self._projectors.items():
             for part, tensor in projector.tensors().items():
                 state[f"{part}/{key}"] = tensor.contiguous().clone()
@@ -303,13 +393,40 @@ class OrthogonalProjection(Guard):
             part, _, key = name.partition("/")
             if part in known:
                 parts.setdefault(key, {})[part] = tensor.clone()
-            elif name != "epoch":
+            elif name != "epoch" and part != "uncovered":
                 raise ConfigError(f"the state of a projection has keys such as matrix/WEIGHT, but got {name!r}.")
         if "epoch" not in state:
             raise ConfigError(f"the state of a projection has a key 'epoch', but got {sorted(state)[:3]}.")
         self.reopen()
         self._epoch = int(state["epoch"])
+        self._coverage.load_state_dict(state)
         for key, tensors in parts.items():
             rank = tensors.pop("rank", None)
-            one_hot = "counts" in tensors or "gathered" in tensors
-            self._projectors[key] = self._projector(one_hot, None if rank is None else int(rank), **tensors)
+            diagonal = "counts" in tensors or "gathered" in tensors
+            kind: Kind = "matrix" if not diagonal else "entries" if parts_of(key).marker == "^E" else "rows"
+            self._projectors[key] = self._projector(kind, None if rank is None else int(rank), **tensors)
+            product = _restored(key, kind, next(iter(tensors.values())))
+            self._products[product.slot] = product
+
+
+def _restored(key: str, kind: Kind, part: Tensor) -> Product:
+    """The product of a saved projection, by one of its parts."""
+    names = parts_of(key)
+    groups, width = part.shape[:2] if kind == "matrix" else (1, len(part)) if kind == "rows" else (len(part), 1)
+    return Product(key, "", names.weight, names.bias, groups, width, kind, names.transposed)
+
+
+def _without_bias(projector: Projector, projected: Tensor) -> Tensor:
+    """The projection of an update of the weight alone, from that of the weight and a bias of which the update is 0.
+
+    With the bias's row r of P and its own entry b, the inputs without their 1 have the projection P - r r' / b: the
+    inverse of a block of P's inverse.
+    """
+    groups, width = projector.shape
+    unit = projected.new_zeros(groups, 1, width)
+    unit[..., -1] = 1.0
+    row = projector.project(unit)  # [groups, 1, width]
+    own = row[..., -1:]
+    open_enough = own > torch.finfo(own.dtype).eps  # else the row is 0, too
+    share = torch.where(open_enough, projected[..., -1:] / own.clamp(min=torch.finfo(own.dtype).eps), 0.0)
+    return projected - share * row

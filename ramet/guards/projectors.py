@@ -1,4 +1,4 @@
-"""Three ways to hold one layer's projection: the whole matrix, a limited rank, and a diagonal for one-hot inputs.
+"""Three ways to hold one layer's projection: the whole matrix, a limited rank, and a diagonal for rows and entries.
 
 Each gathers the inputs of the model being trained, and closes their directions when that model is finished. The
 inputs of the current model are not in the projection while it trains (section 3.3), or it could not learn. What they
@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.guards.closing import close_directions, close_gram, finite_columns, gram_of, reopen_gradually
-from ramet.guards.layers import Product, products_of, uncovered
-from ramet.guards.names import unwrapped
+from ramet.guards.layers import Product
 from ramet.guards.ranks import sum_over_ranks, world_size
 
 _BYTES = 4  # Projections are kept in float32.
@@ -31,18 +30,25 @@ class Projector(ABC):
     Args:
         regularisation: lambda of Eq. 7.
         mean: whether inputs come as means, which are over the samples of all ranks already.
+        by_energy: whether the inputs of each model are divided so that the mean eigenvalue of their X X' is 1.
         parts: what was kept and gathered before, as ``tensors`` gives it.
     """
 
     kept: ClassVar[str]
     """The part that is there once something is closed, [groups, width, ...]."""
+    lasting: ClassVar[tuple[str, ...]]
+    """All parts that are not gathered inputs."""
 
-    def __init__(self, regularisation: float, *, mean: bool, **parts: Tensor) -> None:
-        self.regularisation, self.mean, self.parts = regularisation, mean, parts
+    def __init__(self, regularisation: float, *, mean: bool, by_energy: bool = False, **parts: Tensor) -> None:
+        self.regularisation, self.mean, self.by_energy, self.parts = regularisation, mean, by_energy, parts
 
     @abstractmethod
     def gather(self, inputs: Tensor) -> None:
-        """Take the inputs of one call, as ``layers.input_columns`` gives them."""
+        """Take the inputs of one call, as ``listening.SeenProduct`` has them."""
+
+    def discard(self) -> None:
+        """Drop the inputs gathered since the last time."""
+        self.parts = {part: tensor for part, tensor in self.parts.items() if part in self.lasting}
 
     @abstractmethod
     def close(self, keep: float, group: Any | None) -> None:
@@ -75,6 +81,28 @@ class Projector(ABC):
         """What is kept and gathered, by part."""
         return dict(self.parts)
 
+    def fitted(self, inputs: Tensor) -> Tensor:
+        """Inputs for as many groups as there are here, [groups, width, n]; this projection falls into more if need be.
+
+        Rows that were used together, and are now used in parts, have had the same inputs. Where numbers of groups do
+        not divide each other, every group gets the inputs of all: more is closed than needs be.
+        """
+        have, got = self._num_groups(), inputs.shape[0]
+        if have in (None, got):
+            return inputs
+        if have < got and got % have == 0:
+            self._split(got // have)
+            return inputs
+        if have % got == 0:
+            return inputs.repeat_interleave(have // got, dim=0)
+        return inputs.permute(1, 0, 2).flatten(1).expand(have, -1, -1)
+
+    def _num_groups(self) -> int | None:
+        return next((len(tensor) for tensor in self.tensors().values()), None)
+
+    def _split(self, times: int) -> None:
+        self.parts = {part: tensor.repeat_interleave(times, dim=0) for part, tensor in self.parts.items()}
+
 
 class MatrixProjector(Projector):
     """The whole matrix, groups x width x width values in float32 (float64 for float64 inputs).
@@ -84,15 +112,17 @@ class MatrixProjector(Projector):
     """
 
     kept = "matrix"
+    lasting = ("matrix",)
 
-    def __init__(self, regularisation: float, *, mean: bool, **parts: Tensor) -> None:
-        super().__init__(regularisation, mean=mean, **parts)
+    def __init__(self, regularisation: float, *, mean: bool, by_energy: bool = False, **parts: Tensor) -> None:
+        super().__init__(regularisation, mean=mean, by_energy=by_energy, **parts)
         self._columns = [self.parts.pop("columns")] if "columns" in parts else []
         self.dtype = self._columns[0].dtype if self._columns else torch.float32
 
     def gather(self, inputs: Tensor) -> None:
         """Keep the columns, or add them to X X' once they are more than the width."""
         self.dtype = inputs.dtype
+        inputs = self.fitted(inputs)
         self._columns.append(finite_columns(inputs))
         gram = self.parts.get("gram")
         if sum(columns.shape[-1] for columns in self._columns) > inputs.shape[-2] or gram is not None:
@@ -100,17 +130,31 @@ class MatrixProjector(Projector):
             self.parts["gram"] = added if gram is None else gram + added
             self._columns = []
 
+    def discard(self) -> None:
+        """Drop columns and gram."""
+        super().discard()
+        self._columns = []
+
+    def _num_groups(self) -> int | None:
+        return len(self._columns[0]) if self._columns else super()._num_groups()
+
+    def _split(self, times: int) -> None:
+        super()._split(times)
+        self._columns = [columns.repeat_interleave(times, dim=0) for columns in self._columns]
+
     def take(self, group: Any | None) -> tuple[Tensor | None, Tensor | None]:
         """The gathered inputs of all ranks, either in columns or as their X X'; none are left."""
         columns = torch.cat(self._columns, dim=-1) if self._columns else None
         gram, self._columns = self.parts.pop("gram", None), []
-        if self.mean or world_size(group) == 1:
-            return columns, gram
-        if columns is not None:
-            gram = gram_of(columns)
-        if gram is not None:
-            sum_over_ranks([gram], group)
-        return None, gram
+        if not self.mean and world_size(group) > 1:
+            if columns is not None:
+                gram, columns = gram_of(columns), None
+            if gram is not None:
+                sum_over_ranks([gram], group)
+        if self.by_energy:
+            columns = None if columns is None else columns / _mean_energy(columns.square()).sqrt()
+            gram = None if gram is None else gram / _mean_energy(gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-1))
+        return columns, gram
 
     def close(self, keep: float, group: Any | None) -> None:
         """Eq. 8 for all gathered inputs at once."""
@@ -170,14 +214,17 @@ class RankProjector(Projector):
     """
 
     kept = "basis"
+    lasting = ("basis", "energy")
 
-    def __init__(self, regularisation: float, rank: int, *, mean: bool, **parts: Tensor) -> None:
-        super().__init__(regularisation, mean=mean, **parts)
+    def __init__(
+        self, regularisation: float, rank: int, *, mean: bool, by_energy: bool = False, **parts: Tensor
+    ) -> None:
+        super().__init__(regularisation, mean=mean, by_energy=by_energy, **parts)
         self.rank = rank
 
     def gather(self, inputs: Tensor) -> None:
         """Keep the columns; more than ``rank`` are reduced to the strongest directions."""
-        inputs = finite_columns(inputs)
+        inputs = finite_columns(self.fitted(inputs))
         for block in torch.split(inputs, max(self.rank, 64), dim=-1):
             columns = torch.cat([self.parts["columns"], block], dim=-1) if "columns" in self.parts else block
             self.parts["columns"] = columns if columns.shape[-1] <= self.rank else _strongest(columns, self.rank)
@@ -193,6 +240,8 @@ class RankProjector(Projector):
             everyone = [torch.empty_like(padded) for _ in range(world_size(group))]
             torch.distributed.all_gather(everyone, padded, group=group)
             columns = torch.cat(everyone, dim=-1)
+        if self.by_energy:  # that of the directions that are left, if there were more than the rank
+            columns = columns / _mean_energy(columns.square()).sqrt()
         if self.closed:
             basis, energy = self.parts["basis"], self.parts["energy"]
             columns = torch.cat([basis * (keep * energy).sqrt().unsqueeze(-2), columns], dim=-1)
@@ -217,6 +266,12 @@ class RankProjector(Projector):
         return groups * width - float(self._closed_share().sum()), groups * width
 
 
+def _mean_energy(squares: Tensor) -> Tensor:
+    """The mean eigenvalue of X X' over all groups, from the squares of X, [groups, width, n]; 1 if it is 0."""
+    energy = squares.sum(dtype=torch.float64) / (squares.shape[0] * squares.shape[1])
+    return torch.where(energy > 0, energy, 1.0).to(squares.dtype)
+
+
 def _strongest(columns: Tensor, rank: int) -> Tensor:
     """At most ``rank`` orthogonal columns that come closest to the X X' of the given ones, [groups, width, rank]."""
     columns64 = columns.to(torch.float64)
@@ -229,25 +284,32 @@ def _strongest(columns: Tensor, rank: int) -> Tensor:
 
 
 class DiagonalProjector(Projector):
-    """How often each index was seen: one-hot inputs make the projection diagonal, lambda / (lambda + count).
+    """What has an input of its own, a row that is looked up or an entry: the projection is lambda / (lambda + energy).
 
-    The parts are ``counts`` and those ``gathered`` for the next.
+    The energy is the sum of the squared inputs; for a row it is how often it was looked up. The parts are ``counts``
+    and those ``gathered`` for the next.
     """
 
     kept = "counts"
+    lasting = ("counts",)
 
-    def __init__(self, regularisation: float, **parts: Tensor) -> None:
-        super().__init__(regularisation, mean=False, **parts)
+    def __init__(self, regularisation: float, *, mean: bool = False, by_energy: bool = False, **parts: Tensor) -> None:
+        super().__init__(regularisation, mean=mean, by_energy=by_energy, **parts)
 
     def gather(self, inputs: Tensor) -> None:
-        """Count."""
-        self.parts["gathered"] = self.parts["gathered"] + inputs if "gathered" in self.parts else inputs
+        """Add up counts, energies, or the squares of mean inputs."""
+        energy = inputs.square() if self.mean else inputs
+        energy = torch.where(torch.isfinite(energy), energy, 0.0)
+        self.parts["gathered"] = self.parts["gathered"] + energy if "gathered" in self.parts else energy
 
     def close(self, keep: float, group: Any | None) -> None:
-        """Add the new counts to the old."""
+        """Add the new energies to the old."""
         gathered = self.parts.pop("gathered", None)
         if gathered is not None:
-            sum_over_ranks([gathered], group)
+            if not self.mean:
+                sum_over_ranks([gathered], group)
+            if self.by_energy:
+                gathered = gathered / _mean_energy(gathered.reshape(1, -1, 1))
             self.parts["counts"] = keep * self.parts["counts"] + gathered if self.closed else gathered
 
     def _eigenvalues(self) -> Tensor:
@@ -257,7 +319,7 @@ class DiagonalProjector(Projector):
         return self.regularisation / (self.regularisation + counts)
 
     def project(self, update: Tensor) -> Tensor:
-        """Scale the update of each index."""
+        """Scale the update of each row or entry, the last axis."""
         return update * self._eigenvalues().to(update.dtype)
 
     def open_directions(self) -> tuple[float, int]:
@@ -266,7 +328,7 @@ class DiagonalProjector(Projector):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """One group, and the number of indices."""
+        """One group, and the number of rows or entries."""
         return 1, len(self.parts["counts"])
 
 
@@ -274,8 +336,8 @@ class DiagonalProjector(Projector):
 class ProductMemory:
     """What one product's projection takes, and the limit on its rank; None keeps the whole matrix.
 
-    A whole matrix takes groups x width squared values, a limited rank groups x (width + 1) x rank, one-hot inputs
-    width.
+    A whole matrix takes groups x width squared values, a limited rank groups x (width + 1) x rank, rows and entries a
+    value each.
     """
 
     product: Product
@@ -285,17 +347,22 @@ class ProductMemory:
     @property
     def kind(self) -> str:
         """How the projection is held, in a few words."""
-        if self.product.one_hot:
+        if self.product.kind != "matrix":
             return "diagonal"
         return "whole" if self.rank is None else f"rank {self.rank}"
 
 
 @dataclass(frozen=True)
 class ProjectionMemory:
-    """What all projections of a network take, and which parameters have none; ``print`` shows it as a table."""
+    """What all projections of a network take, as far as is known before it runs; ``print`` shows it as a table.
+
+    Attributes:
+        layers: the products of torch's own kinds of layers.
+        unplanned: parameters of no such layer; their products are seen when they run.
+    """
 
     layers: tuple[ProductMemory, ...]
-    uncovered: tuple[str, ...]
+    unplanned: tuple[str, ...]
 
     @property
     def num_bytes(self) -> int:
@@ -309,35 +376,22 @@ class ProjectionMemory:
             size = layer.num_bytes / 1024
             lines.append(f"{layer.product.key:<40} {groups:>6} {width:>7}  {layer.kind:<10} {size:>10.1f}")
         lines.append(f"{'all':<40} {'':>6} {'':>7}  {'':<10} {self.num_bytes / 1024:>10.1f}")
-        if self.uncovered:
-            lines.append(f"without a projection: {', '.join(self.uncovered)}")
+        if self.unplanned:
+            lines.append(f"not known before they run: {', '.join(self.unplanned)}")
         return "\n".join(lines)
 
 
 def estimate_memory(
-    module: nn.Module,
-    *,
-    rank: int | None,
-    max_width: int,
-    wide: Literal["rank", "refuse"],
-    wanted: Callable[[Product], bool],
-) -> ProjectionMemory:
-    """What the projections of the ``wanted`` products of a module will take.
+    product: Product, *, rank: int | None, max_width: int, wide: Literal["rank", "refuse"]
+) -> ProductMemory:
+    """What the projection of a product will take.
 
-    Layers wider than ``max_width`` are limited to a rank that takes no more than the widest allowed matrix, or refused.
+    A product wider than ``max_width`` is limited to a rank that takes no more than the widest allowed matrix, or
+    refused.
     """
-    root = unwrapped(module)
-    layers = []
-    for _, products in products_of(root):
-        for product in filter(wanted, products):
-            layers.append(_layer_memory(product, rank, max_width, wide))
-    return ProjectionMemory(tuple(layers), tuple(uncovered(root)))
-
-
-def _layer_memory(product: Product, rank: int | None, max_width: int, wide: str) -> ProductMemory:
     width = product.width
-    if product.one_hot:
-        return ProductMemory(product, None, width * _BYTES)
+    if product.kind != "matrix":
+        return ProductMemory(product, None, product.groups * width * _BYTES)
     limit = rank
     if limit is None and width > max_width:
         if wide == "refuse":

@@ -8,7 +8,7 @@ tensors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -18,9 +18,23 @@ from ramet.guards.base import Guard
 from ramet.guards.fisher import clipped, squared_gradients
 from ramet.guards.names import StepSizes, matches, sizes_of
 from ramet.params import Params
+from ramet.training.step_sizes import StepSize
 
 Form = Literal["implicit", "explicit"]
 """Whether a penalty acts by its proximal step after the optimizer's, or by its gradient before it."""
+
+Unit = Literal["fisher", "trace", "hold"]
+"""What a penalty's strength is measured in.
+
+- ``fisher``: alpha of Eq. 8 as written. What it does depends on the size of the gradients: at a converged model they
+are
+  small, and it takes millions to hold anything.
+- ``trace``: the Fisher information is divided by its mean over all guarded values, its trace by their number. Then
+alpha
+  is the curvature of the penalty for a weight of mean importance, whatever batch size and convergence were.
+- ``hold``: the share, from 0 to below 1, of the distance from the anchor that each step takes back for a weight of mean
+  importance; such a weight comes to rest (1 - x) / x plain steps away from it. It depends on no step size, either.
+"""
 
 MAX_FISHER = 1e30
 """Squares of huge gradients are cut here, so that sums and products of them stay finite in float32."""
@@ -53,18 +67,23 @@ def penalty_gradients(
 
 
 def proximal_step_(
-    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], strengths: Sequence[float], enabled: Tensor
+    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], strengths: Sequence[StepSize], enabled: Tensor
 ) -> None:
     """Move the parameters, in place, to the minimum of the penalty plus half the squared distance to where they are.
 
-    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha, one of ``strengths`` for each tensor: a point
-    between the parameter and its anchor, so that no strength can make it diverge; the explicit gradient step diverges
-    once ``s F`` exceeds 2. ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is
-    (no device is waited for).
+    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha, one of ``strengths`` for each tensor, or for
+    each of its values, in which case the distance is that of the optimizer's own metric: a point between the parameter
+    and its anchor, so that no strength can make it diverge; the explicit gradient step diverges once ``s F`` exceeds 2.
+    ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is (no device is waited
+    for).
     """
     # As a mix of the parameter and its anchor with weight s F / (1 + s F) = 1 / (1 + 1 / (s F)): this form has neither
     # inf / inf for a huge s F, nor 0 / 0 for none, and with s F = 0 the parameter keeps its every bit.
-    weights = list(torch._foreach_mul(fishers, list(strengths)))
+    if any(isinstance(strength, Tensor) for strength in strengths):
+        sizes = [torch.as_tensor(s, dtype=f.dtype, device=f.device) for s, f in zip(strengths, fishers, strict=True)]
+        weights = list(torch._foreach_mul(fishers, sizes))
+    else:
+        weights = list(torch._foreach_mul(fishers, [float(strength) for strength in strengths]))
     torch._foreach_reciprocal_(weights)
     torch._foreach_add_(weights, 1.0)
     torch._foreach_reciprocal_(weights)
@@ -93,8 +112,17 @@ class FisherGuard(Guard):
     ``max_norm``; None for no limit.
     """
 
-    def __init__(self, strength: float, form: Form, protect: Sequence[str], max_norm: float | None = None) -> None:
-        check_penalty(strength, form)
+    def __init__(
+        self,
+        strength: float,
+        form: Form,
+        protect: Sequence[str],
+        max_norm: float | None = None,
+        unit: Unit = "fisher",
+    ) -> None:
+        check_penalty(strength, form, unit)
+        self.unit: Unit = unit
+        self._mean: float | None = None
         self.strength, self.form, self._protect, self._max_norm = strength, form, tuple(protect), max_norm
         self.fisher: Params = {}
         self.anchor: Params = {}
@@ -115,7 +143,11 @@ class FisherGuard(Guard):
         if self.form == "explicit":
             self._take_gradients_back(path)
         elif self.alpha > 0:
-            self._pull(path, step_sizes, self.alpha)
+            self._pull(path, step_sizes)
+
+    def undo_step(self, path: Params) -> None:
+        """Take the penalty's gradient back."""
+        self._take_gradients_back(path)
 
     def _recall(self, path: Params) -> tuple[list[str], list[Tensor], list[Tensor], list[Tensor]]:
         """Names, parameters, anchors and Fisher information of what is both on the path and remembered."""
@@ -144,7 +176,7 @@ class FisherGuard(Guard):
                 raise ConfigError(
                     f"the explicit form needs dense gradients, but that of {name} is sparse; use 'implicit'."
                 )
-        added = penalty_gradients(params, anchors, fishers, self.alpha)
+        added = penalty_gradients(params, anchors, fishers, self.alpha / self._scale())
         self._added = [value.to(gradient.dtype) for value, gradient in zip(added, gradients, strict=True)]
         torch._foreach_add_(gradients, self._added)
 
@@ -155,7 +187,17 @@ class FisherGuard(Guard):
             torch._foreach_sub_(gradients, self._added)
             self._added = []
 
-    def _pull(self, path: Params, step_sizes: StepSizes, strength: float) -> None:
+    def _scale(self) -> float:
+        """What the Fisher information is divided by."""
+        if self.unit == "fisher":
+            return 1.0
+        if self._mean is None:
+            values = sum(fisher.numel() for fisher in self.fisher.values())
+            total = sum(float(fisher.sum(dtype=torch.float64)) for fisher in self.fisher.values())
+            self._mean = max(total / max(values, 1), torch.finfo(torch.float32).tiny)
+        return self._mean
+
+    def _pull(self, path: Params, step_sizes: StepSizes) -> None:
         """Take the penalty's proximal step on the path's parameters."""
         names, params, anchors, fishers = self._recall(path)
         if not params:
@@ -163,10 +205,17 @@ class FisherGuard(Guard):
         # A gradient scaler skips the step when a gradient overflowed; then the pull must not happen either.
         enabled = all_finite([_gradient(param) for param in path.values()])
         precise = [p if p.dtype == a.dtype else p.to(a.dtype) for p, a in zip(params, anchors, strict=True)]
-        proximal_step_(precise, anchors, fishers, [size * strength for size in sizes_of(step_sizes, names)], enabled)
+        proximal_step_(precise, anchors, fishers, self._strengths(step_sizes, names), enabled)
         rounded = [(p, q) for p, q in zip(params, precise, strict=True) if p is not q]
         if rounded:
             torch._foreach_copy_([p for p, _ in rounded], [q for _, q in rounded])
+
+    def _strengths(self, step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:
+        """What the Fisher information of each name is multiplied with in a proximal step."""
+        if self.unit == "hold":
+            return [self.alpha / (1.0 - self.alpha) / self._scale()] * len(names)
+        strength = self.alpha / self._scale()
+        return [size * strength for size in sizes_of(step_sizes, names)]
 
     def learn(self, path: Params, fisher: Params | None, *, keep: float, share: float, refresh: bool) -> None:
         """Fold in a finished model: ``F <- keep * F + share * fisher``. One whose gradients overflowed teaches nothing.
@@ -180,6 +229,7 @@ class FisherGuard(Guard):
             raise ConfigError(
                 "remember needs gradients or their squares, but no parameter has one; call it before zero_grad."
             )
+        self._mean = None
         path = {name: param for name, param in path.items() if matches(name, self._protect)}
         squares = squared_gradients(path, self._max_norm) if fisher is None else clipped(fisher, self._max_norm)
         if squares is None:
@@ -205,12 +255,13 @@ class FisherGuard(Guard):
 
     def flush(self) -> None:
         """Set the Fisher information to zero, and keep the anchors."""
+        self._mean = None
         if self.fisher:
             torch._foreach_zero_(list(self.fisher.values()))
 
     def forget(self) -> None:
         """Drop the Fisher information and the anchors."""
-        self.fisher, self.anchor, self._added = {}, {}, []
+        self.fisher, self.anchor, self._added, self._mean = {}, {}, [], None
 
     def report(self) -> dict[str, float]:
         """The present alpha, and how many values are guarded."""
@@ -236,7 +287,7 @@ class FisherGuard(Guard):
         if parts["fisher"].keys() != parts["anchor"].keys():
             odd = sorted(parts["fisher"].keys() ^ parts["anchor"].keys())
             raise ConfigError(f"every parameter needs both fisher/NAME and anchor/NAME, but {odd[0]} has only one.")
-        self.fisher, self.anchor = parts["fisher"], parts["anchor"]
+        self.fisher, self.anchor, self._mean = parts["fisher"], parts["anchor"], None
 
 
 def _gradient(param: Tensor) -> Tensor:
@@ -244,9 +295,13 @@ def _gradient(param: Tensor) -> Tensor:
     return param.grad
 
 
-def check_penalty(strength: float, form: str) -> None:
-    """Refuse a negative or infinite strength, and an unknown form of the penalty's step."""
+def check_penalty(strength: float, form: str, unit: str = "fisher") -> None:
+    """Refuse a negative or infinite strength, and an unknown form or unit of the penalty's step."""
     if not 0.0 <= strength < float("inf"):
         raise ConfigError(f"strength must be at least 0 and finite, but got {strength}.")
     if form not in ("implicit", "explicit"):
         raise ConfigError(f"form must be 'implicit' or 'explicit', but got {form!r}.")
+    if unit not in get_args(Unit):
+        raise ConfigError(f"unit must be one of {', '.join(get_args(Unit))}, but got {unit!r}.")
+    if unit == "hold" and (strength >= 1.0 or form == "explicit"):
+        raise ConfigError(f"a share to hold must be below 1, and the form implicit, but got {strength} and {form!r}.")

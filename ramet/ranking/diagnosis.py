@@ -98,7 +98,8 @@ class Diagnosis:
         """What ``train_instance`` is called with."""
         overrides, bn_momentum = variation_overrides(variation)
         overrides = {"epochs": self._supernet_epochs()} | overrides
-        return {
+        turn = {} if self.plan.batches_per_model == 1 else {"batches_per_model": self.plan.batches_per_model}
+        return turn | {
             "name": instance_key(variation, instance, group),
             "trained": list(groups[group]) if len(groups) > 1 else None,
             "scored": list(groups[group]) if len(groups) > 1 else list(scored),

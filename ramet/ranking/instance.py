@@ -42,6 +42,7 @@ def train_instance(
     scored: Sequence[int],
     order: OrderKind,
     guard: Any = "none",
+    batches_per_model: int = 1,
     num_shared_cells: int | None,
     weights_seed: int,
     order_seed: int,
@@ -55,7 +56,8 @@ def train_instance(
 ) -> dict[str, Any]:
     """Train one supernet, one child a mini-batch, and score its children; gives JSON values.
 
-    The children ``trained``, by their places in the space (all if none), take turns by ``order``; those ``scored`` are
+    The children ``trained``, by their places in the space (all if none), take turns of ``batches_per_model`` by
+    ``order``; those ``scored`` are
     scored at the end of the ``last_epochs``, and after the ``last_steps`` mini-batches on ``step_samples`` validation
     images (all if none). ``guard`` is a text, or the description of the setup's own; ``num_shared_cells`` is for
     ``PrefixShared``. With ``stop_epoch`` it ends after that many epochs of the schedule, as if interrupted, and the
@@ -76,7 +78,8 @@ def train_instance(
     turns = Order(order, len(space) if trained is None else len(trained), order_seed)
 
     def child_at(step: int) -> int:
-        return turns[step] if trained is None else trained[turns[step]]
+        turn = turns[step // batches_per_model]
+        return turn if trained is None else trained[turn]
 
     steps_per_epoch, num_steps = _num_steps(setup, overrides, stop_epoch)
     log: dict[str, Any] = {"epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
@@ -109,6 +112,7 @@ def train_instance(
         checkpoints=setup.checkpoints(name),
         log=log,
         guard=keeper,
+        turn=batches_per_model,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
         stop_after=num_steps,
     )

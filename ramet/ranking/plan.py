@@ -35,6 +35,8 @@ class Plan:
             ``FILE.py:Class``, or a ``Sharing``.
         guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``; or
             ``FILE.py:Class``, a class or function of one's own, or a ``Guard``: every supernet gets a copy.
+        batches_per_model: mini-batches in a row that train one child; 1 in *deeper insights*, 7 in the released code of
+            *multi-model forgetting*, whose penalty cannot act with fewer than 2.
         supernet_epochs: epochs of a supernet, when they are not those of a child alone.
         stop_epoch: end supernets after that many epochs of their schedule, to look at them half-trained.
         children: how many children, drawn by the seed, are scored; all if none. Training covers the whole space.
@@ -55,6 +57,7 @@ class Plan:
     varied: Varied = "both"
     sharing: SharingSource = option("full", kind=str)
     guard: GuardSource = option("none", kind=str)
+    batches_per_model: int = 1
     supernet_epochs: int | None = None
     stop_epoch: int | None = None
     children: int | None = None
@@ -70,7 +73,7 @@ class Plan:
     seed: int = option(0, name=HIDDEN)
 
     def __post_init__(self) -> None:
-        counts = ("instances", "last_epochs", "last_steps", "truth_seeds")
+        counts = ("instances", "last_epochs", "last_steps", "truth_seeds", "batches_per_model")
         for name in (*counts, "supernet_epochs", "stop_epoch", "step_samples"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, but got {value}.")
@@ -127,6 +130,7 @@ class Plan:
     def check(self, space: Space, settings: Recipe) -> None:
         """Refuse a plan that does not fit the space or the settings."""
         from ramet.guards import make_guard
+        from ramet.guards.turns import check_turn
         from ramet.sharing import make_sharing
 
         for text in self.also:
@@ -141,7 +145,7 @@ class Plan:
             raise ConfigError(f"a space of {len(space)} children is too large to score whole; give --children.")
         self._check_sharing()
         make_sharing(self.sharing).check(len(space))
-        make_guard(self.guard)
+        check_turn(make_guard(self.guard), self.batches_per_model)
 
     def scored(self, space: Space) -> list[int]:
         """The indices of the children that are scored, rising."""

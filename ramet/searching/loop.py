@@ -120,6 +120,7 @@ class Search:
             diverged = any(map(math.isnan, losses)) or math.isnan(score.error)
             if diverged:
                 restore(before, self.network, self._optimizer)
+                self.guard.discard()
             elif guarded and not isinstance(self.guard, NoGuard):
                 self._remember(arch, turn)
         self._log["err1"].append(None if diverged else score.error)

@@ -177,10 +177,12 @@ class SearchPlan:
     def check(self, space: Space) -> None:
         """Raise a ``ConfigError`` if the strategy does not suit the space."""
         from ramet.guards import NoGuard, make_guard
+        from ramet.guards.turns import check_turn
         from ramet.sharing import make_sharing
 
         if not self.is_relaxed:
             self.make_strategy(space)
+            check_turn(make_guard(self.guard), self.batches_per_model)
         elif (
             not isinstance(make_guard(self.guard), NoGuard)
             or not make_sharing(self.sharing).is_full

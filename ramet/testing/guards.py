@@ -152,6 +152,48 @@ def check_gradients_are_given_back(make_guard: MakeGuard) -> None:
             torch.testing.assert_close(param.grad, before[name], rtol=1e-3, atol=1e-5)
 
 
+def check_a_failed_step_is_undone(make_guard: MakeGuard) -> None:
+    """When the optimizer raises, its error goes on; parameters are as before, and gradients are those of the loss."""
+    guard, network, optimizer = _guarded(make_guard)
+    train(guard, network, optimizer, path=1)
+    x, y = make_batch(50)
+    optimizer.zero_grad()
+    torch.autograd.backward(cross_entropy(network(x, 1), y))
+    gradients = {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+    before = _values(network)
+    try:
+        with guard.step(named_params(network), LEARNING_RATE):
+            raise _FailingStepError
+    except _FailingStepError:
+        pass
+    else:
+        raise AssertionError("a guard must not swallow the error of a step.")
+    _assert_same(before, _values(network), "a step that failed must leave the parameters")
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(network.get_parameter(name).grad, gradient, rtol=1e-3, atol=1e-5)
+
+
+class _FailingStepError(Exception):
+    """What an optimizer raises."""
+
+
+def check_discarding_drops_what_was_gathered(make_guard: MakeGuard) -> None:
+    """A model that came to nothing and was discarded leaves no trace in the guard."""
+    states = []
+    for comes_to_nothing in (True, False):
+        guard, network, _ = _guarded(make_guard)
+        kept = copy.deepcopy(network.state_dict())
+        if comes_to_nothing:
+            with guard.watch(network):
+                torch.autograd.backward(cross_entropy(network(make_batch(70)[0], 1), make_batch(70)[1]))
+            guard.discard()
+            network.load_state_dict(kept)
+        train(guard, network, make_optimizer(network), path=1, seed=10, remember=True)
+        states.append(guard.state_dict())
+    assert states[0].keys() == states[1].keys(), "a discarded model must not be in the state"
+    _assert_same(states[0], states[1], "a discarded model must leave no trace")
+
+
 def check_state_survives_a_file(make_guard: MakeGuard) -> None:
     """A guard restored from safetensors goes on bit for bit, also from the middle of a model."""
     guard, network = make_guard(), make_network()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +15,7 @@ from ramet.errors import RunError
 from ramet.training.acceleration import precision_of
 from ramet.training.losses import check_loss
 from ramet.training.recipe import Recipe
+from ramet.training.step_sizes import OptimizerStepSizes, StepSize
 
 if TYPE_CHECKING:
     from ramet.params import Params
@@ -26,7 +27,7 @@ class StepGuard(Protocol):
     def watch(self, module: nn.Module) -> AbstractContextManager[None]:
         """Listen to the layers of a module while the block runs."""
 
-    def step(self, params: Params, step_sizes: float) -> AbstractContextManager[None]:
+    def step(self, params: Params, step_sizes: float | Mapping[str, StepSize]) -> AbstractContextManager[None]:
         """Guard the optimizer's step, which is taken inside the block."""
 
     def remember(self, params: Params) -> None:
@@ -104,6 +105,9 @@ class Step:
         self._group_rates = [1.0] * len(optimizer.param_groups) if group_rates is None else list(group_rates)
         # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
         self._unit, self._rest = unit, 1 - optimizer.param_groups[0].get("momentum", 0.0)
+        # Other optimizers than SGD have a step size for each value, which a guard reads when the step is taken.
+        is_plain = isinstance(optimizer, torch.optim.SGD)
+        self._sizes = None if is_plain else OptimizerStepSizes(optimizer, self.params)
         self._held = [(entry, entry.param.detach().clone()) for entry in held]
         self._sum_gradients, self._skips, self._where = sum_gradients, skips, where
 
@@ -160,7 +164,7 @@ class Step:
         else:
             if new_epoch is not None:
                 guard.start_epoch(new_epoch)
-            with guard.step(params, self._unit * rate / self._rest):
+            with guard.step(params, self._unit * rate / self._rest if self._sizes is None else self._sizes):
                 optimizer.step()
 
         if self._held:

@@ -18,7 +18,7 @@ from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.deeper_insights import presets as deeper
 from ramet_papers.disturbance_immune.judges import I3Figures, judge_i3
-from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
+from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset, guard_text
 from ramet_papers.experiment import Experiment, Outcome, Row, tabled, values
 from ramet_papers.workspace import Workspace
 
@@ -88,7 +88,7 @@ def choose_strength(workspace: Workspace, preset: DisturbancePreset, guard: str)
     pilot["seed"] = derive_seed(workspace.seed, "pilot")
     accuracies = {}
     for value in preset.strengths[guard]:
-        text = f"{guard}:{value:g}"
+        text = guard_text(guard, value)
         job = _job(workspace, setting, text, **pilot)
         accuracies[text] = workspace.diagnose(f"{_run_name(preset, text)}-pilot", job)["accuracy"]["mean"]
     return max(accuracies, key=lambda text: accuracies[text])
@@ -100,7 +100,7 @@ def _job(workspace: Workspace, setting: deeper.SharingPreset, guard: str, **plan
 
 
 def _run_name(preset: DisturbancePreset, guard: str) -> str:
-    return f"disturbance-immune-{preset.name}/correlation-{guard.replace(':', '-')}"
+    return f"disturbance-immune-{preset.name}/correlation-{guard.replace(':', '-').replace('=', '-')}"
 
 
 def _guarded(

@@ -15,7 +15,7 @@ from ramet.reports.formats import percent
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
 from ramet_papers.disturbance_immune.judges import Changes, I2Figures, judge_i2
-from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset
+from ramet_papers.disturbance_immune.presets import PRESETS, DisturbancePreset, guard_text
 from ramet_papers.disturbance_immune.sequences import PILOT
 from ramet_papers.experiment import Experiment, Outcome, values
 
@@ -31,7 +31,7 @@ class Supernets:
 
     def task(self, guard: str, seed: int | str) -> WorkItem:
         """One supernet, all of its children scored after every epoch."""
-        key = f"{guard.replace(':', '-')}/seed-{seed}"
+        key = f"{guard.replace(':', '-').replace('=', '-')}/seed-{seed}"
         arguments: Json = {
             "name": key,
             "trained": None,
@@ -53,7 +53,7 @@ class Supernets:
 
         By accuracy, and not by stability: a guard that freezes the weights would be the most stable of all.
         """
-        texts = {guard: [f"{guard}:{value:g}" for value in tried] for guard, tried in self.preset.strengths.items()}
+        texts = {guard: [guard_text(guard, value) for value in tried] for guard, tried in self.preset.strengths.items()}
         found = self.trials.finish({text: [self.task(text, PILOT)] for row in texts.values() for text in row})
         return [max(row, key=lambda text: float(np.mean(found[text][0]["epochs"][-1]))) for row in texts.values()]
 

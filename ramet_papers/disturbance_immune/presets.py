@@ -60,6 +60,15 @@ class DisturbancePreset(Preset):
         return Trials(workspace, path, {**setup.describe(), "options": {**options, "seed": workspace.seed}}, setup)
 
 
+def guard_text(guard: str, strength: float) -> str:
+    """A guard at a strength, for supernets with one mini-batch a child.
+
+    There a penalty that holds weights where the child trained last left them would do nothing: it holds the mean of
+    all.
+    """
+    return f"{guard}:{strength:g}" + (":towards=mean" if guard == "plasticity" else "")
+
+
 STRENGTHS = {"projection": (0.1, 1.0, 10.0), "plasticity": (6.0, 60.0, 600.0), "elastic": (6.0, 60.0, 600.0)}
 
 # fmt: off

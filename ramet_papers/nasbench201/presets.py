@@ -19,7 +19,7 @@ class TablePreset(Preset):
     data_options: Mapping[str, Any]  # of ``ramet.data.load``
     settings: Settings  # of the supernets; ``final_epochs`` replaces its epochs for a network that is trained alone
     # What the supernets are trained with, one set of supernets for each. Strengths are fixed beforehand.
-    guards: tuple[str, ...] = ("none", "plasticity:1000", "projection:1")
+    guards: tuple[str, ...] = ("none", "plasticity:1000:towards=mean", "projection:1")
     num_ranked: int  # architectures, drawn uniformly, over which rankings are compared with the table
     num_inputs: int  # images of the Jacobian's covariance
     num_free: int | None  # architectures, drawn uniformly, that get training-free scores; all of the space if none

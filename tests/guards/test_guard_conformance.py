@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from ramet.guards import (
     ElasticConsolidation,
@@ -57,14 +58,23 @@ class _Broken(NoGuard):
             params["branches.0.weight"].data += 1
 
     def before_step(self, path: Params) -> None:
-        if self.fault == "gradients":
+        if self.fault in ("gradients", "failing"):
             for param in path.values():
                 param.grad += 1
 
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
-        if self.fault == "fresh":
-            for param in path.values():
+        for param in path.values():
+            if self.fault == "fresh":
                 param *= 0.5
+            if self.fault == "failing":  # in a step that does not fail it keeps its promise
+                param.grad -= 1
+
+    def watch(self, module):
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().watch(module)
+
+    def state_dict(self):
+        return {"calls": torch.tensor(self.calls)} if self.fault == "gathering" else {}
 
     def load_state_dict(self, state):
         if self.fault != "foreign":
@@ -75,6 +85,8 @@ class _Broken(NoGuard):
     ("fault", "check"),
     [
         ("gradients", "check_gradients_are_given_back"),
+        ("failing", "check_a_failed_step_is_undone"),
+        ("gathering", "check_discarding_drops_what_was_gathered"),
         ("fresh", "check_fresh_guard_changes_nothing"),
         ("fresh", "check_scaler_skips_a_step"),
         ("foreign", "check_foreign_state_is_refused"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -10,8 +11,18 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
-from ramet.guards import KroneckerPlasticity, WeightPlasticity, diagonal_fisher
-from ramet.guards.kronecker import Factors, eigenbasis, interaction_gradient, output_columns, proximal_interaction
+from ramet.guards import (
+    KroneckerPlasticity,
+    OrthogonalProjection,
+    WeightPlasticity,
+    diagonal_fisher,
+    kronecker,
+)
+from ramet.guards.coverage import UncoveredWarning
+from ramet.guards.interaction import eigenbasis, interaction_gradient, proximal_interaction
+from ramet.guards.kronecker import Factors, output_columns
+from ramet.guards.layers import Product
+from ramet.guards.listening import SeenProduct
 from ramet.params import named_params
 
 
@@ -194,7 +205,8 @@ def test_a_forward_pass_without_gradients_teaches_nothing():
         param.grad = torch.ones_like(param)
     with guard.watch(layer):
         layer(torch.randn(2, 3))
-    guard.remember(named_params(layer))
+    with pytest.warns(UncoveredWarning, match="does not cover 100.0%"):
+        guard.remember(named_params(layer))
     assert guard.report()["guarded_values"] == 0
 
 
@@ -269,5 +281,141 @@ def test_each_model_pulls_once_more(form, expected):
 
 def test_gradients_of_a_sequence_are_columns_of_all_its_places():
     gradient = draw(0, 2, 3, 4)  # batch, places, outputs
-    columns, num_samples = output_columns(nn.Linear(5, 4), gradient)
+    seen = SeenProduct(Product("weight", "weight", "weight", None, groups=1, width=5), draw(1, 1, 5, 6))
+    columns, num_samples = output_columns(gradient, seen)
     assert num_samples == 2 and torch.equal(columns[0], 2 * gradient.reshape(6, 4).mT)
+
+
+def test_attention_has_the_factors_of_the_same_attention_in_linear_layers():
+    """torch's attention takes the samples second, and flat together with time: they must be counted all the same."""
+
+    class Written(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.project, self.out = nn.Linear(6, 18), nn.Linear(6, 6)
+
+        def forward(self, x):
+            q, k, v = (t.unflatten(-1, (2, 3)).transpose(1, 2) for t in self.project(x).chunk(3, dim=-1))
+            return self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    fused, written, x = nn.MultiheadAttention(6, 2, batch_first=True).double(), Written().double(), draw(0, 4, 3, 6)
+    names = {"in_proj_weight+bias": "project.weight+bias", "out_proj.weight+bias": "out.weight+bias"}
+    written.load_state_dict(
+        {
+            "project.weight": fused.in_proj_weight,
+            "project.bias": fused.in_proj_bias,
+            "out.weight": fused.out_proj.weight,
+            "out.bias": fused.out_proj.bias,
+        }
+    )
+    states = []
+    for module, run in (
+        (written, lambda: written(x)),
+        (fused, lambda: fused(x, x, x, need_weights=False)[0]),
+        (fused, lambda: fused(x, x, x)[0]),
+    ):
+        guard = KroneckerPlasticity()
+        module.zero_grad()
+        with guard.watch(module), OrthogonalProjection().watch(module):  # another that takes attention apart first
+            run().square().sum(-1).mean(0).sum().backward()
+        guard.remember(named_params(module))
+        states.append(guard.state_dict())
+    for one, other in names.items():
+        for part in ("inputs", "outputs", "anchor"):
+            for state in states[1:]:
+                torch.testing.assert_close(state[f"{part}/{one}"], states[0][f"{part}/{other}"])
+
+
+def test_a_matrix_that_is_stored_the_other_way_round():
+    """x @ W has the penalty and the proximal step of a linear layer with the transpose of W."""
+    layer = nn.Linear(3, 2, bias=False).double()
+    turned, x, g = nn.ParameterDict({"w": nn.Parameter(layer.weight.detach().mT.clone())}), draw(0, 4, 3), draw(1, 4, 2)
+    ends = []
+    for module, run in ((layer, lambda: layer(x)), (turned, lambda: x @ turned["w"])):
+        guard, params = KroneckerPlasticity(3.0), named_params(module)
+        with guard.watch(module):
+            ((run() * g).sum() / 4).backward()
+        guard.remember(params)
+        (name,) = params
+        params[name].grad = draw(2, 2, 3) if module is layer else draw(2, 2, 3).mT
+        with guard.step(params, 0.5):
+            torch.optim.SGD(params.values(), lr=0.5).step()
+        ends.append(params[name].detach())
+    torch.testing.assert_close(ends[0], ends[1].mT)
+
+
+@pytest.mark.parametrize("form", ["implicit", "explicit"])
+def test_a_bias_that_is_frozen_after_it_was_remembered(form):
+    """The weight alone has the penalty tr(V' G V A) with A of its own inputs."""
+    layer, x, g = nn.Linear(3, 2).double(), draw(0, 4, 3), draw(1, 4, 2)
+    guard = KroneckerPlasticity(2.0, form=form)
+    with guard.watch(layer):
+        ((layer(x) * g).sum() / 4).backward()
+    guard.remember(named_params(layer))
+    layer.bias.requires_grad_(False)
+    start = draw(3, 2, 3)
+    layer.weight.data += start
+    layer.weight.grad, layer.bias.grad = torch.zeros_like(layer.weight), None
+    anchor = guard.state_dict()["anchor/weight+bias"][0, :, :-1]
+    with guard.step(named_params(layer), 0.1):
+        torch.optim.SGD([layer.weight], lr=0.1).step()
+    moved, a, b = layer.weight.detach() - anchor, x.mT @ x / 4, g.mT @ g / 4
+    if form == "implicit":
+        torch.testing.assert_close(moved + 0.2 * b @ moved @ a, start)
+    else:
+        torch.testing.assert_close(moved, start - 0.2 * b @ start @ a)
+    layer.zero_grad()
+    with guard.watch(layer):
+        ((layer(x) * g).sum() / 4).backward()
+    guard.remember(named_params(layer))
+    assert torch.equal(guard.state_dict()["anchor/weight+bias"][0, :, -1], layer.bias)
+
+
+def turns(guard, layer, numbers):
+    """A turn of one step for each number, which is its seed; then a step of another model that the guard pulls."""
+    params = named_params(layer)
+    for number in numbers:
+        layer.zero_grad()
+        with guard.watch(layer):
+            ((layer(draw(number, 4, 3)) * draw(number + 1000, 4, 2)).sum() / 4).backward()
+        with guard.step(params, 0.1):
+            torch.optim.SGD(params.values(), lr=0.1).step()
+        guard.remember(params)
+
+
+@pytest.mark.filterwarnings("ignore::ramet.guards.turns.VoidGuardWarning")
+def test_eigenbases_are_renewed_ever_more_rarely(monkeypatch):
+    computed = []
+    plain = kronecker.eigenbasis
+    monkeypatch.setattr(kronecker, "eigenbasis", lambda *factors: computed.append(1) or plain(*factors))
+    layer, guard = nn.Linear(3, 2).double(), KroneckerPlasticity()
+    counts = []
+    for number in range(100):
+        turns(guard, layer, [number])
+        counts.append(len(computed))
+    assert counts[10] == 10, "with each of the first models, as before"
+    assert counts[-1] <= 10 + math.log(100 / 10, 1.1) + 1
+
+
+@pytest.mark.filterwarnings("ignore::ramet.guards.turns.VoidGuardWarning")
+def test_between_two_renewals_the_older_factors_act_and_are_saved():
+    layer, guard = nn.Linear(3, 2, bias=False).double(), KroneckerPlasticity(2.0)
+    turns(guard, layer, range(10))
+    older = guard.state_dict()
+    turns(guard, layer, range(10, 12))  # 11 is a tenth more than 10, and 12 is not a tenth more than 11
+    state = guard.state_dict()
+    assert float(state["count/weight"]) == 12 and float(state["acting_count/weight"]) == 11
+    assert not torch.equal(state["acting_inputs/weight"], older["inputs/weight"])
+    restored = KroneckerPlasticity(2.0)
+    restored.load_state_dict(state)
+    ends = []
+    for keeper in (guard, restored):
+        with torch.no_grad():
+            layer.weight.copy_(state["anchor/weight"][0] + draw(5, 2, 3))
+        layer.weight.grad = torch.zeros_like(layer.weight)
+        with keeper.step(named_params(layer), 0.1):
+            pass
+        ends.append(layer.weight.detach() - state["anchor/weight"][0])
+    assert torch.equal(*ends)
+    a, g = state["acting_inputs/weight"][0], state["acting_outputs/weight"][0]
+    torch.testing.assert_close(ends[0] + 0.1 * 2.0 * 12 * g @ ends[0] @ a, draw(5, 2, 3))

@@ -178,16 +178,17 @@ def test_memory_is_what_the_formula_says_and_is_known_before():
     network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3, groups=8), nn.Linear(7, 2))
     guard = OrthogonalProjection()
     memory = guard.memory_of(network)
-    assert memory.num_bytes == 4 * ((27 + 1) ** 2 + 8 * (9 + 1) ** 2 + (7 + 1) ** 2)
-    assert memory.uncovered == ("1.weight", "1.bias")
-    assert "2.weight" in str(memory) and "without a projection: 1.weight, 1.bias" in str(memory)
-    kibibytes = [line.split()[-1] for line in str(memory).splitlines()[1:-1]]
-    assert kibibytes == [f"{4 * values / 1024:.1f}" for values in (28**2, 8 * 10**2, 8**2, 28**2 + 8 * 10**2 + 8**2)]
+    assert memory.num_bytes == 4 * ((27 + 1) ** 2 + 2 * 8 + 8 * (9 + 1) ** 2 + (7 + 1) ** 2)
+    assert memory.unplanned == () and "2.weight" in str(memory) and "not known before" not in str(memory)
+    kibibytes = [line.split()[-1] for line in str(memory).splitlines()[1:]]
+    values = [28**2, 8, 8, 8 * 10**2, 8**2]
+    assert kibibytes == [f"{4 * each / 1024:.1f}" for each in (*values, sum(values))]
     assert guard.state_dict().keys() == {"epoch"}
     with guard.watch(network[:3]):
         network[:3](torch.randn(2, 3, 8, 8))
     guard.remember(named_params(network))
-    held = sum(t.numel() * t.element_size() for name, t in guard.state_dict().items() if name.startswith("matrix/"))
+    parts = ("matrix/", "counts/")
+    held = sum(t.numel() * t.element_size() for name, t in guard.state_dict().items() if name.startswith(parts))
     assert held == memory.num_bytes - 4 * (7 + 1) ** 2  # the linear layer has not run, and takes nothing
 
 
@@ -264,10 +265,28 @@ def test_frozen_biases_take_no_part():
     _, moved = guarded_update(guard, layer)
     torch.testing.assert_close(layer(x).detach(), before)
     assert moved["weight"].norm() > 0.1
-    layer, guard = seeded(nn.Linear, 5, 3).double(), remembered(seeded(nn.Linear, 5, 3).double(), x)
+
+
+@pytest.mark.parametrize(
+    "options", [{"regularisation": 0.0}, {"regularisation": 0.7}, {"regularisation": 0.7, "rank": 4}]
+)
+def test_a_bias_that_is_frozen_after_it_was_remembered(options):
+    """The weight then has the projection of its own inputs, without the bias's 1, also for the models that follow."""
+    layer, first, second = seeded(nn.Linear, 5, 3).double(), seeded(double, 1, 5), seeded(double, 1, 5, seed=4)
+    guard = remembered(layer, first, **options)
     layer.bias.requires_grad_(False)
-    with pytest.raises(ConfigError, match="together with its bias"):
-        guarded_update(guard, layer)
+    for seen in (first, torch.cat([first, second])):
+        before = layer(seen).detach()
+        raw, moved = guarded_update(guard, layer)
+        if options["regularisation"] == 0:
+            torch.testing.assert_close(layer(seen).detach(), before)
+            assert moved["weight"].norm() > 0.1
+        else:
+            torch.testing.assert_close(moved["weight"], raw["weight"] @ exact(seen.mT, 0.7))
+        with guard.watch(layer):
+            layer(second)
+        guard.remember(named_params(layer))
+    assert set(guard.open_shares()) == {"weight+bias"}
 
 
 def test_protect_leaves_layers_out():

@@ -26,7 +26,7 @@ TINY = replace(
     data="digits",
     data_options={"train_size": 40, "eval_size": 20},
     settings=Settings(epochs=2, batch_size=20, learning_rate=0.05),
-    guards=("none", "plasticity:1000"),
+    guards=("none", "plasticity:1000:towards=mean"),
     seeds=1,
     num_ranked=12,
     num_inputs=4,

@@ -14,6 +14,7 @@ from exactness import bits
 
 from ramet.cli import main
 from ramet.data import load
+from ramet.errors import ConfigError
 from ramet.execution import Inline
 from ramet.jobs.data_options import ImageOptions
 from ramet.jobs.rank import RankJob
@@ -277,6 +278,24 @@ def test_a_projection_tells_how_much_it_leaves_open(tmp_path: Path) -> None:
     assert 0 < result["guard"]["least_open_share"] <= result["guard"]["open_share"] < 1
     (sentence,) = [line for line in result["recommendation"] if line.startswith("The guard leaves")]
     assert f"{result['guard']['open_share']:.0%}" in sentence
+
+
+def test_children_take_turns_of_several_mini_batches(tmp_path: Path) -> None:
+    """By turns of two the same children follow each other as mini-batch by mini-batch."""
+    orders = []
+    for turn in (1, 2):
+        _, records = diagnose(tmp_path, f"run-{turn}", batches_per_model=turn, last_steps=100)
+        orders.append(records["instance-0/group-0"]["trained"])
+    assert orders[1] == [orders[0][step // 2] for step in range(len(orders[0]))]
+
+
+def test_a_penalty_that_could_not_act_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must last at least 2 mini-batches, but got 1; give --batches-per-model 7"):
+        diagnose(tmp_path, guard="plasticity:60")
+    assert not (tmp_path / "run").exists()
+    result, _ = diagnose(tmp_path, guard="plasticity:60:warmup_epochs=0", batches_per_model=2)
+    assert result["guard"]["guarded_values"] > 0
+    diagnose(tmp_path, "mean", guard="plasticity:60:towards=mean")
 
 
 def test_without_a_guard_nothing_is_said_of_one(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ramet.errors import ConfigError
-from ramet.guards import GUARDS, Guard, NoGuard, WeightPlasticity, make_guard
+from ramet.guards import GUARDS, Guard, NoGuard, OrthogonalProjection, WeightPlasticity, make_guard
 from ramet.registry import KINDS, Registry, Spec, describe_source, registry_of
 
 ROOT = Path(__file__).parents[2]
@@ -187,6 +187,9 @@ def test_objects_say_what_they_are():
     guard = describe_source(WeightPlasticity(3.0, eta=0.5))
     assert guard["class"] == "ramet.guards.plasticity:WeightPlasticity"
     assert guard["arguments"]["strength"] == 3.0 and guard["arguments"]["eta"] == 0.5
+    assert guard["arguments"]["towards"] == "last" and guard["arguments"]["unit"] == "fisher"
+    projection = describe_source(OrthogonalProjection(0.5, unit="hold", freeze_uncovered=True))["arguments"]
+    assert projection["unit"] == "hold" and projection["freeze_uncovered"] is True
     assert describe_source(partial(WeightPlasticity, 3.0)) == {
         "class": "ramet.guards.plasticity:WeightPlasticity",
         "arguments": {"0": 3.0},

@@ -34,7 +34,7 @@ from ramet_papers.searches import (
 
 immune_table = importlib.import_module("ramet_papers.disturbance_immune.table_1")  # not the function of that name
 SMALL = ["--channels", "2", "--cells", "1", "--train-size", "40", "--eval-size", "16", "--epochs", "2"]
-SMALL += ["--warmup-epochs", "1", "--models-per-epoch", "2", "--batches-per-model", "1", "--strategy-steps", "1"]
+SMALL += ["--warmup-epochs", "1", "--models-per-epoch", "2", "--batches-per-model", "2", "--strategy-steps", "1"]
 SMALL += ["--archs-per-step", "2", "--batch-size", "8", "--final-epochs", "1", "--candidates", "3"]
 
 
@@ -103,7 +103,7 @@ TINY = SearchJob(
         epochs=3,
         warmup_epochs=1,
         models_per_epoch=2,
-        batches_per_model=1,
+        batches_per_model=2,
         strategy_steps=1,
         archs_per_step=2,
         num_candidates=2,

@@ -120,7 +120,7 @@ def run_briefly(space, strategy, guard, sharing, digits, words):
         guard=guard,
         sharing=sharing,
         models_per_epoch=1,
-        batches_per_model=1,
+        batches_per_model=2,
         strategy_steps=1,
     )
     if sharing.startswith("prefix") and TINY[space].num_archs > 1024:
@@ -229,6 +229,28 @@ def test_a_diverging_child_is_recorded_and_skipped(digits):
         assert record["difference_mean"] is not None
     assert any(record["diverged"] for record in records.values())
     assert all(bool(torch.isfinite(value).all()) for value in loop.network.state_dict().values())
+
+
+def test_what_a_diverging_child_showed_to_the_guard_is_dropped(digits):
+    """Its inputs would be closed together with the next child's."""
+    setup = SupernetSetup(TINY["cells64"], digits, SETTINGS)
+    loop, _ = collect(setup, replace(PLAN, guard="projection", warmup_epochs=0))
+    forward = loop.network.forward
+    loop.network.forward = lambda x, arch: forward(x, arch) * float("nan")
+    loop._begin(0)
+    loop._train_child(0, 0)
+    assert loop.guard.state_dict().keys() == {"epoch"}
+    loop.network.forward = forward
+    loop._train_child(0, 1)
+    assert loop.guard.report()["closed_layers"] > 0
+
+
+def test_a_penalty_that_could_not_act_is_refused(digits):
+    setup = SupernetSetup(TINY["cells64"], digits, SETTINGS)
+    for guard in ("plasticity", "projection+kronecker"):
+        with pytest.raises(ConfigError, match="must last at least 2 mini-batches, but got 1"):
+            Search(setup, replace(PLAN, guard=guard, batches_per_model=1))
+    Search(setup, replace(PLAN, guard="plasticity:60:towards=mean", batches_per_model=1))
 
 
 def test_batch_norm_handling_is_what_it_says(digits):

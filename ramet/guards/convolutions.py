@@ -1,0 +1,124 @@
+"""Convolutions and transposed ones as products of matrices with the patches and pixels that they see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from ramet.guards.meetings import Arrangement, Meeting, Readers, ones
+from ramet.guards.precision import precise
+
+READERS = Readers()
+
+
+@READERS.of(functional.conv1d, functional.conv2d, functional.conv3d)
+def _conv(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Iterable[Meeting]:
+    dims = weight.dim() - 2
+    kernel, strides, gaps = tuple(weight.shape[2:]), _each(stride, dims), _each(dilation, dims)
+    shape = tuple(weight.shape)
+    whole = Arrangement(shape, tuple(range(dims + 2)), (groups, shape[0] // groups, math.prod(shape[1:])))
+
+    def inputs(mean: bool) -> Tensor:
+        pads = _pads(padding, kernel, gaps)
+        return conv_columns(input, kernel, strides, gaps, groups, pads=pads, padding_mode="zeros", mean=mean)
+
+    return [Meeting(weight, "matrix", inputs, whole, bias, 1)]
+
+
+def _each(value: Any, dims: int) -> tuple[int, ...]:
+    if isinstance(value, int):
+        return (value,) * dims
+    return tuple(value) * dims if len(value) == 1 else tuple(value)
+
+
+def _pads(padding: Any, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> list[int]:
+    """What is put before and after each axis, the last axis first, as ``functional.pad`` wants it."""
+    pairs = []
+    for axis, (size, gap) in enumerate(zip(kernel, dilation, strict=True)):
+        if isinstance(padding, str):
+            total = gap * (size - 1) if padding == "same" else 0
+            pairs.append((total // 2, total - total // 2))
+        else:
+            pairs.append((_each(padding, len(kernel))[axis],) * 2)
+    return [value for pair in reversed(pairs) for value in pair]
+
+
+def conv_columns(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    *,
+    pads: Sequence[int],
+    padding_mode: str,
+    mean: bool,
+) -> Tensor:
+    """What a convolution's filters see, [groups, in / groups * kernel, n]; the mean only over samples."""
+    dims = len(kernel)
+    x = precise(x if x.dim() == dims + 2 else x.unsqueeze(0))
+    if mean:
+        # Taking patches is linear, so that the mean may be taken first, at a fraction of the cost.
+        x = x.mean(0, keepdim=True)
+    x = functional.pad(x, list(pads), mode="constant" if padding_mode == "zeros" else padding_mode)
+    if dims == 1:
+        x, kernel, stride, dilation = x.unsqueeze(2), (1, *kernel), (1, *stride), (1, *dilation)
+    if dims < 3:
+        patches = functional.unfold(x, tuple(kernel), dilation=tuple(dilation), stride=tuple(stride))
+    else:
+        patches = _unfold_3d(x, kernel, stride, dilation)
+    batch, width, positions = patches.shape  # width is in * kernel
+    patches = patches.reshape(batch, groups, width // groups, positions)
+    return patches.permute(1, 2, 0, 3).reshape(groups, width // groups, batch * positions)
+
+
+def _unfold_3d(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """``functional.unfold`` for volumes, which torch lacks: [batch, in * kernel, positions]."""
+    for axis, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True), start=2):
+        reach = gap * (size - 1) + 1
+        x = x.unfold(axis, reach, step)[..., ::gap]  # the window becomes a last axis of its own
+    batch, channels = x.shape[:2]
+    return x.permute(0, 1, 5, 6, 7, 2, 3, 4).reshape(batch, channels * kernel[0] * kernel[1] * kernel[2], -1)
+
+
+@READERS.of(functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)
+def _conv_transpose(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Iterable[Meeting]:
+    """Each pixel of the input is multiplied with a matrix, [in / groups, out / groups * kernel]; they are added up."""
+    each, outputs = weight.shape[0] // groups, math.prod(weight.shape[1:])
+    turned = Arrangement((groups, each, outputs), (0, 2, 1), (groups, outputs, each))
+
+    def inputs(mean: bool) -> Tensor:
+        x = precise(input if input.dim() == weight.dim() else input.unsqueeze(0)).flatten(2)  # [batch, in, positions]
+        return x.transpose(0, 1).reshape(groups, each, -1)
+
+    found = [Meeting(weight, "matrix", inputs, turned)]
+    if bias is not None:
+        added = bias
+        dims = weight.dim() - 2
+        settings = (_each(value, dims) for value in (stride, padding, output_padding, dilation))
+        sizes = zip(input.shape[-dims:], weight.shape[2:], *settings, strict=True)
+        pixels = [(n - 1) * step - 2 * pad + gap * (size - 1) + more + 1 for n, size, step, pad, more, gap in sizes]
+        num_outputs = (len(input) if input.dim() == weight.dim() else 1) * math.prod(pixels) * len(bias)
+        found.append(Meeting(bias, "entries", lambda mean: ones(added, num_outputs, mean)))
+    return found

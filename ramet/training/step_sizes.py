@@ -1,0 +1,119 @@
+"""How far an optimizer goes for a gradient of one: what a penalty that acts beside the optimizer must know.
+
+A proximal step of a penalty comes to rest at the minimum of loss and penalty if its step size is the one by which the
+optimizer moves each value. With momentum that is more than the learning rate, and optimizers that divide by the size of
+earlier gradients have another for each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ramet.params import Params
+
+StepSize = float | Tensor
+"""One for all values of a parameter, or one for each."""
+
+
+class OptimizerStepSizes(Mapping[str, StepSize]):
+    """The step size of each parameter under an optimizer, read from its state whenever it is asked for.
+
+    A constant gradient g moves a parameter by s g in each step once averages have settled:
+
+    - SGD: s = lr (1 - dampening) / (1 - momentum).
+    - Adam and its kin: s = lr / (sqrt(v) + eps), where v is the mean squared gradient, its bias corrected.
+    - RMSprop, Adagrad, Adadelta and Adamax likewise, each with its own denominator.
+    - Others, such as those that step by the gradient's sign: the learning rate.
+
+    A decay that is decoupled from the gradient, as in AdamW, acts beside both: with it the rest is where loss, penalty
+    and s^-1 lr decay theta, which the optimizer has by itself, are in balance.
+
+    >>> layer = torch.nn.Linear(1, 1, bias=False)
+    >>> dict(OptimizerStepSizes(torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.5), {"w": layer.weight}))
+    {'w': 0.2}
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, params: Params) -> None:
+        groups = {id(param): group for group in optimizer.param_groups for param in group["params"]}
+        self._optimizer = optimizer
+        self._params = {name: (param, groups[id(param)]) for name, param in params.items() if id(param) in groups}
+
+    def __getitem__(self, name: str) -> StepSize:
+        return self.of([name])[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def __len__(self) -> int:
+        return len(self._params)
+
+    def of(self, names: Sequence[str]) -> list[StepSize]:
+        """The step sizes of some names, all at once."""
+        sizes: list[StepSize] = []
+        adaptive: list[tuple[int, Tensor, float, float, float]] = []
+        for place, name in enumerate(names):
+            param, group = self._params[name]
+            state = self._optimizer.state.get(param, {})
+            sizes.append(_plain_size(self._optimizer, group))
+            if "exp_avg_sq" in state and "betas" in group:
+                squares = state["max_exp_avg_sq"] if group.get("amsgrad") else state["exp_avg_sq"]
+                correction = 1.0 - float(group["betas"][1]) ** float(state["step"])
+                rate = float(group["lr"]) * _relative_rate(self._optimizer, group, state)
+                adaptive.append((place, squares, rate, float(group["eps"]), correction))
+            else:
+                sizes[place] = _other_size(sizes[place], group, state)
+        if adaptive:
+            # In lists of tensors: this happens in every step.
+            places, squared, rates, epsilons, corrections = map(list, zip(*adaptive, strict=True))
+            found = list(torch._foreach_div(squared, corrections))
+            torch._foreach_sqrt_(found)
+            torch._foreach_add_(found, epsilons)
+            torch._foreach_reciprocal_(found)
+            torch._foreach_mul_(found, rates)
+            for place, size in zip(places, found, strict=True):
+                sizes[place] = size
+        return sizes
+
+
+def _plain_size(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
+    momentum = group.get("momentum", 0.0) if isinstance(optimizer, torch.optim.SGD) else 0.0
+    return float(group["lr"]) / (1.0 - momentum) * (1.0 - group.get("dampening", 0.0) if momentum else 1.0)
+
+
+def _relative_rate(optimizer: torch.optim.Optimizer, group: dict[str, Any], state: dict[str, Any]) -> float:
+    """What the kin of Adam multiply the learning rate with, which nears 1 in a long training."""
+    step, (first, second) = float(state["step"]), group["betas"]
+    if isinstance(optimizer, torch.optim.RAdam):
+        most = 2.0 / (1.0 - second) - 1.0
+        now = most - 2.0 * step * second**step / (1.0 - second**step)
+        if now <= 5.0:
+            return 1.0
+        return float(((now - 4.0) * (now - 2.0) * most / ((most - 4.0) * (most - 2.0) * now)) ** 0.5)
+    if isinstance(optimizer, torch.optim.NAdam):
+        now, after = (first * (1.0 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1.0))
+        so_far = float(state["mu_product"])
+        return float((1.0 - now) / (1.0 - so_far) + after / (1.0 - so_far * after))
+    return 1.0
+
+
+def _other_size(plain: StepSize, group: dict[str, Any], state: dict[str, Any]) -> StepSize:
+    """The step size of the optimizers that have a denominator of their own; ``plain`` for all others."""
+    if "acc_delta" in state:  # Adadelta
+        ratio: Tensor = (state["acc_delta"] + group["eps"]).sqrt() / (state["square_avg"] + group["eps"]).sqrt()
+        return float(group["lr"]) * ratio
+    if "square_avg" in state:  # RMSprop
+        squares = state["square_avg"] - state["grad_avg"].square() if group.get("centered") else state["square_avg"]
+        size: Tensor = float(group["lr"]) / (1.0 - group.get("momentum", 0.0)) / (squares.sqrt() + group["eps"])
+        return size
+    if "exp_inf" in state:  # Adamax
+        size = float(group["lr"]) / state["exp_inf"].clamp(min=torch.finfo(state["exp_inf"].dtype).tiny)
+        return size
+    if "sum" in state and "lr_decay" in group:  # Adagrad
+        rate = float(group["lr"]) / (1.0 + (float(state["step"]) - 1.0) * group["lr_decay"])
+        size = rate / (state["sum"].sqrt() + group["eps"])
+        return size
+    return plain
