@@ -40,7 +40,8 @@ class Recipe:
         epochs: passes over the training split.
         batch_size: samples in a mini-batch.
         learning_rate: the first step's learning rate.
-        final_learning_rate: the learning rate that the cosine ends at; other schedules do not use it.
+        final_learning_rate: the learning rate that the cosine ends at; other schedules do not use it. A default above
+            ``learning_rate`` gives way to 0.
         momentum: of the optimizers that have one: SGD and RMSprop.
         weight_decay: the optimizer's weight decay.
         clip_norm: the largest norm of the whole gradient, or none.
@@ -102,6 +103,8 @@ class Recipe:
             self.batch_size >= 2, "batch_size must be at least 2, because batch norm needs two samples", self.batch_size
         )
         _require(0 < self.learning_rate < math.inf, "learning_rate must be positive and finite", self.learning_rate)
+        if self.final_learning_rate == type(self).final_learning_rate > self.learning_rate:
+            object.__setattr__(self, "final_learning_rate", 0.0)
         _require(
             0 <= self.final_learning_rate <= self.learning_rate,
             "final_learning_rate must lie between 0 and learning_rate",

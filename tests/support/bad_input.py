@@ -115,7 +115,6 @@ for text in ("0", "2", "nan"):
 for text in ("-1", "nan"):
     rank("seconds_between_checkpoints must not be negative", "--checkpoint-every", text)
 rank("learning_rate must be positive and finite", "--also", "learning-rate=nan")
-rank("final_learning_rate must lie between 0 and learning_rate", "--also", "learning-rate=0.0001")
 rank("epochs must be at least 1", "--also", "epochs=0")
 rank("epochs must be a whole number", "--also", "epochs=1.5")
 rank("epochs must be a whole number", "--also", "epochs=inf")

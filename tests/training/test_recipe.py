@@ -208,3 +208,11 @@ def test_what_a_transform_draws_follows_from_the_seed_and_the_step(data):
     assert torch.equal(draw(1, 2), draw(1, 2))
     assert not torch.equal(draw(1, 2), draw(1, 3)) and not torch.equal(draw(1, 2), draw(2, 2))
     assert torch.equal(SHORT.batch(*data, rows, seed=1, step=2)[0], data[0][:5])
+
+
+def test_a_low_learning_rate_needs_no_word_about_the_final_one():
+    low = Recipe(learning_rate=5e-4)
+    assert low.final_learning_rate == 0.0 and low.learning_rate_at(10, 10) == 0.0
+    assert Recipe(learning_rate=0.002).final_learning_rate == 0.001
+    with pytest.raises(ConfigError, match="final_learning_rate must lie between 0 and learning_rate, but got 0.0006"):
+        Recipe(learning_rate=5e-4, final_learning_rate=6e-4)
