@@ -175,12 +175,14 @@ def test_two_ranks_in_single_precision(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ramet.guards.coverage.UncoveredWarning")  # norms, by Kronecker
 def test_two_ranks_equal_one_process_whatever_they_search(tmp_path):
     """Also the guards that only Python names, the other statistics, groups, and DARTS."""
     run_equal(tmp_path, [case for case in MORE_CASES if case not in CASES])
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ramet.guards.coverage.UncoveredWarning")  # norms, by Kronecker
 def test_three_ranks_and_a_batch_of_two(tmp_path):
     """More ranks than samples in the last mini-batch of an epoch."""
     run_equal(tmp_path, list(MORE_CASES), num_ranks=3, settings=SMALL_LAST)

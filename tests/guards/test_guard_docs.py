@@ -10,7 +10,7 @@ import pytest
 from ramet.guards import ElasticConsolidation, KroneckerPlasticity, NoGuard, OrthogonalProjection
 
 PAGE = Path(__file__).parents[2] / "docs" / "guards.md"
-(CODE,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+CODE, *_ = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def test_the_loop_runs(capsys):
