@@ -160,7 +160,8 @@ def load(
 
     rows = cutting(labels, kinds)
     seen = _spread(rows["train"], STATISTICS_ROWS) if stored else rows["train"]
-    mean, deviation = channel_statistics(pixels[0], seen, size)
+    with np.errstate(invalid="ignore"):  # of pixels that are not finite, which are refused next
+        mean, deviation = channel_statistics(pixels[0], seen, size)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):  # pixels in memory were looked at one by one
         raise DataError(f"the pixels of {raw.train.place} must be finite, and at most 1e30, but some are not.")
     told: list[Any] = labels

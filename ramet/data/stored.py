@@ -112,7 +112,8 @@ class StoredInputs:
         """Images of rows, on the CPU; what random transforms draw follows from the seed, the step and the row."""
         rows = self._rows[np.asarray(chosen, dtype=np.int64)]
         source = _Drawing(self._pixels, self.seed, step) if getattr(self._pixels, "draws", False) else self._pixels
-        images = standardise(source, rows, self._size, self._mean, self._deviation)  # type: ignore[arg-type]
+        with np.errstate(invalid="ignore"):  # of pixels that are not finite, which are refused below
+            images = standardise(source, rows, self._size, self._mean, self._deviation)  # type: ignore[arg-type]
         if self._pixels.dtype.kind == "f" and not bool(images.isfinite().all()):  # of those in memory all are checked
             wrong = next(int(row) for row, image in zip(rows, images, strict=True) if not bool(image.isfinite().all()))
             raise DataError(f"the pixels of images must be finite, but image {wrong} has others.")

@@ -28,7 +28,7 @@ def check_optimizer(name: object) -> None:
     """Raise a ``ConfigError`` for a name that no optimizer has."""
     if not isinstance(name, str) or name not in OPTIMIZERS:
         known = ", ".join(sorted(OPTIMIZERS))
-        got = repr(name) if isinstance(name, str) else f"an object of {type(name).__name__}"
+        got = repr(name) if isinstance(name, str | None) else f"an object of {type(name).__name__}"
         raise ConfigError(f"optimizer must be one of {known} or a function of parameter groups, but got {got}.")
 
 
