@@ -71,7 +71,9 @@ def test_tables_of_a_stream_are_files_beside_it(streams, folder):
     assert streams["tables"].form == InputForm((3,)) and streams["tables"].names == ["north", "south"]
     alone = load(f"{folder / 'north.csv'}:target=price")
     assert streams["tables"][0].dataset.fingerprint() == alone.fingerprint()
-    assert streams["tables"][0].info == TaskInfo("north", 1, InputForm((3,)))
+    info = streams["tables"][0].info
+    assert (info.name, info.num_classes, info.form) == ("north", 1, InputForm((3,)))
+    assert TaskInfo.from_json(info.to_json()) == info
 
 
 @pytest.mark.parametrize("kind", ["tables", "texts"])

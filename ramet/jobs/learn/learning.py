@@ -140,7 +140,7 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         check_classes([task.info for task in streams[0]])
     if plan.onto is not None:
         _check_onto(plan.onto, streams[0], trust, setup.module)
-    trial = template.make_network(first.num_classes, job.seed, "rehearsal").to(job.device)
+    trial = template.make_network(first.num_outputs, job.seed, "rehearsal").to(job.device)
     rehearse(job.recipe, trial, first.train.x, first.train.y)
     return setup
 
