@@ -225,7 +225,11 @@ def own_set(labels: Tensor, num_classes: int = CLASSES) -> DataSet:
 plain("labels above the classes", "between 0 and 2, but one of train is 5",
       lambda f: by_grow(f, data=own_set(labels() + 5)))  # fmt: skip
 plain("labels below 0", "between 0 and 2, but one of train is -1", lambda f: by_grow(f, data=own_set(labels() - 1)))
-plain("float labels in a split", "must be int64", lambda f: by_grow(f, data=own_set(labels() / 3)))
+plain(
+    "float labels in a split",
+    "a network must give a number for each target",
+    lambda f: by_grow(f, data=own_set(labels() / 3)),
+)
 
 
 # Networks

@@ -102,7 +102,7 @@ class GrowthStages:
             }
         setting = {name: value for name, value in records["setting"].items() if name not in ("key", "identity")}
         named = {"network": self.setup.name, "data_name": self.data_name, "seed": self.setup.seed}
-        return {"start": None, **setting, **named, "methods": methods}
+        return {**setting, **named, "methods": methods}
 
 
 def _same(kept: dict[str, Tensor], given: dict[str, Tensor]) -> bool:
