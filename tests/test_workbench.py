@@ -21,7 +21,7 @@ def files_of_the_page():
 
 def test_each_file_has_at_most_fifteen_lines():
     files = files_of_the_page()
-    assert {"networks.py", "train.py", "grow.py", "learn.py"} <= set(files)
+    assert {"networks.py", "train.py", "grow.py", "learn.py", "guard.py"} <= set(files)
     for name, code in files.items():
         lines = [line for line in code.splitlines() if line.strip()]
         assert name == "networks.py" or len(lines) <= MOST_LINES, f"{name} has {len(lines)} lines"
@@ -30,12 +30,12 @@ def test_each_file_has_at_most_fifteen_lines():
 @pytest.mark.slow
 @pytest.mark.realdata
 @pytest.mark.parametrize("network", ["resnet", "vit"])
-def test_a_network_is_trained_grown_and_taught(network, tmp_path):
+def test_a_network_is_trained_grown_taught_and_guarded(network, tmp_path):
     for name, code in files_of_the_page().items():
         (tmp_path / name).write_text(code, encoding="utf-8")
 
-    def run(script):
-        command = [sys.executable, script, network]
+    def run(script, *arguments):
+        command = [sys.executable, script, network, *arguments]
         environment = {**os.environ, "RAMET_DATA": str(Path(os.environ["RAMET_DATA"]).absolute())}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=3600)
         assert done.returncode == 0, done.stderr
@@ -46,3 +46,8 @@ def test_a_network_is_trained_grown_and_taught(network, tmp_path):
     assert trained > 40
     assert "Report" in run("grow.py")
     assert "Report" in run("learn.py")
+    told = re.compile(r"([\d.]+)% of the new task's test images, ([\d.]+)% of the old")
+    unguarded = told.search(run("guard.py", "none"))
+    guarded = told.search(run("guard.py", "projection:0.01:unit=energy"))
+    assert float(guarded[2]) > float(unguarded[2]) + 2, "points of the first task that the guard keeps"
+    assert float(guarded[1]) > 20, "per cent of ten classes: the second task is learned nevertheless"

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from ramet.guards.plasticity import WeightPlasticity
     from ramet.guards.projection import OrthogonalProjection
     from ramet.guards.quadratic import quadratic_penalty
+    from ramet.guards.trained import remember_trained
     from ramet.guards.tuning import tune
     from ramet.guards.turns import VoidGuardWarning
 
 __all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
 __all__ += ["UncoveredWarning", "VoidGuardWarning", "WeightPlasticity", "chain", "diagonal_fisher", "make_guard"]
-__all__ += ["product", "quadratic_penalty", "sample_labels", "step_sizes", "tune"]
+__all__ += ["product", "quadratic_penalty", "remember_trained", "sample_labels", "step_sizes", "tune"]
 
 __getattr__ = lazy_front(__name__)
 

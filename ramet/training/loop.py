@@ -31,7 +31,7 @@ def fit(
     loss_of: Callable[[int, Tensor, Tensor], Tensor] | None = None,
     after_step: Callable[[int, float], None] = lambda step, loss: None,
     guard: StepGuard | None = None,
-    turn: int = 1,
+    turn: int | None = None,
     checkpoints: Checkpoints | None = None,
     log: dict[str, Any] | None = None,
     seconds_between_checkpoints: float = 30.0,
@@ -55,7 +55,8 @@ def fit(
         after_step: called with the step's number and its loss, when the weights have been updated; the network may be
             evaluated there, as long as it is left in training mode.
         guard: what keeps the updates from disturbing earlier models.
-        turn: how many steps are the turn of one model, which the guard remembers afterwards.
+        turn: after how many steps the guard remembers the model whose turn they were, where models take turns on the
+            network; without it all steps are one model's, and whoever wants it remembered says so afterwards.
         checkpoints: where the training saves itself from time to time, and resumes from.
         log: JSON values that ``after_step`` collects; saved with each checkpoint and filled again on resuming.
         seconds_between_checkpoints: how much work may be lost.
@@ -102,7 +103,7 @@ def fit(
             batch = settings.batch(x, y, batches[number].to(x.device), seed=seed, step=number)
             rate = settings.learning_rate_at(number, num_steps)
             value = step(number, rate, partial(loss, number), *batch, guard=guard, new_epoch=None if place else epoch)
-            if guard is not None and (number + 1) % turn == 0:
+            if guard is not None and turn is not None and (number + 1) % turn == 0:
                 guard.remember(step.params)
             if average is not None:
                 average.update(number, num_steps)

@@ -198,6 +198,7 @@ def train_model(
         seed=derive_seed(seed, "batches"),
         arguments=lambda step: (arch,),
         guard=guard,
+        turn=1,
         checkpoints=setup.checkpoints(name),
     )
 

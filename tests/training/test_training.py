@@ -213,13 +213,24 @@ def test_the_guard_sees_every_step_and_its_state_is_kept(tmp_path: Path, data: t
     settings = Settings(epochs=2, batch_size=16, learning_rate=0.1, final_learning_rate=0.1, weight_decay=0.0)
     network, guard = make_network(), Notes()
     before = copy.deepcopy(network)
-    fit(network, *data, settings, seed=0, guard=guard, checkpoints=Checkpoints(tmp_path))
+    fit(network, *data, settings, seed=0, guard=guard, turn=1, checkpoints=Checkpoints(tmp_path))
     step = ["step 1.000", "remember"]  # with a momentum of 0.9 a step goes ten times as far as the learning rate
     assert guard.calls == ["watch", "epoch 0", *step, "watch", *step, "watch", "epoch 1", *step, "watch", *step]
     assert torch.equal(network[0].weight, before[0].weight), "the guard took the whole gradient away"
     later = Notes()
-    fit(network, *data, settings, seed=0, guard=later, checkpoints=Checkpoints(tmp_path))
+    fit(network, *data, settings, seed=0, guard=later, turn=1, checkpoints=Checkpoints(tmp_path))
     assert later.calls == guard.calls
+
+
+@pytest.mark.parametrize(("turn", "steps"), [(None, []), (3, [3])])
+def test_the_guard_remembers_after_a_turn(turn: int | None, steps: list[int], data: tuple[Tensor, Tensor]) -> None:
+    settings = Settings(epochs=2, batch_size=16, learning_rate=0.1, final_learning_rate=0.1, weight_decay=0.0)
+    guard = Notes()
+    fit(make_network(), *data, settings, seed=0, guard=guard, turn=turn)
+    order = [call for call in guard.calls if call.startswith(("step", "remember"))]
+    places = [place for place, call in enumerate(order) if call == "remember"]
+    assert len(order) - len(places) == 4
+    assert places == steps
 
 
 def test_the_learning_rate_falls_by_a_cosine() -> None:
