@@ -153,6 +153,7 @@ def gradients_and_bounds(layer, x, y):
     return (p - target).T @ by_input / len(x), error.T @ by_input.abs() / len(x)
 
 
+@pytest.mark.slow
 def test_two_ranks_in_single_precision(tmp_path):
     """Ranks stay alike to the last bit in whole searches; one step is the whole batch's, as far as rounding lets it.
 
@@ -265,6 +266,7 @@ def check_records(ours, theirs):
         assert ours[name] == (pytest.approx(value, rel=1e-3, abs=1e-5) if isinstance(value, float) else value), name
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_the_job_with_a_line_and_it_goes_on(tmp_path, capsys):
     """SIGKILL in the middle of a search; gone on with by one process, it ends like one that never stopped."""
     printed, err = kill_a_rank(tmp_path / "killed", rank=1)

@@ -134,7 +134,7 @@ def members_of(program: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_grown_networks(own: Path, tmp_path: Path, workers: str) -> None:
     main(
         [
@@ -147,7 +147,7 @@ def test_grown_networks(own: Path, tmp_path: Path, workers: str) -> None:
     assert len(programs) == 2 and (tmp_path / "run" / "networks" / "random" / "weights.safetensors").exists()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_a_network_that_was_searched(own: Path, tmp_path: Path, workers: str) -> None:
     main(
         [

@@ -21,10 +21,7 @@ TINY = replace(
         "slow": STREAM_SETTING,
         "frozen": replace(STREAM_SETTING, source="rotated-digits:2", method={"old_weights": "frozen"}),
     },
-    searched={
-        "split": STREAM_SETTING,
-        "permuted": replace(STREAM_SETTING, source="permuted-digits:2", method={"heads": "shared"}),
-    },
+    searched={"permuted": replace(STREAM_SETTING, source="permuted-digits:2", method={"heads": "shared"})},
     permuted=replace(STREAM_SETTING, source="permuted-digits:2", method={"heads": "shared"}),
     strangers=STREAM_SETTING,
     settings=Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0),
@@ -33,7 +30,7 @@ TINY = replace(
     deltas=(0.0, 0.5, 1.0),
     matched=(0.5,),
     draws=1,
-    trials=6,
+    trials=4,
     twins=2,
     methods=("individual", "naive", "random-growth", "bind-and-grow:delta=0.5"),
 )

@@ -138,7 +138,7 @@ def check_kills(case: Case, name: str, workers: str, num_kills: int, least: int,
     raise AssertionError(f"at least {least} kills must hit a running process, but {hits} did")
 
 
-@pytest.mark.parametrize(("workers", "num_kills"), [("1", 3), ("2", 2)])
+@pytest.mark.parametrize(("workers", "num_kills"), [("1", 2), pytest.param("2", 2, marks=pytest.mark.slow)])
 def test_a_killed_diagnosis_ends_as_if_it_had_never_stopped(case: Case, workers: str, num_kills: int) -> None:
     check_kills(case, f"killed-{workers}", workers, num_kills, 1, seed=int(workers))
 

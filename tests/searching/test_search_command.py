@@ -100,7 +100,7 @@ TINY = SearchJob(
     data_options=TextOptions(train_size=40, eval_size=16),
     recipe=Recipe(batch_size=8, learning_rate=0.05),
     plan=SearchPlan(
-        epochs=3,
+        epochs=2,
         warmup_epochs=1,
         models_per_epoch=2,
         batches_per_model=2,

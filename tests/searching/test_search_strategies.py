@@ -23,7 +23,7 @@ MAKERS = {
     "evolution": lambda space, seed: Evolution(space, seed=seed, population_size=15, tournament_size=5),
     "enas": lambda space, seed: EnasController(space, seed=seed, hidden_size=16, learning_rate=0.02),
     "nao": lambda space, seed: Nao(
-        space, seed=seed, num_seeds=20, epochs=10, train_every=40, hidden_size=16, embedding_size=8, num_starts=10
+        space, seed=seed, num_seeds=20, epochs=10, train_every=80, hidden_size=16, embedding_size=8, num_starts=10
     ),
     "budgeted": lambda space, seed: Budgeted(
         Evolution(space, seed=seed, population_size=15, tournament_size=5),

@@ -129,12 +129,14 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
 @pytest.mark.parametrize(
     ("sampler", "trials", "function", "calls"),
     [
-        ("nsga2", 12, "Study.ask", 6),
-        ("nsga2", 12, "Trial.suggest_float", 28),  # of the last trial that the search begins with, others being drawn
+        pytest.param("nsga2", 12, "Study.ask", 6, marks=SLOW),
+        pytest.param(
+            "nsga2", 12, "Trial.suggest_float", 28, marks=SLOW
+        ),  # of the last trial that the search begins with, others being drawn
         ("nsga2", 12, "Trial.suggest_float", 52),  # of the first of a generation, its parents being chosen just now
-        ("nsga2", 12, "Study.tell", 5),
+        pytest.param("nsga2", 12, "Study.tell", 5, marks=SLOW),
         ("thompson", 8, "Study.enqueue_trial", 7),
-        ("thompson", 8, "Trial.suggest_float", 33),
+        pytest.param("thompson", 8, "Trial.suggest_float", 33, marks=SLOW),
         *(pytest.param("nsga2", 12, "Trial.suggest_float", calls, marks=SLOW) for calls in range(31, 72, 4)),
         *(pytest.param("nsga2", 12, "RDBStorage.set_study_system_attr", calls, marks=SLOW) for calls in (1, 2)),
         pytest.param("thompson", 8, "Study.ask", 7, marks=SLOW),
