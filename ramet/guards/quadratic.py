@@ -27,11 +27,9 @@ Unit = Literal["fisher", "trace", "hold"]
 """What a penalty's strength is measured in.
 
 - ``fisher``: alpha of Eq. 8 as written. What it does depends on the size of the gradients: at a converged model they
-are
-  small, and it takes millions to hold anything.
+  are small, and it takes millions to hold anything.
 - ``trace``: the Fisher information is divided by its mean over all guarded values, its trace by their number. Then
-alpha
-  is the curvature of the penalty for a weight of mean importance, whatever batch size and convergence were.
+  alpha is the curvature of the penalty for a weight of mean importance, whatever batch size and convergence were.
 - ``hold``: the share, from 0 to below 1, of the distance from the anchor that each step takes back for a weight of mean
   importance; such a weight comes to rest (1 - x) / x plain steps away from it. It depends on no step size, either.
 """

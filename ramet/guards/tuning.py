@@ -26,8 +26,10 @@ class Tuning:
     """All strengths that were tried, the weakest number first, and the one to take.
 
     Attributes:
-        rows: what each came to. chosen: of those that meet the goal, the one that gives most of the other; the one that
-        comes nearest if none does. is_met: whether it meets the goal.
+        rows: what each came to.
+        chosen: of those that meet the goal, the one that gives most of the other; the one that comes nearest if none
+            does.
+        is_met: whether it meets the goal.
     """
 
     rows: tuple[Trade, ...]
@@ -75,8 +77,7 @@ def tune(
 
     Args:
         guard: makes the guard of a strength; or its name, such as ``plasticity`` or ``projection:unit=energy``, which
-        is
-            given the strength as its first value.
+            is given the strength as its first value.
         trial: trains B from the state after A under a guard, which has seen nothing yet, and gives two scores on
             validation data, the higher the better: that of A afterwards, and that of B.
         keep: the least score of A that is wanted; or

@@ -33,9 +33,8 @@ class ExpandableNetwork(MasterMethod):
        alone under mu |W|_1 + gamma times the norms of new neurons' incoming weights; neurons whose incoming weights all
        became zero are removed (Eq. 4, Algorithm 3);
     3. trains everything with lambda |W - W'|^2 added to the loss, W' being the weights before the task (Eq. 5); a
-    neuron
-       whose incoming weights moved by more than ``split_threshold`` is duplicated, the old one put back, and training
-       goes on (Algorithm 4).
+       neuron whose incoming weights moved by more than ``split_threshold`` is duplicated, the old one put back, and
+       training goes on (Algorithm 4).
 
     A neuron carries its time: each task sees the neurons that were there when it was learned, and no later ones.
     Weights of neurons that were not split stay shared and move a little, so that earlier tasks may forget a little.
