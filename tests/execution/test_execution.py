@@ -219,7 +219,7 @@ def processes_of_session(session: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL])
 def test_the_workers_end_with_the_driver(tmp_path, how):
     """Ctrl-C reaches the whole group, as from a terminal; SIGKILL the driver alone."""
     script = tmp_path / "driver.py"

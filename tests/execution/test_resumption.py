@@ -24,7 +24,7 @@ def test_a_killed_run_ends_like_one_that_was_never_stopped(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     num_kills = json.loads(done.stdout)
-    assert num_kills["straight"] == 0 and num_kills["inline"] >= 5 and num_kills["processes"] >= 2
+    assert num_kills["straight"] == 0 and num_kills["inline"] >= 3 and num_kills["processes"] >= 2
     expected = sorted(read_records(tmp_path / "straight"), key=lambda record: record["key"])
     assert len(expected) == 11
     names = ["driver", *(f"child/{seed}" for seed in range(6))]

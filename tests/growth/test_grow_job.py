@@ -48,6 +48,9 @@ class Case:
         return bits({key: value for key, value in self.records(name).items() if not key.endswith("/seconds")})
 
 
+pytestmark = pytest.mark.xdist_group("grow_job")  # the run that they share is made once
+
+
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return Case(tmp_path_factory.mktemp("grow"))

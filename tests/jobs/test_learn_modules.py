@@ -89,7 +89,14 @@ def test_it_is_resumed_from_any_folder_with_trust(files, capsys, monkeypatch):
     assert (files / "stopped" / name).read_bytes() == (files / "whole" / name).read_bytes()
 
 
-@pytest.mark.parametrize("method", ["individual", "bind-and-grow", "replay"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param("individual", marks=pytest.mark.slow),
+        "bind-and-grow",
+        pytest.param("replay", marks=pytest.mark.slow),
+    ],
+)
 def test_a_saved_network_goes_on_with_another_stream(files, capsys, method):
     options = ["--network", "of_a_user.py:network", "--start", "trained.safetensors"]
     main(["learn", *STREAM, *options, "--method", method, "--out", "first"])

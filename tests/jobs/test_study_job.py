@@ -24,6 +24,9 @@ from ramet.runs import read_config, read_records
 STUDY = ["study", *OPTIONS, "--trials", "5"]
 
 
+pytestmark = pytest.mark.xdist_group("study_job")  # the run that they share is made once
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A study that was never interrupted, and its result."""

@@ -23,6 +23,7 @@ from ramet.cli import main
 from ramet.runs import read_records
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("rank_resume")  # the runs that they share are made once
 
 # Dropout, because a resumed training has to go on with the same draws.
 SPACE = """

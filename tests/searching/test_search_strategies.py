@@ -23,7 +23,7 @@ MAKERS = {
     "evolution": lambda space, seed: Evolution(space, seed=seed, population_size=15, tournament_size=5),
     "enas": lambda space, seed: EnasController(space, seed=seed, hidden_size=16, learning_rate=0.02),
     "nao": lambda space, seed: Nao(
-        space, seed=seed, num_seeds=20, epochs=10, train_every=80, hidden_size=16, embedding_size=8, num_starts=10
+        space, seed=seed, num_seeds=20, epochs=10, train_every=40, hidden_size=16, embedding_size=8, num_starts=10
     ),
     "budgeted": lambda space, seed: Budgeted(
         Evolution(space, seed=seed, population_size=15, tournament_size=5),
@@ -33,8 +33,14 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("check", STRATEGY_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", MAKERS)
+def checks():
+    """NAO trains its networks anew again and again: whether it learns is seen with the slow tests, too."""
+    for name, check in product(MAKERS, STRATEGY_CHECKS):
+        is_slow = (name, check) == ("nao", check_it_learns)
+        yield pytest.param(name, check, id=f"{name}-{check.__name__}", marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.mark.parametrize(("name", "check"), checks())
 def test_conformance(name, check):
     if (name, check) == ("random", check_it_learns):
         with pytest.raises(AssertionError):

@@ -166,7 +166,7 @@ def main(folder: Path) -> None:
     rng = random.Random(0)
     drivers = {
         "straight": live_and_die(folder / "straight", 1, 0, 0, rng),
-        "inline": die_often(5, folder / "inline", 1, 10, 8, rng),
+        "inline": die_often(3, folder / "inline", 1, 6, 12, rng),
         "processes": die_often(2, folder / "processes", 2, 3, 16, rng),
     }
     # Long, because on a busy machine a server may still be importing torch when its driver is killed.
