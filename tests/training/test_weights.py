@@ -10,8 +10,11 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+import ramet
 from ramet.cli.main import main
 from ramet.errors import ConfigError
+from ramet.growth import Ends, GrowPlan
+from ramet.jobs.grow import GrowRecipe
 from ramet.training.weights import load_weights, read_weights
 
 
@@ -88,6 +91,16 @@ def test_a_growth_starts_from_weights(tmp_path, capsys):
         main(["grow", *options, "--epochs", "1", "--out", str(tmp_path / str(number)), *more])
         losses.append(json.loads(capsys.readouterr().out)["methods"]["firefly"]["steps"][0]["loss"])
     assert losses[0] != losses[1]
+    again = ramet.grow(
+        make_network("mlp:4", in_channels=1, image_size=(8, 8), num_classes=10, seed=6),
+        start=tmp_path / "start.pt",
+        plan=GrowPlan(ends=Ends(max_steps=1)),
+        recipe=GrowRecipe(epochs=1),
+        out=tmp_path / "module",
+        train_size=64,
+        eval_size=32,
+    )
+    assert again.to_json()["methods"]["firefly"]["steps"][0]["loss"] == losses[1]
     torch.save(network().state_dict(), tmp_path / "start.pt")
     with pytest.raises(SystemExit):
         main(["resume", str(tmp_path / "1")])

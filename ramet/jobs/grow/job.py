@@ -177,6 +177,7 @@ def grow(
     network: str | Module = "vgg",
     data: str | DataSet = "digits",
     *,
+    start: str | Path | None = None,
     plan: GrowPlan | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
@@ -190,11 +191,18 @@ def grow(
     ``network`` is a spec such as ``vgg:width=8``, ``FILE.py:function``, or a module: it is left as it is, its copies
     start with its weights, and ``ramet.growth.load_network(folder, network)`` gives the grown one. ``data`` is a name,
     a path, a ``DataSet`` or what ``ramet.data.load`` takes: images, vectors and tokens, with classes or numbers as
-    targets. ``plan`` says by which methods it grows, how far, and when they end, ``recipe`` how it is
-    trained between two growths. ``ramet.growth.grow`` is the loop alone: it gives the grown module and writes nothing.
+    targets. ``start`` is a file of trained weights that the network starts with. ``plan`` says by which methods it
+    grows, how far, and when they end, ``recipe`` how it is trained between two growths.
+    ``ramet.growth.grow`` is the loop alone: it gives the grown module and writes nothing.
     """
     job = GrowJob(
-        network=network, data=data, plan=plan or GrowPlan(), recipe=recipe or GrowRecipe(), seed=seed, device=device
+        network=network,
+        data=data,
+        start=None if start is None else str(start),
+        plan=plan or GrowPlan(),
+        recipe=recipe or GrowRecipe(),
+        seed=seed,
+        device=device,
     )
     return cast("GrowResult", run_verb(job, out, executor, options))
 
