@@ -76,7 +76,7 @@ def test_growth_ends_with_its_schedule():
 
 
 def test_an_interruption_changes_nothing(tmp_path):
-    class Ended(Exception):
+    class EndedError(Exception):
         pass
 
     class Some(Checkpoints):
@@ -86,11 +86,11 @@ def test_an_interruption_changes_nothing(tmp_path):
             super().save(*arguments, **options)
             self.left -= 1
             if not self.left:
-                raise Ended
+                raise EndedError
 
     options = {"settings": WHOLE, "seconds_between_checkpoints": 0.0}
     expected, _ = grow(network(), data(), "neurons=6, step=1", "net2net", **options)
-    with pytest.raises(Ended):
+    with pytest.raises(EndedError):
         grow(network(), data(), "neurons=6, step=1", "net2net", checkpoints=Some(tmp_path), **options)
     again, history = grow(
         network(), data(), "neurons=6, step=1", "net2net", checkpoints=Checkpoints(tmp_path), **options

@@ -241,8 +241,8 @@ class ModuleSpace(Space):
 def asks_for_text(factory: Callable[..., Any]) -> tuple[str, ...]:
     """Which of the arguments that only language models have a factory takes; none for a factory of other networks.
 
-    >>> asks_for_text(lambda words, length: nn.Embedding(words, length)), asks_for_text(lambda in_channels, classes: None)
-    (('length', 'words'), ())
+    >>> asks_for_text(lambda words, length: nn.Embedding(words, length))
+    ('length', 'words')
     """
     try:
         asked = inspect.signature(factory).parameters
