@@ -12,7 +12,10 @@ from ramet.cli.main import main
 from ramet.costs import count_parameters
 from ramet.data.text import read_text
 from ramet.errors import ConfigError
+from ramet.jobs.rank.job import RankRecipe
 from ramet.jobs.search import SearchRecipe
+from ramet.ranking.instance import score_children
+from ramet.ranking.plan import Plan
 from ramet.searching import SearchPlan
 from ramet.searching.costs import ArchCosts
 from ramet.searching.measures import measure
@@ -103,6 +106,23 @@ def test_a_search_on_a_text_from_the_command_line(own, story, tmp_path, capsys):
     words = "--epochs 1 --warmup-epochs 0 --models-per-epoch 1 --strategy-steps 1 --final-epochs 1 --batch-size 16"
     main(["search", "--space", own, "--data", story, *words.split(), "--out", str(tmp_path / "run")])
     assert "test perplexity" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sharing", ["full", "groups:2:interference"])
+def test_a_space_of_ones_own_is_ranked_on_a_text_by_its_tokens(sharing, own, story, tmp_path):
+    plan = Plan(instances=1, children=3, truth_seeds=1, sharing=sharing, fine_tune_steps=2)
+    recipe = RankRecipe(epochs=1, batch_size=16)
+    result = ramet.rank(own, story, plan=plan, recipe=recipe, out=tmp_path / "run", truth_cache=tmp_path / "truth")
+    assert len(result.children) == 3 and result.summary()
+
+
+def test_accuracies_of_children_are_shares_of_tokens(own, story):
+    data, space = read_text(story), make_space(own)
+    network = space.supernet(8, data.num_classes).eval()
+    x, y = data.validation.x, data.validation.y
+    with torch.no_grad():
+        by_hand = [float((network(x, arch).argmax(dim=2) == y).float().mean()) for arch in space]
+    assert score_children(network, list(space), x, y) == pytest.approx(by_hand, rel=1e-6)  # single-precision means
 
 
 def test_images_are_not_for_language_models(own, tmp_path):
