@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -180,10 +180,10 @@ class Growing:
         The schedule is the round's own, or that of ``num_rounds`` rounds of which this is one.
         """
         phase = len(self.history.steps) - 1
-        before, length = (
-            (phase * self.num_updates, num_rounds * self.num_updates) if num_rounds else (0, self.num_updates)
-        )
         batches, settings = self._batches(phase), self.settings
+        before = phase * self.num_updates if num_rounds else 0
+        rounds = max(1, num_rounds)
+        scheduled = replace(settings, epochs=rounds * settings.epochs)  # some schedules count in epochs
         seed = derive_seed(self.seed, "train", phase)
         inside, started = self.inside, time.monotonic()
         spent = inside.seconds
@@ -196,7 +196,7 @@ class Growing:
             restore_generators(inside.generators or {})
             for number in range(inside.number, self.num_updates):
                 batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
-                rate = settings.learning_rate_at(before + number, length)
+                rate = scheduled.learning_rate_at(before + number, rounds * self.num_updates)
                 value = step(number, rate, lambda x, y: self.loss(output_of(self.network(x)), y), *batch)
                 if number >= self.num_updates - batches.steps_per_epoch:
                     inside.total += value / batches.steps_per_epoch

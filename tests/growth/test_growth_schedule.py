@@ -60,6 +60,12 @@ def test_by_default_each_round_has_its_own():
     assert rates == [RECIPE.learning_rate_at(number, 6) for number in range(6)] * 4
 
 
+def test_schedules_that_count_epochs_count_those_of_all_rounds():
+    recipe = replace(WHOLE, schedule="exponential:factor=0.5", warmup=0.0)
+    rates, _ = rates_of(recipe, max_steps=1)
+    assert rates == [0.1 * 0.5 ** (number // 3) for number in range(12)]  # 3 mini-batches an epoch, 4 epochs in all
+
+
 def test_the_largest_number_of_steps_shortens_it():
     rates, history = rates_of(WHOLE, max_steps=1)
     assert rates == [WHOLE.learning_rate_at(number, 12) for number in range(12)]
