@@ -29,6 +29,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "stacked, one schedule": {"method": "stacking", "step": AT_ONCE, "layers": 2, "schedule_over": "growth"},
 }
 SCRATCH = ("scratch, same work", "scratch, same steps")
+FIRST, STACKED, STACKED_LESS = "grown, one schedule", "stacked, one schedule", "stacked, same work"
+ORDER = (*ARMS, STACKED_LESS, *SCRATCH)
 
 
 class CountedGrowth(Growing):
@@ -44,13 +46,15 @@ class CountedGrowth(Growing):
         return reason
 
 
-def grow(data: DataSet, scale: Scale, rate: float, seed: int, arm: dict[str, Any]) -> Record:
-    """Train, grow, train: to the size of the large network."""
+def grow(
+    data: DataSet, scale: Scale, rate: float, seed: int, arm: dict[str, Any], windows: int | None = None
+) -> Record:
+    """Train, grow, train: to the size of the large network, with all windows of the text or so many in each round."""
     width, depth, heads = scale.large
     stacks = arm["method"] == "stacking"  # only deeper, so that it begins as wide as it ends
     growing = CountedGrowth(
         network=new_network(data, (width, depth // 2, heads) if stacks else scale.small, seed),
-        data=(data.train.x, data.train.y, data.validation.x, data.validation.y),
+        data=(data.train.x[:windows], data.train.y[:windows], data.validation.x, data.validation.y),
         budget=Budget("params", count_parameters(new_network(data, scale.large, seed)), arm["step"], arm["layers"]),
         method=make_method(arm["method"]),
         settings=GrowRecipe(
@@ -92,7 +96,13 @@ def compare(scale: Scale, records: Records) -> None:
             for rate in rates_of(scale, records, arm, seed):
                 key = {"part": "grown", "arm": arm, "seed": seed, "rate": rate}
                 records.once(partial(grow, data, scale, rate, seed, options), **key)
-        first = records.matching(part="grown", arm=next(iter(ARMS)), seed=seed)[0]
+        first = records.matching(part="grown", arm=FIRST, seed=seed)[0]
+        if seed != TUNING_SEED:
+            stacked = records.matching(part="grown", arm=STACKED, seed=seed)[0]
+            share = (first["work"] - stacked["own_work"]) / (stacked["work"] - stacked["own_work"])
+            windows = max(2, round(share * scale.windows / scale.batch_size)) * scale.batch_size
+            key = {"part": "grown", "arm": STACKED_LESS, "seed": seed, "rate": stacked["rate"]}
+            records.once(partial(grow, data, scale, stacked["rate"], seed, ARMS[STACKED], windows), **key)
         large = work_a_window(new_network(data, scale.large, seed), data) * scale.batch_size
         for arm, num_steps in zip(SCRATCH, (round(first["work"] / large), first["steps"]), strict=True):
             if seed == TUNING_SEED and arm != SCRATCH[0]:

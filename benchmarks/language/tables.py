@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks.language.growing import ARMS, SCRATCH
+from benchmarks.language.growing import ORDER
 from benchmarks.language.records import Record, Records
 from benchmarks.language.scale import TUNING_SEED
 
@@ -26,11 +26,11 @@ def spread(values: Sequence[float], digits: int = 3) -> str:
 def grown(records: Records) -> str:
     """Bits a character and work of every arm, over the judged seeds."""
     rows = []
-    for arm in (*ARMS, *SCRATCH):
+    for arm in ORDER:
         found = judged(records, part="grown", arm=arm)
         if found:
             row = [arm, f"{found[0]['rate']:g}", spread([r["test"] for r in found])]
-            row += [f"{mean(r['work'] for r in found) / 1e12:.2f}", str(found[0]["steps"]), str(len(found))]
+            row += [f"{mean(r['work'] for r in found) / 1e12:.3f}", str(found[0]["steps"]), str(len(found))]
             rows.append([*row, f"{mean(r['parameters'] for r in found) / 1000:.0f}k"])
     return table(["arm", "learning rate", "test bits", "work, 10^12", "steps", "seeds", "parameters"], rows)
 
@@ -60,9 +60,9 @@ def taught(records: Records) -> str:
         kept = all(entry["before"] == entry["after"] for entry in entries)
         columns = [spread([entry[name] for entry in entries]) for name in ("before", "after", "second")]
         size = f"{mean(entry['parameters'] for entry in entries) / 1000:.0f}k"
-        rows.append([method, *columns, "yes" if kept else "no", size])
+        rows.append([method, *columns, "yes" if kept else "no", size, str(len(entries))])
     untaught = spread([record["trained"]["second"] for record in found])
-    head = ["method", "first text, before", "first text, after", "second text", "first kept", "parameters"]
+    head = ["method", "first text, before", "first text, after", "second text", "first kept", "parameters", "seeds"]
     return f"{table(head, rows)}\n\nBefore it was taught, the network had {untaught} bits on the second text."
 
 

@@ -110,10 +110,10 @@ def test_a_search_on_a_text_from_the_command_line(own, story, tmp_path, capsys):
 
 @pytest.mark.parametrize("sharing", ["full", "groups:2:interference"])
 def test_a_space_of_ones_own_is_ranked_on_a_text_by_its_tokens(sharing, own, story, tmp_path):
-    plan = Plan(instances=1, children=3, truth_seeds=1, sharing=sharing, fine_tune_steps=2)
+    plan = Plan(instances=1, truth_seeds=1, sharing=sharing, fine_tune_steps=2)
     recipe = RankRecipe(epochs=1, batch_size=16)
     result = ramet.rank(own, story, plan=plan, recipe=recipe, out=tmp_path / "run", truth_cache=tmp_path / "truth")
-    assert len(result.children) == 3 and result.summary()
+    assert len(result.children) == 9 and result.summary()
 
 
 def test_accuracies_of_children_are_shares_of_tokens(own, story):
