@@ -32,7 +32,7 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, words, length, width=64, depth=2, heads=4):
+    def __init__(self, words, length, width=32, depth=2, heads=4):
         super().__init__()
         self.embedding, self.positions = nn.Embedding(words, width), nn.Parameter(0.1 * torch.randn(length, width))
         nn.init.normal_(self.embedding.weight, std=0.1)
