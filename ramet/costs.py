@@ -59,6 +59,7 @@ def measure_latency(
     batch_size: int = 1,
     num_runs: int = 20,
     num_warmups: int = 3,
+    dtype: torch.dtype = torch.float32,
 ) -> float:
     """Seconds of one forward pass: the median of several, on the device where the module is.
 
@@ -69,6 +70,7 @@ def measure_latency(
         batch_size: inputs in a pass.
         num_runs: passes that are measured.
         num_warmups: passes before them, which are not.
+        dtype: of an input; ``torch.int64`` for words.
 
     Raises:
         ConfigError: if a shape or a count is out of range.
@@ -76,7 +78,7 @@ def measure_latency(
     if batch_size < 1 or num_runs < 1 or num_warmups < 0:
         counts = (batch_size, num_runs, num_warmups)
         raise ConfigError(f"batch size, runs and warm-ups must be at least 1, 1 and 0, but got {counts}.")
-    x = zeros_for(module, input_shape, batch_size)
+    x = zeros_for(module, input_shape, batch_size, dtype)
     seconds = []
     with evaluating(module):
         for run in range(num_warmups + num_runs):

@@ -6,7 +6,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,9 @@ class JointNetwork:
         2
     """
 
-    def __init__(self, method: Method) -> None:
+    def __init__(self, method: Method, missing: Mapping[str, str] | None = None) -> None:
         self.method = method
+        self._missing = dict(missing or {})
 
     @property
     def names(self) -> list[str]:
@@ -142,8 +143,31 @@ class JointNetwork:
         return problems
 
     def learn(self, task: TaskData, earlier: Sequence[TaskData] = (), saves: Saves | None = None) -> dict[str, Any]:
-        """Add a task; ``Task(name, dataset).data()`` makes the data."""
+        """Add a task; ``Task(name, dataset).data()`` makes the data.
+
+        Raises:
+            ConfigError: The network was read from a file that could not hold its recipe.
+        """
+        self.check_recipe()
         return self.method.learn(task, earlier, saves)
+
+    def check_recipe(self) -> None:
+        """Refuse to train by a recipe that was read without the functions that it had been given as objects.
+
+        Raises:
+            ConfigError: Some are missing.
+        """
+        if self._missing:
+            told = ", ".join(f"{name}, {reference}" for name, reference in self._missing.items())
+            raise ConfigError(
+                "a joint network learns by its whole recipe, and no file holds functions that were given as objects, "
+                f"but this one was loaded without its {told}: JointNetwork.load(path, recipe=...) takes it."
+            )
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """What of its recipe was given as functions, by field; no file holds them, only what they are called."""
+        return written_recipe(self.method.settings)[1] | self._missing
 
     def num_parameters(self) -> int:
         """The weights of all tasks together."""
@@ -165,11 +189,13 @@ class JointNetwork:
             "method": method.source or method.name,
             "options": method.options,
             "skeleton": method.template.to_json(),
-            "settings": _written(method.settings),
+            "settings": written_recipe(method.settings)[0],
             "seed": method.seed,
             "tasks": [task.to_json() for task in method.tasks],
             "state": method.state(),
         }
+        if self.functions:
+            values["functions"] = self.functions
         if (start := method.kept_start()) is not None:
             values["start"] = start
         return pack_state(values)
@@ -184,10 +210,12 @@ class JointNetwork:
         trust: bool = False,
         network: nn.Module | None = None,
         template: Template | None = None,
+        recipe: Settings | None = None,
     ) -> JointNetwork:
         """The inverse of ``snapshot``; code that it names must be known here, or trusted.
 
-        ``network`` is the module, where it was given as an object; ``template`` what the snapshot began with, if known.
+        ``network`` is the module, where it was given as an object; ``template`` what the snapshot began with, if known;
+        ``recipe`` that of later tasks, if it is not to be the one that was written.
         """
         from ramet.continual.methods.making import make_method
 
@@ -196,10 +224,10 @@ class JointNetwork:
             raise ConfigError(f"this ramet reads joint networks of format {_FORMAT}, but got {values['format']}.")
         method = make_method(Spec(values["method"], (), values["options"]), methods, trusted=trust)
         made = template or _template(values["skeleton"], network, values.get("start"), trust)
-        method.start(made, Settings(**values["settings"]), values["seed"])
+        method.start(made, recipe or Settings(**values["settings"]), values["seed"])
         method.tasks = [TaskInfo.from_json(task) for task in values["tasks"]]
         method.load_state(values["state"])
-        return cls(method)
+        return cls(method, {} if recipe is not None else values.get("functions"))
 
     def save(self, path: str | Path) -> None:
         """Write the network as one safetensors file, with JSON in its header; whole or not at all."""
@@ -218,6 +246,7 @@ class JointNetwork:
         *,
         trust: bool = False,
         network: nn.Module | None = None,
+        recipe: Settings | None = None,
     ) -> JointNetwork:
         """Read a network that ``save`` wrote.
 
@@ -227,6 +256,8 @@ class JointNetwork:
             trust: Whether a method or a network of one's own that the file names, ``FILE.py:Name``, may run; built-in
                 ones and those of installed packages need no trust.
             network: The module that it was learned with, where that was given as an object; its weights do not count.
+            recipe: How later tasks are trained; by default as before, which a file cannot say where functions (a loss)
+                were given as objects: without a recipe, such a network gives out its tasks and learns none.
 
         Raises:
             ConfigError: There is no such file, it is damaged, it is no joint network, what it names is not trusted, or
@@ -248,7 +279,7 @@ class JointNetwork:
             raise ConfigError(f"a joint network must be whole, but {path} is damaged or something else.") from None
         if not is_whole:
             raise ConfigError(f"a joint network must match its checksum, but {path} is damaged.")
-        return cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network)
+        return cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network, recipe=recipe)
 
 
 def file_stem(place: int, name: str) -> str:
@@ -287,7 +318,13 @@ def _metadata(data: bytes) -> dict[str, str]:
     return metadata
 
 
-def _written(settings: Settings) -> dict[str, Any]:
-    """The recipe of later tasks; a metric that is an object is left out, because no network depends on it."""
-    values = asdict(settings)
-    return values if isinstance(settings.metric, str) else values | {"metric": None}
+def written_recipe(settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
+    """A recipe as values that a file holds, and the references of its functions, by field, which stay outside.
+
+    A metric is no such function: no network depends on it, and one that is an object is left out.
+    """
+    values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
+    described = settings.to_json()
+    functions = {name: str(described[name]) for name, value in values.items() if callable(value)}
+    plain = {name: value for name, value in values.items() if name not in functions}
+    return plain, {name: reference for name, reference in functions.items() if name != "metric"}

@@ -218,21 +218,23 @@ def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
     template, packed = method.template, checkpoint.state["network"]
     is_same = template.is_described_by(stored["skeleton"])
     if is_same:
-        began = JointNetwork.from_snapshot(checkpoint.tensors, packed, methods, template=template).method
-    if not is_same or _arguments(method) != _arguments(began):
+        began = JointNetwork.from_snapshot(checkpoint.tensors, packed, methods, template=template)
+    if not is_same or _arguments(fresh) != _arguments(began):
         raise ConfigError(
             f"a stream goes on with the arguments it began with, but {checkpoints.folder} began with others."
         )
-    method.tasks = began.tasks
+    method.tasks = began.method.tasks
     method.load_state(stored["state"])
     return Learned(fresh, unpack_state(checkpoint.tensors, checkpoint.state["rows"])["rows"])
 
 
-def _arguments(method: Method) -> tuple[Any, ...]:
+def _arguments(joint: JointNetwork) -> tuple[Any, ...]:
     # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
+    method, functions = joint.method, joint.functions
     recipe = differences(method.settings, defaults_of=Recipe)
-    recipe.pop("metric", None)  # nothing that is learned depends on it
-    return method.name, method.options, recipe, method.seed
+    for name in ("metric", *functions):  # nothing that is learned depends on a metric; functions are known by name
+        recipe.pop(name, None)
+    return method.name, method.options, recipe, functions, method.seed
 
 
 def _check_order(stream: Stream, known: Sequence[TaskInfo], learned: Learned) -> None:

@@ -102,6 +102,14 @@ class Prepared(Protocol):
     def deviation(self) -> Sequence[float]:
         """What each channel was divided by afterwards."""
 
+    @property
+    def target_mean(self) -> Sequence[float]:
+        """What was subtracted from targets that are numbers; empty where nothing was."""
+
+    @property
+    def target_deviation(self) -> Sequence[float]:
+        """What each was divided by afterwards."""
+
 
 def described_inputs(shape: Sequence[int], prepared: Prepared, dtype: torch.dtype = torch.float32) -> dict[str, object]:
     """What whoever runs a network must know: the size of an input, how it is prepared, what the outputs stand for.
@@ -109,7 +117,8 @@ def described_inputs(shape: Sequence[int], prepared: Prepared, dtype: torch.dtyp
     The words of a text are left out: they are its author's.
 
     Args:
-        shape: of one input without its batch: channels, height and width of an image, or the tokens of a window.
+        shape: of one input without its batch: channels, height and width of an image, the features of a vector, or the
+            tokens of a window.
         prepared: the data that the network was trained on.
         dtype: of an input; ``torch.int64`` for words.
     """
@@ -118,10 +127,16 @@ def described_inputs(shape: Sequence[int], prepared: Prepared, dtype: torch.dtyp
         return {"input": f"{size}, numbers of tokens", "tokens": prepared.num_classes}
     facts: dict[str, object] = {"input": f"{size}, single precision"}
     if prepared.mean:
-        facts["preparation"] = "bytes are divided by 255; then (pixel - mean) / deviation, channel by channel"
+        images = "bytes are divided by 255; then (pixel - mean) / deviation, channel by channel"
+        facts["preparation"] = images if len(shape) == 3 else "(feature - mean) / deviation, feature by feature"
         facts["mean"], facts["deviation"] = (
             ", ".join(map(str, values)) for values in (prepared.mean, prepared.deviation)
         )
+    if prepared.target_deviation:
+        facts["mean of targets"], facts["deviation of targets"] = (
+            ", ".join(map(str, values)) for values in (prepared.target_mean, prepared.target_deviation)
+        )
+        return facts | {"outputs": "times the deviation, plus the mean, in the units of the data"}
     if not prepared.class_names:
         return facts | ({"outputs": prepared.num_classes} if prepared.num_classes else {})
     named = enumerate(prepared.class_names)

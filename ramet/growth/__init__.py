@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ramet.growth.methods.splitting import Splitting
     from ramet.growth.methods.stacking import Stacking
     from ramet.growth.plan import GrowPlan
+    from ramet.growth.recipe import GrowRecipe
     from ramet.growth.saving import load_network, save_network
     from ramet.growth.surgery.blocks import BlockCopy, BlockSite, copy_blocks
     from ramet.growth.surgery.layers import Deepening, Site, deepen, find_sites
@@ -38,8 +39,19 @@ if TYPE_CHECKING:
     from ramet.growth.tracing.coupling import Coupling, Group, Refusal
 
 __all__ = ["GROWTHS", "METHODS", "NETWORKS", "AutoGrow", "BlockCopy", "BlockSite", "Budget", "Candidate", "Coupling"]
-__all__ += ["Deepening", "Edit", "Ends", "Firefly", "GradMax", "Group", "GrowPlan", "Growth", "GrowthContext"]
-__all__ += ["GrowthStep", "History", "Nash", "Net2Net", "Proposal", "RandomChoice", "Refusal", "Scratch", "Site"]
+__all__ += ["Deepening", "Edit", "Ends", "Firefly", "GradMax", "Group", "GrowPlan", "GrowRecipe", "Growth"]
+__all__ += [
+    "GrowthContext",
+    "GrowthStep",
+    "History",
+    "Nash",
+    "Net2Net",
+    "Proposal",
+    "RandomChoice",
+    "Refusal",
+    "Scratch",
+    "Site",
+]
 __all__ += ["Splitting", "Stacking", "Widening", "carry_out", "copy_blocks", "deepen", "find_blocks", "find_coupling"]
 __all__ += ["find_sites", "grow", "load_network", "make_method", "make_network", "save_network", "widen"]
 

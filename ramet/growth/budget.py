@@ -66,6 +66,19 @@ class Budget:
         step = self.step * size if self.step < 1 else self.step
         return min(step, self.total - size)
 
+    def num_steps(self, size: float) -> int:
+        """How many steps lead from a size to the total, if each adds what it may; of neurons, whole ones.
+
+        >>> Budget("params", 200, step=0.5).num_steps(100), Budget("neurons", 6, step=0.3).num_steps(3)
+        (2, 3)
+        """
+        count = 0
+        while size < self.total:
+            added = self.allowance(size)
+            size += max(1, math.floor(added)) if self.unit == "neurons" else added
+            count += 1
+        return count
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:

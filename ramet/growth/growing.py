@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from ramet.growth.budget import MEASURED, Budget, Ends
 from ramet.growth.history import GrowthStep, History, describe, replay, silent
 from ramet.growth.meter import Meter, select
 from ramet.growth.methods import GROWTHS
+from ramet.growth.recipe import GrowRecipe
 from ramet.growth.surgery.blocks import BlockSite
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.blocks import find_blocks
@@ -110,6 +111,9 @@ class Growing:
         if settings.average is not None:  # made anew for each training, in the shapes that the network has then
             parts["average"] = Values(lambda: self._average and self._average.state_dict(), self._load_average)
         self._average: WeightAverage | None = None
+        self._foreseen = 0  # trainings of the whole growth, where one schedule runs over them
+        if isinstance(settings, GrowRecipe) and settings.schedule_over == "growth":
+            parts["foreseen"] = Values(lambda: self._foreseen, lambda count: setattr(self, "_foreseen", count))
         self._saver = Saver(checkpoints, parts, seconds=seconds_between_checkpoints)
 
     def start(self) -> None:
@@ -129,6 +133,8 @@ class Growing:
                 f"a budget must be above the network's {size:g} {self.budget.unit}, but got {self.budget.total:g}."
             )
         self.history.steps.append(GrowthStep(0))
+        if isinstance(self.settings, GrowRecipe) and self.settings.schedule_over == "growth":
+            self._foreseen = 1 + self.budget.num_steps(size)
 
     def _look(self) -> tuple[Coupling, list[Site], list[BlockSite]]:
         """What can grow now; blocks are looked for only if the budget allows any."""
@@ -154,19 +160,30 @@ class Growing:
 
     def advance(self, ends: Ends) -> GrowthStep | None:
         """Go on to the next step that is grown and trained; ``None`` when growth has ended."""
+        # A schedule over the whole growth ends with the last round that is foreseen; else each round has its own.
+        most = self._foreseen if ends.max_steps is None else min(self._foreseen, ends.max_steps + 1)
         if self.trained == len(self.history.steps) and not self.history.stopped:
-            self.history.stopped = ends.reason(self.history, self.budget, self.metric.score) or self.grow()
+            reason = ends.reason(self.history, self.budget, self.metric.score)
+            if not reason and self._foreseen and len(self.history.steps) == most:
+                reason = "the schedule has ended"
+            self.history.stopped = reason or self.grow()
             self.save()
-        return None if self.history.stopped else self.train()
+        return None if self.history.stopped else self.train(most)
 
     def _batches(self, phase: int) -> Batches:
         size = min(self.settings.batch_size, len(self.x))
         return Batches(len(self.x), size, derive_seed(self.seed, "train", phase))
 
-    def train(self) -> GrowthStep:
-        """Train the network with its present structure (step 1 of Algorithm 1), from where it was left."""
+    def train(self, num_rounds: int = 0) -> GrowthStep:
+        """Train the network with its present structure (step 1 of Algorithm 1), from where it was left.
+
+        The schedule is the round's own, or that of ``num_rounds`` rounds of which this is one.
+        """
         phase = len(self.history.steps) - 1
         batches, settings = self._batches(phase), self.settings
+        before = phase * self.num_updates if num_rounds else 0
+        rounds = max(1, num_rounds)
+        scheduled = replace(settings, epochs=rounds * settings.epochs)  # some schedules count in epochs
         seed = derive_seed(self.seed, "train", phase)
         inside, started = self.inside, time.monotonic()
         spent = inside.seconds
@@ -179,7 +196,7 @@ class Growing:
             restore_generators(inside.generators or {})
             for number in range(inside.number, self.num_updates):
                 batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
-                rate = settings.learning_rate_at(number, self.num_updates)
+                rate = scheduled.learning_rate_at(before + number, rounds * self.num_updates)
                 value = step(number, rate, lambda x, y: self.loss(output_of(self.network(x)), y), *batch)
                 if number >= self.num_updates - batches.steps_per_epoch:
                     inside.total += value / batches.steps_per_epoch

@@ -55,7 +55,8 @@ def grow(
         budget: how large it may get, and how fast: a ``Budget`` or text such as ``"params=200k, step=30%"``.
         method: how it grows: an object or a name of ``ramet.growth.METHODS``.
         method_options: arguments of a method that is given by its name.
-        settings: of each training between two growths; the learning rate starts anew in each.
+        settings: of each training between two growths; the learning rate starts anew in each, unless a
+            ``GrowRecipe`` has its schedule over all of the growth.
         loss: of outputs and targets; the cross-entropy for whole-number targets, the squared error otherwise.
         target: what the metric of the settings is to reach on the validation data: by default the accuracy for
             whole-number targets and r2 for others, or the loss where ``loss`` is given. Growth ends there.

@@ -150,7 +150,7 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     card = Card(
         title=f"{setup.name}, grown by {method}",
         network={name: round(value) for name, value in history.steps[-1].sizes.items()},
-        inputs={**described_inputs(data.form.shape, data, data.form.dtype), **_scale(data)},
+        inputs=described_inputs(data.form.shape, data, data.form.dtype),
         data={"data": str(data), "fingerprint": data.fingerprint()},
         figures={
             f"{metric.name} on validation {rows}": metric.score(score),
@@ -169,14 +169,6 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
         growing.network, folder, steps=history.steps, origin=setup.origin, onnx=setup.onnx, card=card
     )
     return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
-
-
-def _scale(data: DataSet) -> dict[str, Any]:
-    """How outputs become the numbers of the source again, where these were standardised."""
-    if not data.target_deviation:
-        return {}
-    scale = {"mean of targets": list(data.target_mean), "deviation of targets": list(data.target_deviation)}
-    return {**scale, "outputs": "times the deviation, plus the mean, in the units of the data"}
 
 
 def rehearse(setup: GrowthSetup) -> GrowthSetup:

@@ -343,7 +343,7 @@ def child_costs(setup: SupernetSetup, indices: Sequence[int]) -> Costs:
     for index in indices:
         child = network.child(setup.space[index])  # type: ignore[operator]
         params.append(count_parameters(child))
-        flops.append(count_flops(child, shape))
+        flops.append(count_flops(child, shape, dtype=setup.data.form.dtype))
     return np.asarray(params, float), np.asarray(flops, float)
 
 

@@ -29,6 +29,7 @@ from ramet.training import (
     reestimated_batch_norm,
     saved_part,
 )  # fmt: skip
+from ramet.training.outputs import classes_last
 
 NUM_CALIBRATION_BATCHES = 4
 """Training mini-batches from which a child's batch-norm statistics are re-estimated."""
@@ -198,8 +199,8 @@ def score_children(supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Ten
     with evaluating(supernet):
         for inputs, labels in in_batches(x, y):
             for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
-                correct[place] += (logits.argmax(dim=1) == labels).sum().cpu()
-    return [int(count) / len(y) for count in correct]
+                correct[place] += (classes_last(logits, labels).argmax(dim=-1) == labels).sum().cpu()
+    return [int(count) / y.numel() for count in correct]
 
 
 def score_reestimated(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from ramet.errors import DataError, RametError
 from ramet.ranking.diagnosis import child_costs
@@ -13,6 +12,7 @@ from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import read_table
 from ramet.sharing import make_sharing
 from ramet.spaces import Space
+from ramet.training.losses import cross_entropy
 from ramet.training.rehearsal import rehearse as try_recipe
 
 
@@ -51,10 +51,11 @@ def _train_once(setup: SupernetSetup, indices: list[int], num_shared_cells: int 
     x, y = setup.data.train.x[:2], setup.data.train.y[:2]
     for index in indices:
         logits = network(x, setup.space[index])
-        if tuple(logits.shape) != (2, setup.data.num_classes):
+        shape, count = tuple(logits.shape), setup.data.num_classes
+        if shape not in ((*y.shape, count), (len(y), count, *y.shape[1:])):  # of a text, a logit for each token
             raise DataError(
-                f"a child must give a logit for each of the {setup.data.num_classes} classes, "
-                f"but {setup.space.name(setup.space[index])} gives the shape {tuple(logits.shape)} for two samples."
+                f"a child must give a logit for each of the {count} classes, "
+                f"but {setup.space.name(setup.space[index])} gives the shape {shape} for two samples."
             )
         torch.autograd.backward(cross_entropy(logits, y))
     try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, setup.space[indices[0]])

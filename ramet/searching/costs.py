@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from ramet.costs import count_flops, count_parameters, measure_latency
@@ -41,6 +42,7 @@ class ArchCosts:
     def __init__(self, space: Space, input_shape: Sequence[int], num_classes: int) -> None:
         self.space = space
         self.input_shape = tuple(input_shape)
+        self.dtype = torch.int64 if space.takes_text else torch.float32
         with seeded_globally(0, "costs"):
             self._network = space.supernet(self.input_shape[0], num_classes)
         self.known: dict[tuple[str, Arch], float] = {}
@@ -51,11 +53,12 @@ class ArchCosts:
             if cost == "params":
                 value = float(self._count_parameters(arch))
             elif cost == "flops":
-                value = float(count_flops(self._network, self.input_shape, arch))
+                value = float(count_flops(self._network, self.input_shape, arch, dtype=self.dtype))
             elif cost == "latency":
-                value = measure_latency(self._network, self.input_shape, arch)
+                value = measure_latency(self._network, self.input_shape, arch, dtype=self.dtype)
             else:
-                value = onnx_latency(export_onnx(self._network.child(arch), self.input_shape), self.input_shape)
+                exported = export_onnx(self._network.child(arch), self.input_shape, self.dtype)
+                value = onnx_latency(exported, self.input_shape)
             self.known[cost, arch] = value
         return self.known[cost, arch]
 
@@ -74,7 +77,7 @@ class ArchCosts:
         layers = [module for module in self._network.modules() if any(True for _ in module.parameters(recurse=False))]
         hooks = [layer.register_forward_pre_hook(note) for layer in layers]
         try:
-            count_flops(self._network, self.input_shape, arch)
+            count_flops(self._network, self.input_shape, arch, dtype=self.dtype)
         finally:
             for hook in hooks:
                 hook.remove()

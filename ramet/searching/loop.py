@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ramet.execution.ranks import ALONE, Ranks
 from ramet.guards import Guard, NoGuard, make_guard
@@ -33,6 +32,7 @@ from ramet.searching.strategies import RandomSearch, Strategy
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch
 from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead
+from ramet.training.losses import cross_entropy
 
 NUM_CALIBRATION_BATCHES = 4
 MAX_KEPT_LOGITS = 20_000

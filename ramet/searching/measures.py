@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
 from ramet.training import evaluating, in_batches, reestimated_batch_norm
+from ramet.training.outputs import classes_last
 
 PERPLEXITY_REWARD = 80.0
 """ENAS' reward for language models is this divided by the perplexity."""
@@ -75,7 +76,9 @@ def tally(logits: Tensor, labels: Tensor) -> Tensor:
     if labels.ndim == 1:
         wrong, broken = (logits.argmax(dim=1) != labels).sum(), (~torch.isfinite(logits)).sum()
         return torch.tensor([float(wrong), float(broken), 0.0], dtype=torch.float64)
-    return torch.tensor([0.0, 0.0, float(cross_entropy(logits, labels, reduction="sum"))], dtype=torch.float64)
+    words = classes_last(logits, labels).flatten(0, -2)
+    loss = cross_entropy(words, labels.flatten(), reduction="sum")
+    return torch.tensor([0.0, 0.0, float(loss)], dtype=torch.float64)
 
 
 def score_of_tally(total: Tensor, y: Tensor) -> Score:

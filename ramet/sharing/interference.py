@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ramet.training import training_modes
+from ramet.training.outputs import classes_last
 
 
 def gradient_affinity(
@@ -29,7 +30,8 @@ def gradient_affinity(
         supernet.train()  # gradients are taken with each child's own batch statistics, as in training
         for inputs, labels in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
             for row, arch in zip(gradients, archs, strict=True):
-                loss = cross_entropy(supernet(inputs, arch), labels, reduction="sum")
+                logits = classes_last(supernet(inputs, arch), labels).flatten(0, -2)  # [samples or tokens, classes]
+                loss = cross_entropy(logits, labels.flatten(), reduction="sum")
                 grads = torch.autograd.grad(loss, params, allow_unused=True)
                 flat = [torch.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)]
                 row += torch.cat([value.reshape(-1) for value in flat])

@@ -42,7 +42,7 @@ class Space(ABC, Sequence[Arch]):
     what its final network is. All of this has defaults, so that an author of a space writes only what is abstract.
     """
 
-    takes_text: ClassVar[bool] = False
+    takes_text: bool = False
     """Whether inputs are words by number, shape [batch, time], and not images."""
 
     size_names: ClassVar[Mapping[str, str]] = {"channels": "channels", "cells": "num_cells", "nodes": "num_nodes"}

@@ -12,7 +12,7 @@ from ramet.errors import ConfigError
 from ramet.registry import Spec, check_trust
 from ramet.spaces import SPACES
 from ramet.spaces.base import Space
-from ramet.spaces.own.module_space import ModuleSpace
+from ramet.spaces.own.module_space import ModuleSpace, asks_for_text
 
 SpaceSource = str | Mapping[str, Any] | Space | Callable[..., Space | nn.Module]
 """What names a space: a text, a description, a space, a class of spaces, or a factory of modules with choices."""
@@ -67,8 +67,12 @@ def fitting_options(source: SpaceSource, *, trusted: bool = True, **known: Any) 
 
 
 def takes_text(source: SpaceSource, *, trusted: bool = True) -> bool:
-    """Whether a space is of language models; nothing is made."""
-    return bool(getattr(_class_of(source, trusted), "takes_text", False))
+    """Whether a space is of language models, by its class or by what its factory asks for; nothing is made."""
+    made = source if isinstance(source, Space) else _class_of(source, trusted)
+    if made is not None or isinstance(source, Mapping):
+        return bool(getattr(made, "takes_text", False))
+    factory: Any = SPACES.maker(SPACES.parse(source).name, trusted=trusted) if isinstance(source, str) else source
+    return bool(asks_for_text(factory))
 
 
 def size_options(source: SpaceSource, *, trusted: bool = True, **sizes: int | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ class GoneDataError(RunError):
     """A method touched the data of a finished task in the streaming scenario."""
 
 
-_TOLD = ("class_names", "mean", "deviation")
+_TOLD = ("class_names", "mean", "deviation", "target_mean", "target_deviation")
 """What whoever runs a task's network should know, beside the form of its inputs."""
 
 
@@ -32,6 +32,8 @@ class TaskInfo:
         class_names: What each label stands for; empty where nobody named them, or in a network of an earlier version.
         mean: What was subtracted from each channel of an image; empty where that is not known.
         deviation: What each channel was divided by afterwards.
+        target_mean: What was subtracted from targets that are numbers; empty where nothing was, or it is not known.
+        target_deviation: What each was divided by afterwards.
     """
 
     name: str
@@ -40,6 +42,8 @@ class TaskInfo:
     class_names: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
+    target_mean: tuple[float, ...] = ()
+    target_deviation: tuple[float, ...] = ()
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -139,6 +143,8 @@ class Task:
             class_names=data.class_names,
             mean=data.mean,
             deviation=data.deviation,
+            target_mean=data.target_mean,
+            target_deviation=data.target_deviation,
         )
 
     def data(self, device: str = "cpu") -> TaskData:

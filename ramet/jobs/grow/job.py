@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.plan import GrowPlan
+from ramet.growth.recipe import GrowRecipe
 from ramet.jobs.data_options import TargetOptions
 from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
 from ramet.jobs.supernet import build_data
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
     from ramet.execution import Executor
     from ramet.growth.tasks import GrowthSetup
     from ramet.jobs.grow.result import GrowResult
-
-
-@dataclass(frozen=True, kw_only=True)
-class GrowRecipe(Recipe):
-    """How the network is trained between two growths; the defaults suit a laptop.
-
-    Args:
-        epochs: passes over the training images between two growths.
-        learning_rate: the first step's learning rate; it starts anew after each growth.
-    """
-
-    epochs: int = 10
-    batch_size: int = 64
-    learning_rate: float = 0.05
-    weight_decay: float = 0.0005
 
 
 @dataclass(frozen=True, kw_only=True)

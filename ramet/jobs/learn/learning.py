@@ -276,7 +276,9 @@ def spec_of(method: Method) -> str:
 
 
 def _check_onto(file: str, stream: Stream, trust: bool, module: nn.Module | None) -> None:
-    known = JointNetwork.load(file, trust=trust, network=module).method
+    joint = JointNetwork.load(file, trust=trust, network=module)
+    joint.check_recipe()
+    known = joint.method
     known.template.check(stream[0].info)
     for task in known.tasks:
         if task.name in stream.names:

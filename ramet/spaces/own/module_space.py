@@ -21,8 +21,12 @@ from ramet.spaces.child import copy_layer
 from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 from ramet.spaces.walk import walk_stages
 
-Factory = Callable[[int, int], nn.Module]
-"""Makes a freshly initialised module with choices inside: ``factory(in_channels, num_classes)``."""
+Factory = Callable[..., nn.Module]
+"""Makes a freshly initialised module with choices inside: ``factory(in_channels, num_classes)``, or of language models
+``factory(length, words)``."""
+
+TEXT_ARGUMENTS = ("length", "words")
+"""What a factory of language models asks for: the tokens in a window and in the vocabulary."""
 
 # The architecture of the supernet call under way. A context variable belongs to a thread, so that two threads can run
 # two architectures of one supernet at the same time; nothing is written to the modules.
@@ -141,9 +145,11 @@ class ModuleSpace(Space):
 
     Args:
         factory: called as ``factory(in_channels, num_classes)``, or a reference to such a function,
-            ``package.module:name`` or ``FILE.py:name``. It may refuse values that it has no network for.
-        in_channels: what the factory is called with to find the choices.
-        num_classes: the same.
+            ``package.module:name`` or ``FILE.py:name``. It may refuse values that it has no network for. One that asks
+            for ``words`` or ``length`` makes language models, and is called with the tokens in the vocabulary and in a
+            window by these names.
+        in_channels: what the factory is called with to find the choices; of language models, the length of a window.
+        num_classes: the same; of language models, the size of the vocabulary.
 
     Raises:
         ConfigError: if the reference leads nowhere, the factory makes no module, or ``find_decisions`` refuses it.
@@ -163,6 +169,8 @@ class ModuleSpace(Space):
         self._factory: Factory = resolve_reference(factory, trusted=True) if isinstance(factory, str) else factory
         if not callable(self._factory):
             raise ConfigError(f"a factory must be callable, but got {type(self._factory).__name__}.")
+        self._asked = asks_for_text(self._factory)
+        self.takes_text = bool(self._asked)
         self.in_channels = in_channels
         self.num_classes = num_classes
         with torch.random.fork_rng(devices=[]):  # Looking at the choices draws nothing from the caller's generator.
@@ -211,15 +219,36 @@ class ModuleSpace(Space):
             "fingerprint": self.fingerprint,
         }
 
+    def example(self, num_samples: int, input_shape: Sequence[int], num_classes: int) -> Tensor:
+        """Random images, or for language models random tokens, shape [samples, *input_shape]."""
+        if not self.takes_text:
+            return super().example(num_samples, input_shape, num_classes)
+        return torch.randint(num_classes, (num_samples, *input_shape))
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A factory from a file travels as its reference: the receiving process may not have the file imported.
         return _make_module_space, (self._source, self.in_channels, self.num_classes)
 
     def _make(self, in_channels: int, num_classes: int) -> nn.Module:
-        module = self._factory(in_channels, num_classes)
+        known = dict(zip(TEXT_ARGUMENTS, (in_channels, num_classes), strict=True))
+        by_name = {name: known[name] for name in self._asked}
+        module = self._factory(**by_name) if by_name else self._factory(in_channels, num_classes)
         if not isinstance(module, nn.Module):
             raise ConfigError(f"a factory must return an nn.Module, but got {type(module).__name__}.")
         return module
+
+
+def asks_for_text(factory: Callable[..., Any]) -> tuple[str, ...]:
+    """Which of the arguments that only language models have a factory takes; none for a factory of other networks.
+
+    >>> asks_for_text(lambda words, length: nn.Embedding(words, length))
+    ('length', 'words')
+    """
+    try:
+        asked = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # code that is not Python says nothing of its arguments
+        return ()
+    return tuple(name for name in TEXT_ARGUMENTS if name in asked)
 
 
 def space_of(module: nn.Module) -> ModuleSpace:
