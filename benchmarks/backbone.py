@@ -29,7 +29,11 @@ FIRST_DEVELOPMENT_SEED = 20
 
 @dataclass(frozen=True)
 class Arm:
-    """A method, the learning rate that was chosen for it, and whether it begins with the trained network."""
+    """A method, its learning rate, and whether it begins with the trained network.
+
+    The rates come from a larger sibling of the network and one development seed; on this one they are still to be
+    chosen with ``--rate`` on the development seeds before the others are judged.
+    """
 
     method: str
     learning_rate: float
