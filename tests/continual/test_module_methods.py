@@ -177,10 +177,14 @@ def test_choices_within_a_budget():
     sizes = [(1, 5, 50), (1, 20, 400), (1, 5, 50)]
     assert choose_within([0.4, 0.5, 0.1], sizes, 2) == ["share", "share", "share"]
     assert choose_within([0.4, 0.5, 0.1], sizes, 3 + 4) == ["adapt", "share", "share"]
+    # Every block has an adapter before one of them is copied, however much of the conflict is its own.
+    assert choose_within([0.98, 0.01, 0.01], sizes, 3 + 4 + 45) == ["adapt", "adapt", "adapt"]
+    assert choose_within([0.98, 0.0, 0.02], sizes, 3 + 4 + 19 + 4) == ["adapt", "adapt", "adapt"]
+    assert choose_within([0.98, 0.01, 0.01], sizes, 3 + 4 + 19 + 4 + 45) == ["own", "adapt", "adapt"]
     assert choose_within([0.4, 0.5, 0.1], sizes, 30) == ["adapt", "adapt", "adapt"]
     assert choose_within([0.4, 0.5, 0.1], sizes, 80) == ["own", "adapt", "adapt"]
     assert choose_within([0.4, 0.5, 0.1], sizes, 1000) == ["own", "own", "own"]
-    assert choose_within([0.4, 0.6, 0.0], sizes, 1000) == ["own", "own", "share"]
+    assert choose_within([0.4, 0.6, 0.0], sizes, 1000) == ["own", "own", "adapt"]
     assert choose_within([1.0], [(0, 60, 50)], 50) == ["own"]  # an adapter that is larger than its block is none
 
 

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from ramet.continual.methods.head_fitting import fit_head
 from ramet.continual.methods.shared_body import SharedBody
 from ramet.continual.streams.stream import TaskData
-from ramet.continual.training import Samples, Saves, train
-from ramet.data import Split
-from ramet.training import evaluating, in_batches
+from ramet.continual.training import Saves, train
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,19 +30,15 @@ class Frozen(SharedBody):
         if not self.tasks and not self.template.is_trained:
             return super()._train(task, saves, epochs)
         head, body, seed = self.shared.heads[-1], self.shared.body.eval(), self.training_seed()
-        data: Split | Samples = task.train
-        of_outputs = self.settings.loss_for(data.y)
-        is_seen_once = self.settings.augment is None
-        if is_seen_once:
-            with evaluating(body):
-                seen = torch.cat([body(x) for x, _ in in_batches(data.x, data.y)])
-            data = Samples(seen.clone(), data.y)  # what is computed in inference mode could not be trained on
+        if self.settings.augment is None:
+            fit_head(head, body, task.train, self.settings, seed=seed, saves=saves)
+            return {}
+        of_outputs = self.settings.loss_for(task.train.y)
 
         def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
-            if not is_seen_once:
-                with torch.no_grad():
-                    x = body(x)
+            with torch.no_grad():
+                x = body(x)
             return of_outputs(head(x), y)
 
-        train(head, loss, data, self.settings, seed=seed, saves=saves)
+        train(head, loss, task.train, self.settings, seed=seed, saves=saves)
         return {}

@@ -7,15 +7,15 @@ from typing import Literal
 
 Choice = Literal["share", "adapt", "own"]
 
-ADAPTED = 0.8
-"""The part of a block's conflict that an adapter is taken to remove: less than all, at a fraction of the parameters."""
+ORDER: tuple[Choice, ...] = ("share", "adapt", "own")
 
 
 def choose_within(conflicts: Sequence[float], sizes: Sequence[tuple[int, int, int]], limit: float) -> list[Choice]:
     """For each block whether it is shared, adapted or the task's own, so that parameters go where conflict is.
 
-    Greedily, the change that removes most conflict for each parameter it adds, as long as one fits: an adapter removes
-    ``ADAPTED`` of a block's conflict, a block of one's own all of it. A block without conflict is shared.
+    Adapters come first, also beside blocks without conflict: they are worth most for their parameters in a trained
+    network (docs/decisions/038). What is left makes adapted blocks that conflict the task's own. Each time the change
+    comes first that answers for most conflict with each parameter it adds; what does not fit any more is passed over.
 
     Args:
         conflicts: what each block answers for, not negative.
@@ -23,25 +23,23 @@ def choose_within(conflicts: Sequence[float], sizes: Sequence[tuple[int, int, in
         limit: the parameters that the task may add.
 
     >>> choose_within([0.5, 0.5, 0.0], [(0, 10, 100), (0, 30, 300), (0, 10, 100)], limit=140)
-    ['own', 'adapt', 'share']
+    ['own', 'adapt', 'adapt']
     """
-    removed: dict[Choice, float] = {"share": 0.0, "adapt": ADAPTED, "own": 1.0}
-    order: list[Choice] = ["share", "adapt", "own"]
     chosen: list[Choice] = ["share"] * len(conflicts)
     spent = sum(size[0] for size in sizes)
-    while True:
-        best: tuple[float, int, Choice] | None = None
-        for place, now in enumerate(chosen):
-            for choice in order[order.index(now) + 1 :]:
-                gain = (removed[choice] - removed[now]) * conflicts[place]
-                extra = sizes[place][order.index(choice)] - sizes[place][order.index(now)]
-                if gain <= 0 or spent + extra > limit:
-                    continue
-                worth = gain / max(extra, 1)
-                if best is None or worth > best[0]:
-                    best = worth, place, choice
-        if best is None:
-            return chosen
-        _, place, choice = best
-        spent += sizes[place][order.index(choice)] - sizes[place][order.index(chosen[place])]
-        chosen[place] = choice
+
+    def extra(place: int, choice: Choice) -> int:
+        return sizes[place][ORDER.index(choice)] - sizes[place][ORDER.index(chosen[place])]
+
+    def spend(changes: dict[int, Choice]) -> None:
+        nonlocal spent
+        added = {place: extra(place, choice) for place, choice in changes.items()}
+        for place in sorted(added, key=lambda place: (-conflicts[place] / max(added[place], 1), added[place])):
+            if spent + added[place] <= limit:
+                chosen[place] = changes[place]
+                spent += added[place]
+
+    # A block that is no larger than its adapter is copied at once.
+    spend({place: "adapt" if adapted < own else "own" for place, (_, adapted, own) in enumerate(sizes)})
+    spend({place: "own" for place, now in enumerate(chosen) if now == "adapt" and conflicts[place] > 0})
+    return chosen

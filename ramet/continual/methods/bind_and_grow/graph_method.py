@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
+from ramet.continual.methods.head_fitting import fit_head
 from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
 from ramet.continual.networks.block_graph import BlockGraph, read_graph
 from ramet.continual.networks.block_weights import BlockWeights
@@ -36,6 +37,9 @@ from ramet.training import Metric, in_batches
 REMEMBERED, MEAN_BATCH = 200, 10
 """Images from which a guard learns what matters to a finished task, and how many it sees at a time."""
 
+FITTED = 5000
+"""The most images that the first weights of a head are fitted to."""
+
 
 @dataclass(kw_only=True, eq=False)
 class GraphMethod(LayerGraphMethod):
@@ -50,6 +54,8 @@ class GraphMethod(LayerGraphMethod):
         guard_strength: its strength; worth tuning on validation data.
         heads: ``own`` gives each task a head; ``shared`` lets it share the head of the task it is bound to, where the
             number of classes is the same (permuted MNIST in the paper).
+        head_weights: of a trained network, what a new head begins with: ``fitted`` to what the blocks that the task is
+            bound to give for its images, or ``fresh``, which lets the first steps pull the blocks after a random head.
         start_weights: the first weights of a layer that the task gets for itself: a ``copy`` of the shared one (the
             paper), those of the ``probe``, or ``fresh`` ones.
         probe_epochs: epochs of the network that is trained on the task alone to compare it with others; 0 for as many
@@ -62,6 +68,7 @@ class GraphMethod(LayerGraphMethod):
     guard: str = "plasticity"
     guard_strength: float = 1e4
     heads: Literal["own", "shared"] = "own"
+    head_weights: Literal["fitted", "fresh"] = "fitted"
     start_weights: Literal["copy", "probe", "fresh"] = "copy"
     probe_epochs: int = 0
     skeletons: dict[str, str] = field(default_factory=dict)
@@ -210,6 +217,8 @@ class GraphMethod(LayerGraphMethod):
         old = [key for key in dict.fromkeys(path.keys) if key in known]
         before = {key: copied(self.graph_.nodes[key]) for key in old}
         try:
+            if self.template.is_trained and self.head_weights == "fitted" and path.head not in known:
+                self._fit_head(path, task, saves)
             self._train_path(view, old, len(set(path.keys)), task, saves)
         except BaseException:
             for key in [key for key in self.graph_.about if key not in known]:
@@ -274,6 +283,19 @@ class GraphMethod(LayerGraphMethod):
             drawn = self.template.make_network(info.num_classes, self.seed, "own", info.name)
             return graph.block_of(drawn.to(self.device), place)
         return graph.block(source)
+
+    def _fit_head(self, path: TaskPath, task: TaskData, saves: Saves) -> None:
+        """Fit the head to the path as it is before it is trained; it is a beginning, for which some images will do."""
+        fit_head(
+            self.graph_.nodes[path.head],
+            self.graph_.view(replace(path, head="")),
+            task.train,
+            self.settings,
+            seed=derive_seed(self.seed, "head", task.info.name),
+            most=FITTED,
+            saves=saves,
+            phase="head",
+        )
 
     def _train_path(self, view: nn.Module, old: Sequence[str], num_parts: int, task: TaskData, saves: Saves) -> None:
         """Train a path of some parts, of which the old ones are other tasks' too."""

@@ -58,8 +58,8 @@ class BindAndGrow(GraphMethod):
             none.
         adapter_rank: the rank of the adapters; 0 for full 1 x 1 convolutions beside convolutions.
         budget: the parameters that a task may add to a trained network below its heads, as a share of that network's;
-            what conflicts most for its parameters is adapted or made anew as long as they last, in place of ``delta``
-            and ``adapt``. 0 for those.
+            blocks are adapted, and then made anew, as long as they last, what conflicts most for its parameters first,
+            in place of ``delta`` and ``adapt``. 0 for those.
         conv_adapter: what stands beside the convolutions of a module: ``pointwise``, 1 x 1 convolutions, or
             ``low-rank``, of ``adapter_rank``.
 
@@ -78,7 +78,7 @@ class BindAndGrow(GraphMethod):
     num_groups: int = 4
     adapt: float = 0.0
     adapter_rank: int = 4
-    budget: float = 0.15
+    budget: float = 0.145
     conv_adapter: Literal["pointwise", "low-rank"] = "pointwise"
 
     def __post_init__(self) -> None:

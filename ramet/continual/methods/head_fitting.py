@@ -1,0 +1,59 @@
+"""A head fitted to what a body gives that is not trained along: each image goes through the body once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ramet.continual.training import Samples, Saves, train
+from ramet.data import Split
+from ramet.seeding import torch_generator
+from ramet.training import Settings, evaluating
+
+SEEN_AT_ONCE = 64
+"""Samples that go through the body at a time; inputs that lie on a disk are read as many at a time."""
+
+
+def fit_head(
+    head: nn.Module,
+    body: nn.Module,
+    data: Split | Samples,
+    settings: Settings,
+    *,
+    seed: int,
+    most: int | None = None,
+    saves: Saves | None = None,
+    phase: str = "train",
+) -> None:
+    """Train a head in place by a recipe; the body stays as it is, and images are not augmented.
+
+    Args:
+        head: from features to logits.
+        body: from inputs to features.
+        data: what the head is fitted to.
+        settings: the recipe.
+        seed: of the batches, and of which samples are taken.
+        most: the most samples to take; all if none. What the body makes of them is held at once.
+        saves: where the training saves itself.
+        phase: its name among the trainings of its task.
+
+    >>> head, data = nn.Linear(2, 2), Samples(torch.eye(2).repeat(4, 1), torch.tensor([0, 1]).repeat(4))
+    >>> fit_head(head, nn.Identity(), data, Settings(epochs=20, batch_size=4, learning_rate=0.5), seed=0)
+    >>> head(torch.eye(2)).argmax(1).tolist()
+    [0, 1]
+    """
+    of_outputs = settings.loss_for(data.y)
+    rows = torch.arange(len(data.y))
+    if most is not None and most < len(rows):
+        rows = torch.randperm(len(rows), generator=torch_generator(seed, "samples"))[:most].sort().values
+    rows = rows.to(data.x.device)
+    with evaluating(body):
+        seen = torch.cat([body(data.x[part]) for part in rows.split(SEEN_AT_ONCE)])
+    features = Samples(seen.clone(), data.y[rows])  # what is computed in inference mode could not be trained on
+
+    def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
+        return of_outputs(head(x), y)
+
+    train(head, loss, features, replace(settings, augment=None), seed=seed, saves=saves, phase=phase)
