@@ -93,7 +93,7 @@ def test_options_that_a_module_has_no_counterpart_for(options, words):
 
 def test_individual_networks_fine_tune_copies_of_a_trained_one():
     network, stream = trained(), suite.make_stream(2)
-    learned = learn(stream, method="individual", network=network, settings=SETTINGS)
+    learned = learn(stream, method=make_method("individual", head_weights="fresh"), network=network, settings=SETTINGS)
     method = learned.network.method
     twin = copy.deepcopy(network)
     twin.fc = method.template.make_network(2, 0, "individual", 0).fc  # drawn by the same role

@@ -12,6 +12,9 @@ from ramet.data import Split
 from ramet.seeding import torch_generator
 from ramet.training import Settings, evaluating
 
+FITTED = 5000
+"""The most images that the first weights of a head are fitted to, where all of a network is trained afterwards."""
+
 SEEN_AT_ONCE = 64
 """Samples that go through the body at a time; inputs that lie on a disk are read as many at a time."""
 

@@ -5,21 +5,29 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import nn
 
 from ramet.continual.method import Method
+from ramet.continual.methods.head_fitting import FITTED, fit_head
 from ramet.continual.networks.keeping import copied
+from ramet.continual.networks.template import seeded
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
 from ramet.costs import count_parameters
+from ramet.fields import require_choices
 from ramet.seeding import derive_seed
 
 
 @dataclass(kw_only=True, eq=False)
 class Individual(Method):
-    """The reference of every gain: each task has a whole network for itself, or a copy of a trained one."""
+    """The reference of every gain: each task has a whole network for itself, or a copy of a trained one.
+
+    Args:
+        head_weights: of copies of a trained network, what a new head begins with: ``fitted`` to what the network gives
+            as it is, as other methods have it, or ``fresh``.
+    """
 
     name: ClassVar[str] = "individual"
     takes_shared_head: ClassVar[bool] = True
@@ -28,16 +36,33 @@ class Individual(Method):
     needs_classes: ClassVar[str] = ""
     keeps_start: ClassVar[bool] = True
 
+    head_weights: Literal["fitted", "fresh"] = "fitted"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choices(self)
+
     def _begin(self) -> None:
         self.networks: list[nn.Module] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         place = len(self.tasks)
-        network = self.template.make_network(task.info.num_classes, self.seed, "individual", place).to(self.device)
+        network = self._beginning(task, place, saves)
         seed = derive_seed(self.seed, "task", place)
         train(network, *classification(network, task.train, self.settings), self.settings, seed=seed, saves=saves)
         self.networks.append(network)
         return {}
+
+    def _beginning(self, task: TaskData, place: int, saves: Saves) -> nn.Module:
+        """The network before it is trained."""
+        role, num_classes = ("individual", place), task.info.num_classes
+        if not self.template.is_trained or self.head_weights == "fresh":
+            return self.template.make_network(num_classes, self.seed, *role).to(self.device)
+        body = self.template.make_features(self.seed, *role).to(self.device)
+        head = seeded(lambda: self.template.make_head(num_classes), self.seed, *role, "head").to(self.device)
+        seed = derive_seed(self.seed, "head", task.info.name)
+        fit_head(head, body, task.train, self.settings, seed=seed, most=FITTED, saves=saves, phase="head")
+        return self.template.joined(body, head)
 
     def network(self, name: str) -> nn.Module:
         """A copy of the task's network."""

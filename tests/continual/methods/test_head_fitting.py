@@ -12,9 +12,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.continual import BindAndGrow, learn, make_method
-from ramet.continual.methods import head_fitting
+from ramet.continual.methods import head_fitting, individual
 from ramet.continual.methods.adapters import Adapters
 from ramet.continual.methods.head_fitting import fit_head
+from ramet.continual.methods.individual import Individual
 from ramet.continual.networks.block_graph import START
 from ramet.continual.training import Samples
 from ramet.errors import ConfigError
@@ -87,6 +88,18 @@ def test_a_task_begins_with_a_head_that_fits_what_it_is_bound_to(make, monkeypat
         for name, value in method.graph_.network(START).state_dict().items():
             assert name.startswith("fc.") or torch.equal(value, network.state_dict()[name]), name
     # Three patterns under little noise: a fitted head knows nearly all of them, one that is drawn a third.
+    assert reached["fitted"] > 0.9 > reached["fresh"] + 0.2
+
+
+def test_a_copy_begins_with_a_fitted_head_too(monkeypatch):
+    monkeypatch.setattr(individual, "train", lambda network, *rest, **more: network.eval())
+    network, stream, reached = trained(), make_stream(2), {}
+    for start in ("fitted", "fresh"):
+        method = Individual(head_weights=start)
+        learned = learn(stream, method=method, network=network, settings=replace(SETTINGS, epochs=20))
+        data, copied = stream[1].dataset.train, method.networks[1].state_dict()
+        reached[start] = accuracy(learned.task("task 1"), data.x, data.y)
+        assert all(torch.equal(copied[name], value) for name, value in network.state_dict().items() if "fc" not in name)
     assert reached["fitted"] > 0.9 > reached["fresh"] + 0.2
 
 

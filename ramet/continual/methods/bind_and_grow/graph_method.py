@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ramet.continual.methods.bind_and_grow.binding import BindingDecision
-from ramet.continual.methods.head_fitting import fit_head
+from ramet.continual.methods.head_fitting import FITTED, fit_head
 from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
 from ramet.continual.networks.block_graph import BlockGraph, read_graph
 from ramet.continual.networks.block_weights import BlockWeights
@@ -36,9 +36,6 @@ from ramet.training import Metric, in_batches
 
 REMEMBERED, MEAN_BATCH = 200, 10
 """Images from which a guard learns what matters to a finished task, and how many it sees at a time."""
-
-FITTED = 5000
-"""The most images that the first weights of a head are fitted to."""
 
 
 @dataclass(kw_only=True, eq=False)
