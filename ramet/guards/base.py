@@ -40,6 +40,8 @@ class Guard(ABC):
     """The fewest mini-batches of a model's turn with which the guard can act; see ``turns.check_turn``."""
     what_is_void: str = ""
     """Why it cannot act in shorter ones."""
+    needs_gradients: bool = True
+    """Whether ``remember`` looks at gradients, or at nothing but the path; a loop may then spare their computation."""
 
     @classmethod
     def for_tasks(cls, strength: float) -> Guard:

@@ -17,6 +17,8 @@ from ramet.params import Params
 class NoGuard(Guard):
     """Plain training: every method returns at once."""
 
+    needs_gradients = False
+
     @classmethod
     def for_tasks(cls, strength: float) -> NoGuard:
         """A guard without a strength."""
@@ -62,6 +64,7 @@ class Chain(Guard):
         self.guards = tuple(guards)
         slowest = max(self.guards, key=lambda guard: guard.least_turn)
         self.least_turn, self.what_is_void = slowest.least_turn, slowest.what_is_void
+        self.needs_gradients = any(guard.needs_gradients for guard in self.guards)
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:

@@ -226,6 +226,8 @@ class KroneckerPlasticity(Guard):
     least_turn = 2
     what_is_void = "Kronecker plasticity holds weights where the model trained last left them"
 
+    needs_gradients = False
+
     def __init__(
         self,
         strength: float = 60.0,

@@ -97,6 +97,8 @@ class OrthogonalProjection(Guard):
     4.1.
     """
 
+    needs_gradients = False
+
     def __init__(
         self,
         regularisation: float = 1.0,

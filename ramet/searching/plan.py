@@ -111,6 +111,8 @@ class SearchPlan:
         archs_per_step: children whose rewards a step learns from.
         reward_samples: validation samples of a reward.
         error_samples: validation samples on which forgetting is measured.
+        measured_models: children of an epoch whose forgetting is measured, spread evenly over its turns; by default
+            all. It costs two forward passes over the error samples, which is more than a turn of one mini-batch.
         batch_norm: the statistics that rewards and errors are taken with.
         budget: limits that proposals keep, such as params=200k,flops=10M,latency=5ms or
             onnx-latency=5ms, measured in onnxruntime; none for no limit.
@@ -135,6 +137,7 @@ class SearchPlan:
     archs_per_step: int = 10
     reward_samples: int = 64
     error_samples: int = 256
+    measured_models: int | None = None
     batch_norm: BatchNormMode = "batch"
     budget: str | None = None
     num_candidates: int = option(20, name="candidates")
@@ -153,6 +156,11 @@ class SearchPlan:
         if self.reward_samples < 2 or self.error_samples < 2:
             samples = (self.reward_samples, self.error_samples)
             raise ConfigError(f"reward_samples and error_samples must be at least 2, but got {samples}.")
+        if self.measured_models is not None and not 0 <= self.measured_models <= self.models_per_epoch:
+            raise ConfigError(
+                f"measured_models must lie between 0 and the {self.models_per_epoch} models of an epoch, "
+                f"but got {self.measured_models}."
+            )
         if not 0 <= self.warmup_epochs < self.epochs:
             raise ConfigError(f"warmup_epochs must be below the {self.epochs} epochs, but got {self.warmup_epochs}.")
         if not 0 <= self.num_final <= self.num_candidates or self.num_candidates < 1 or self.final_seeds < 1:
@@ -193,6 +201,16 @@ class SearchPlan:
             )
         elif space.num_archs < 2:
             raise ConfigError(f"a search needs a space of at least 2 architectures, but got {space.num_archs}.")
+
+    def is_measured(self, unit: int) -> bool:
+        """Whether the forgetting of an epoch's child is measured, by its place in the epoch.
+
+        >>> plan = SearchPlan(models_per_epoch=7, measured_models=3)
+        >>> [unit for unit in range(7) if plan.is_measured(unit)]
+        [2, 4, 6]
+        """
+        wanted = self.models_per_epoch if self.measured_models is None else self.measured_models
+        return (unit + 1) * wanted // self.models_per_epoch > unit * wanted // self.models_per_epoch
 
     def make_strategy(self, space: Space) -> Strategy:
         """The strategy for a space."""

@@ -29,7 +29,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
             plan=SearchPlan(
                 epochs=10, warmup_epochs=4, models_per_epoch=70, batches_per_model=1,
                 strategy=enas("disturbance-immune", learning_rate=3.5e-3), strategy_steps=40, archs_per_step=2,
-                reward_samples=128, error_samples=300, num_candidates=20, final_epochs=6,
+                reward_samples=128, error_samples=300, measured_models=14, num_candidates=20, final_epochs=6,
             ),
         ),
     ),
@@ -44,7 +44,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
             plan=SearchPlan(
                 epochs=240, warmup_epochs=90, models_per_epoch=156, batches_per_model=1,
                 strategy=enas("disturbance-immune"), strategy_steps=234, archs_per_step=1,
-                reward_samples=128, error_samples=1000, num_candidates=100, final_epochs=600,
+                reward_samples=128, error_samples=1000, measured_models=31, num_candidates=100, final_epochs=600,
                 final_network=FinalNetworkOptions(
                     channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2, cutout=16
                 ),
