@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 Unit = Literal["input", "energy", "hold"]
 """What lambda is compared with; see ``OrthogonalProjection``."""
+Inputs = Literal["all", "columns", "mean"]
+"""Which inputs are closed; see ``OrthogonalProjection``."""
 
 
 class OrthogonalProjection(Guard):
@@ -62,8 +64,10 @@ class OrthogonalProjection(Guard):
             their size and number. "energy": each finished model's X X' is divided by the mean of its eigenvalues, so
             that lambda 1 leaves half of a direction of mean energy open, whatever the inputs were. "hold": the same, by
             the share of such a direction that is closed, above 0 and at most 1.
-        inputs: "all" closes every input (the paper); "mean" one column a call, the mean over samples and positions,
-            which is cheaper and closes far less (the paper's reference for the method does that).
+        inputs: "all" closes every input (the paper); "columns" the mean over the samples of a call, which for a
+            convolution is a column for each position of the image (the orthogonal weight modification, the paper's
+            reference for the method); "mean" a single column a call, the mean over positions as well, which is nobody's
+            but this library's: it is cheaper and closes far less.
         rank: the most directions that a layer can close, or None for no limit.
         max_width: the widest layer that keeps a whole matrix; its memory is width squared.
         wide: wider layers are held at a limited "rank" of the same memory, or "refuse" them.
@@ -93,8 +97,8 @@ class OrthogonalProjection(Guard):
     count all inputs, for which their projection is diagonal. So is that of scales and shifts, which are taken for
     themselves, and not as pairs.
 
-    Reference: Niu, Wu, Zhang et al., Disturbance-immune Weight Sharing for Neural Architecture Search, 2020, section
-    4.1.
+    References: Niu, Wu, Zhang et al., Disturbance-immune Weight Sharing for Neural Architecture Search, 2020, section
+    4.1; Zeng, Chen, Cui and Yu, Continual learning of context-dependent processing in neural networks, 2019.
     """
 
     needs_gradients = False
@@ -104,7 +108,7 @@ class OrthogonalProjection(Guard):
         regularisation: float = 1.0,
         *,
         unit: Unit = "input",
-        inputs: Literal["all", "mean"] = "all",
+        inputs: Inputs = "all",
         rank: int | None = None,
         max_width: int = 4096,
         wide: Literal["rank", "refuse"] = "rank",
@@ -120,8 +124,8 @@ class OrthogonalProjection(Guard):
             raise ConfigError(f"unit must be one of {', '.join(get_args(Unit))}, but got {unit!r}.")
         if unit == "hold" and not 0.0 < regularisation <= 1.0:
             raise ConfigError(f"a share to hold must be above 0 and at most 1, but got {regularisation}.")
-        if inputs not in ("all", "mean"):
-            raise ConfigError(f"inputs must be 'all' or 'mean', but got {inputs!r}.")
+        if inputs not in get_args(Inputs):
+            raise ConfigError(f"inputs must be one of {', '.join(get_args(Inputs))}, but got {inputs!r}.")
         if wide not in ("rank", "refuse"):
             raise ConfigError(f"wide must be 'rank' or 'refuse', but got {wide!r}.")
         if not 0.0 < forgetting <= 1.0:
@@ -131,7 +135,7 @@ class OrthogonalProjection(Guard):
                 raise ConfigError(f"{name} must be at least 1, but got {value}.")
         self.regularisation = regularisation
         self.unit: Unit = unit
-        self.inputs = inputs
+        self.inputs: Inputs = inputs
         self.rank = rank
         self.max_width = max_width
         self.wide: Literal["rank", "refuse"] = wide
@@ -155,7 +159,7 @@ class OrthogonalProjection(Guard):
         cls,
         regularisation: float = 1.0,
         *,
-        inputs: Literal["all", "mean"] = "mean",
+        inputs: Inputs = "mean",
         rank: int | None = None,
         forgetting: float = 1.0,
         reopen_every: int | None = None,
@@ -206,7 +210,7 @@ class OrthogonalProjection(Guard):
 
         def on_product(seen: SeenProduct) -> None:
             product, inputs = seen.product, seen.inputs
-            if num_ranks > 1 and self.inputs == "mean" and not product.one_hot:
+            if num_ranks > 1 and self.inputs != "all" and not product.one_hot:
                 means.append((product, inputs))
                 return
             if part is not None and part.repeated:  # each rank sees all samples, and their sum counts them all
@@ -214,7 +218,14 @@ class OrthogonalProjection(Guard):
                 inputs = inputs / (num_ranks if squared else num_ranks**0.5)
             self._gather(product, inputs)
 
-        ears = Ears(self._products, on_product, self._is_wanted, mean=self.inputs == "mean", places=self._places)
+        ears = Ears(
+            self._products,
+            on_product,
+            self._is_wanted,
+            mean=self.inputs != "all",
+            by_position=self.inputs == "columns",
+            places=self._places,
+        )
         with listening(module, named, ears):
             yield
         if means:
@@ -265,7 +276,7 @@ class OrthogonalProjection(Guard):
                 self._projectors[key] = self._projector(one.product.kind, one.rank)
 
     def _projector(self, kind: Kind, rank: int | None, **state: Tensor) -> Projector:
-        mean, by_energy = self.inputs == "mean", self.unit != "input"
+        mean, by_energy = self.inputs != "all", self.unit != "input"
         # Of a direction of energy 1, lambda / (lambda + 1) stays open.
         lam = (1.0 - self.regularisation) / self.regularisation if self.unit == "hold" else self.regularisation
         if kind != "matrix":
