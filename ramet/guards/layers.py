@@ -163,7 +163,13 @@ def _attention_shapes(layer: nn.MultiheadAttention, trainable: Mapping[str, Tens
 
 
 def input_columns(
-    layer: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], products: list[Product], *, mean: bool, by_position: bool = False
+    layer: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    products: list[Product],
+    *,
+    mean: bool,
+    by_position: bool = False,
 ) -> dict[str, Tensor]:
     """What each matrix of a layer meets in one call if it meets the layer's own input, by the product's key.
 

@@ -67,7 +67,7 @@ class Search:
         data, seed = setup.data, plan.seed
         self.network = share(setup.space, setup.new_supernet(seed), plan.sharing, seed)  # type: ignore[arg-type]
         self._together = RankedTraining(self.network, ranks)
-        self.guard: Guard = make_guard(plan.guard, warmup_epochs=plan.warmup_epochs)
+        self.guard: Guard = make_guard(plan.guard, warmup_epochs=plan.guarded_from, num_epochs=plan.epochs)
         self.strategy, self._explorer = make_strategies(setup, plan)
         self._optimizer = make_optimizer(self.network, setup.settings)
         self._params = named_params(self.network)
@@ -109,7 +109,7 @@ class Search:
     def _train_child(self, epoch: int, unit: int) -> None:
         """A child's turn: its mini-batches, its error right after them, and the guard remembers it."""
         arch, plan = self._log["archs"][unit], self.plan
-        guarded = epoch >= plan.warmup_epochs
+        guarded = epoch >= plan.guarded_from
         turn = epoch * plan.models_per_epoch + unit
         if self._undo is None:
             self._undo = Undo(self.network, self._optimizer)

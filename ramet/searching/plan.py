@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option, to_json
 from ramet.registry import parse_spec
+from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import nn
@@ -104,7 +105,10 @@ class SearchPlan:
             strength after a colon if wanted, or several joined by a plus sign.
         sharing: which children use which copy of the weights: full, groups:M:similar, groups:M:random, or prefix:K.
         epochs: epochs of the search.
-        warmup_epochs: first epochs, in which children are drawn uniformly and neither strategy nor guard acts.
+        warmup_epochs: first epochs, in which children are drawn uniformly and the strategy does not learn.
+        guard_warmup_epochs: first epochs in which the guard does not act; by default as many. Algorithm 1 of
+            *Disturbance-immune* has none, while its controller waits for 90 epochs of 240; in *multi-model forgetting*
+            the controller learns from the first epoch on, and the guard waits for 5 epochs or 3.
         models_per_epoch: children that are trained in an epoch.
         batches_per_model: mini-batches that each is trained on; 7 in the released code of *multi-model forgetting*.
         strategy_steps: steps of the strategy in an epoch.
@@ -119,7 +123,10 @@ class SearchPlan:
         num_candidates: children that the strategy ends with, scored on the whole validation split.
         num_final: how many of the best of them are trained alone from scratch and tested.
         final_seeds: trainings of each.
-        final_epochs: epochs of each of these trainings; all other numbers of a training are the recipe's.
+        final_epochs: epochs of each of these trainings.
+        final_recipe: how they are trained, apart from that: a recipe by name with options after a colon, such as
+            darts or adamw:learning_rate=0.002, whose fields are set in place of the search's; by default as the shared
+            weights are.
         final_network: what their training adds to the search's own network.
         exports: whether the best network is written as ``network.pt2``.
         onnx: write it for onnxruntime, too, and compare it there with the module.
@@ -131,6 +138,7 @@ class SearchPlan:
     sharing: SharingSource = option("full", kind=str)
     epochs: int = 10
     warmup_epochs: int = 2
+    guard_warmup_epochs: int | None = None
     models_per_epoch: int = 20
     batches_per_model: int = 7
     strategy_steps: int = 10
@@ -144,6 +152,7 @@ class SearchPlan:
     num_final: int = option(1, name="final")
     final_seeds: int = 1
     final_epochs: int = 10
+    final_recipe: str | None = None
     final_network: FinalNetworkOptions = field(default_factory=FinalNetworkOptions)
     exports: bool = option(True, name=HIDDEN)
     onnx: bool = False
@@ -163,6 +172,10 @@ class SearchPlan:
             )
         if not 0 <= self.warmup_epochs < self.epochs:
             raise ConfigError(f"warmup_epochs must be below the {self.epochs} epochs, but got {self.warmup_epochs}.")
+        if not 0 <= self.guarded_from < self.epochs:
+            raise ConfigError(
+                f"guard_warmup_epochs must be below the {self.epochs} epochs, but got {self.guard_warmup_epochs}."
+            )
         if not 0 <= self.num_final <= self.num_candidates or self.num_candidates < 1 or self.final_seeds < 1:
             counts = (self.num_candidates, self.num_final, self.final_seeds)
             raise ConfigError(f"num_final must be at most num_candidates, and seeds at least 1, but got {counts}.")
@@ -173,10 +186,14 @@ class SearchPlan:
         from ramet.guards import GUARDS, make_guard
         from ramet.searching.costs import parse_limits
         from ramet.sharing import SHARINGS, make_sharing
+        from ramet.training.recipes import final_settings
+        from ramet.training.registry import RECIPES
 
         # Code that a text names runs in a search, not when its plan is read: the plan may come from data.
         if not GUARDS.code(self.guard):
             make_guard(self.guard)
+        if self.final_recipe is not None and not RECIPES.code(self.final_recipe):
+            final_settings(Recipe(), self.final_recipe)
         if not SHARINGS.code(self.sharing) and make_sharing(self.sharing).is_measured:
             raise ConfigError(f"a search shares by full, groups of similar or random, or prefix, got {self.sharing!r}.")
         if self.budget is not None:
@@ -201,6 +218,11 @@ class SearchPlan:
             )
         elif space.num_archs < 2:
             raise ConfigError(f"a search needs a space of at least 2 architectures, but got {space.num_archs}.")
+
+    @property
+    def guarded_from(self) -> int:
+        """The first epoch in which the guard acts."""
+        return self.warmup_epochs if self.guard_warmup_epochs is None else self.guard_warmup_epochs
 
     def is_measured(self, unit: int) -> bool:
         """Whether the forgetting of an epoch's child is measured, by its place in the epoch.
@@ -234,8 +256,10 @@ class SearchPlan:
         from ramet.guards import GUARDS
         from ramet.searching.strategies import STRATEGIES
         from ramet.sharing import SHARINGS
+        from ramet.training.registry import RECIPES
 
-        return [*STRATEGIES.code(self.strategy), *GUARDS.code(self.guard), *SHARINGS.code(self.sharing)]
+        final = [] if self.final_recipe is None else RECIPES.code(self.final_recipe)
+        return [*STRATEGIES.code(self.strategy), *GUARDS.code(self.guard), *SHARINGS.code(self.sharing), *final]
 
     def describe(self) -> dict[str, Any]:
         """The plan as JSON values; an object is its class and its public arguments."""

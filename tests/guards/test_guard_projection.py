@@ -379,7 +379,11 @@ class Passing(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         x, weight = ctx.saved_tensors
-        return None, torch.nn.grad.conv2d_weight(x, weight.shape, gradient, padding=1, stride=2), gradient.sum((0, 2, 3))
+        return (
+            None,
+            torch.nn.grad.conv2d_weight(x, weight.shape, gradient, padding=1, stride=2),
+            gradient.sum((0, 2, 3)),
+        )
 
 
 class HiddenConv(nn.Conv2d):
