@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
@@ -73,6 +75,12 @@ class Chain(Guard):
             for guard in self.guards:
                 stack.enter_context(guard.watch(module))
             yield
+
+    def loss(self, model: Any, loss_of: Callable[[Any], Tensor]) -> Tensor:
+        """Each around the next one's."""
+        for guard in self.guards:
+            loss_of = partial(guard.loss, loss_of=loss_of)
+        return loss_of(model)
 
     def start_epoch(self, epoch: int) -> None:
         """Tell every guard."""

@@ -153,13 +153,14 @@ class Search:
         x, y = recipe.batch(data.x, data.y, self._batches[step].to(data.x.device), seed=plan.seed, step=step)
         of_outputs, together = recipe.loss_for(y), self._together
         set_training(self.network, True)
+        loss_of = self.guard.loss if guarded else NoGuard().loss
         # Once in a child's turn the ranks compare what they train: that is enough, and costs next to nothing.
         checked = arch if step % plan.batches_per_model == 0 else None
         with together.batch(len(x), checked=checked) as part:
             loss = self._step(
                 step,
                 rate,
-                lambda x, y: together.share(part, of_outputs(self.network(x, arch), y)),
+                lambda x, y: loss_of(arch, lambda one: together.share(part, of_outputs(self.network(x, one), y))),
                 x[part.rows],
                 y[part.rows],
                 guard=self.guard if guarded else None,
