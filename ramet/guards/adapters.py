@@ -26,11 +26,15 @@ def apart_from(down: Tensor, earlier: Sequence[Tensor], share: float = 1.0) -> T
     tensor([[0., 1.]])
     """
     rows = torch.cat([one.to(torch.float64) for one in earlier])
+    rows = rows[torch.isfinite(rows).all(1)]  # of a training that diverged
+    if len(rows) == 0:
+        return down
     _, sizes, basis = torch.linalg.svd(rows, full_matrices=False)
     noise = max(rows.shape) * torch.finfo(torch.float32).eps * sizes.amax()
     basis = basis[sizes > noise]  # [directions, inputs]
     exact = down.to(torch.float64)
-    return (exact - share * (exact @ basis.T) @ basis).to(down.dtype)
+    found: Tensor = (exact - share * (exact @ basis.T) @ basis).to(down.dtype)
+    return found
 
 
 def unread_rows(gram: Tensor, core: Tensor | None, rank: int) -> Tensor:

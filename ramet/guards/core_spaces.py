@@ -67,7 +67,7 @@ class CoreProjector(MatrixProjector):
     lasting = ("core",)
 
     def __init__(self, threshold: float, *, mean: bool, **parts: Tensor) -> None:
-        super().__init__(0.0, mean=mean, **parts)
+        super().__init__(0.0, mean=mean, by_energy=False, **parts)
         self.threshold = threshold
 
     def close(self, keep: float, group: Any | None) -> None:

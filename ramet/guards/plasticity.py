@@ -81,7 +81,7 @@ class WeightPlasticity(FisherGuard):
         decay_from: float = 0,
         max_fisher_norm: float | None = None,
         unit: Unit = "fisher",
-        protect: Sequence[str] = ("*",),
+        protect: str | Sequence[str] = "*",
     ) -> None:
         super().__init__(strength, form, protect, max_fisher_norm, unit)
         if eta is not None and not 0.0 < eta <= 1.0:
@@ -122,6 +122,7 @@ class WeightPlasticity(FisherGuard):
         num_epochs: int | None = None,
         max_fisher_norm: float | None = None,
         unit: Unit = "fisher",
+        protect: str | Sequence[str] = "*",
     ) -> WeightPlasticity:
         """Weight plasticity for a search, with the paper's values: shared weights that matter to others move less.
 
@@ -148,6 +149,7 @@ class WeightPlasticity(FisherGuard):
             decay_from=decay_from,
             max_fisher_norm=max_fisher_norm,
             unit=unit,
+            protect=protect,
         )
 
     @property

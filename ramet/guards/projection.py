@@ -19,7 +19,7 @@ from ramet.guards.coverage import Coverage
 from ramet.guards.layers import Kind, Product, unknown_before_they_run
 from ramet.guards.listening import Ears, SeenProduct, Slot, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import bias_of, check_width, joined, names_of, parted, parts_of, weight_of
-from ramet.guards.names import StepSizes, matches, unwrapped
+from ramet.guards.names import StepSizes, matches, patterns, unwrapped
 from ramet.guards.placing import Place
 from ramet.guards.projectors import (
     DiagonalProjector,
@@ -119,7 +119,7 @@ class OrthogonalProjection(Guard):
         max_bytes: int = 2**31,
         forgetting: float = 1.0,
         reopen_every: int | None = None,
-        protect: Sequence[str] = ("*",),
+        protect: str | Sequence[str] = "*",
         freeze_uncovered: bool = False,
     ) -> None:
         if not 0.0 <= regularisation < float("inf"):
@@ -155,7 +155,7 @@ class OrthogonalProjection(Guard):
         self.max_bytes = max_bytes
         self.forgetting = forgetting
         self.reopen_every = reopen_every
-        self.protect = tuple(protect)
+        self.protect = patterns(protect)
         self.freeze_uncovered = freeze_uncovered
         self._epoch = 0
         self._group: Any | None = None
@@ -177,6 +177,10 @@ class OrthogonalProjection(Guard):
         forgetting: float = 1.0,
         reopen_every: int | None = None,
         unit: Unit = "input",
+        max_width: int = 4096,
+        wide: Literal["rank", "refuse"] = "rank",
+        max_bytes: int = 2**31,
+        protect: str | Sequence[str] = "*",
         freeze_uncovered: bool = False,
     ) -> OrthogonalProjection:
         """Orthogonal projection for a supernet: updates are orthogonal to the mean inputs of earlier models."""
@@ -188,6 +192,10 @@ class OrthogonalProjection(Guard):
             rank=rank,
             forgetting=forgetting,
             reopen_every=reopen_every,
+            max_width=max_width,
+            wide=wide,
+            max_bytes=max_bytes,
+            protect=protect,
             freeze_uncovered=freeze_uncovered,
         )
 
@@ -199,7 +207,7 @@ class OrthogonalProjection(Guard):
         inputs: Inputs = "all",
         reopen_every: int | None = None,
         max_width: int = 4096,
-        protect: Sequence[str] = ("*",),
+        protect: str | Sequence[str] = "*",
         freeze_uncovered: bool = False,
     ) -> OrthogonalProjection:
         """Gradient projection memory: the directions that hold most of the energy of earlier inputs are closed.
@@ -321,7 +329,7 @@ class OrthogonalProjection(Guard):
         if self.threshold is not None:
             if kind == "matrix":
                 return CoreProjector(self.threshold, mean=mean, **state)
-            return DiagonalProjector(0.0, mean=mean and kind == "entries", **state)
+            return DiagonalProjector(0.0, mean=mean and kind == "entries", by_energy=False, **state)
         # Of a direction of energy 1, lambda / (lambda + 1) stays open.
         lam = (1.0 - self.regularisation) / self.regularisation if self.unit == "hold" else self.regularisation
         if kind != "matrix":

@@ -165,7 +165,8 @@ class TrustRegionProjection(Guard):
 def _spanning(core: Tensor) -> Tensor:
     """Orthonormal columns that span those of a core without a bias's row; what was the bias's alone goes."""
     vectors, sizes, _ = torch.linalg.svd(core, full_matrices=False)
-    return vectors[:, sizes > len(core) * torch.finfo(core.dtype).eps]
+    spanning: Tensor = vectors[:, sizes > len(core) * torch.finfo(core.dtype).eps]
+    return spanning
 
 
 class ScaledInputs(nn.Module):

@@ -37,6 +37,8 @@ class FinalNetworkOptions:
         drop_path: the probability that an operation is left out for an image; it rises linearly from 0 in the first
             epoch, to just below this at the end. 0.2 in DARTS.
         cutout: side of the square that is cut out of each training image, 16 of 32 pixels in DARTS.
+        large_images: whether the network begins with a stem that makes images an eighth as large, for 224 x 224 pixels
+            (darts).
 
     Reference: Liu, Simonyan and Yang, DARTS, 2019, section 3.2 and appendix A.
     """
@@ -46,6 +48,7 @@ class FinalNetworkOptions:
     auxiliary_weight: float = 0.0
     drop_path: float = 0.0
     cutout: int = 0
+    large_images: bool = False
 
     def __post_init__(self) -> None:
         from ramet.spaces.darts.final_network import check_drop_path
@@ -66,7 +69,8 @@ class FinalNetworkOptions:
     @property
     def _needs_network(self) -> bool:
         """Whether more than the training images differs."""
-        return self.channels is not None or self.cells is not None or bool(self.auxiliary_weight or self.drop_path)
+        sized = self.channels is not None or self.cells is not None or self.large_images
+        return sized or bool(self.auxiliary_weight or self.drop_path)
 
     def check(self, space: Space, input_shape: tuple[int, ...]) -> None:
         """Raise a ``ConfigError`` if the space or its inputs have no such final network."""
@@ -87,7 +91,8 @@ class FinalNetworkOptions:
         if not self._needs_network:
             return space.supernet(in_channels, num_classes)
         larger = space.resized(channels=self.channels, cells=self.cells)
-        return larger.final_network(arch, in_channels, num_classes, auxiliary=self.auxiliary_weight > 0)
+        make = larger.large_network if self.large_images else larger.final_network
+        return make(arch, in_channels, num_classes, auxiliary=self.auxiliary_weight > 0)
 
 
 @dataclass(frozen=True, kw_only=True)

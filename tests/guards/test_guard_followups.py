@@ -273,6 +273,9 @@ def test_rows_apart_from_earlier_rows():
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     torch.testing.assert_close(apart_from(down, earlier, 0.25), 0.75 * down + 0.25 * expected, rtol=0, atol=1e-10)
     torch.testing.assert_close(apart_from(down, [*earlier, earlier[0]]), expected, rtol=0, atol=1e-10)
+    broken = torch.full((1, 8), float("nan"))
+    torch.testing.assert_close(apart_from(down, [*earlier, broken]), expected, rtol=0, atol=1e-10)
+    assert torch.equal(apart_from(down, [broken]), down)
 
 
 def test_the_second_adapter_reads_other_directions_than_the_first():
