@@ -126,10 +126,14 @@ class WeightPlasticity(FisherGuard):
     ) -> WeightPlasticity:
         """Weight plasticity for a search, with the paper's values: shared weights that matter to others move less.
 
-        Over ``num_epochs`` epochs, which a search tells, alpha falls to 0 along a line from the share ``fall_from`` of
-        them (from the end of the warm-up, if that is later) to ``fall_to``. The defaults are what the released code
-        does in its 150 epochs: 60, less 1 an epoch from epoch 15 on. Where ``decay`` or ``decay_from`` is given, or the
-        number of epochs is not known, they are taken as they are; 1 and 15 in the released code.
+        Over the epochs of a search alpha falls to 0 along a line. The defaults are what the released code does in its
+        150 epochs: 60, less 1 an epoch from epoch 15 on. Where ``decay`` or ``decay_from`` is given, or the number of
+        epochs is not known, they are taken as they are; 1 and 15 in the released code.
+
+        Args:
+            fall_from: the share of the epochs after which alpha falls; from the end of the warm-up, if that is later.
+            fall_to: the share of the epochs after which it is 0.
+            num_epochs: the epochs of the search, which tells them itself.
         """
         if not 0 <= fall_from < fall_to:
             raise ConfigError(f"fall_from must be at least 0 and below fall_to, but got {fall_from} and {fall_to}.")

@@ -301,6 +301,18 @@ def test_the_second_adapter_reads_other_directions_than_the_first():
     assert again.report() == guard.report() == {"finished_adapters": 2.0}
 
 
+def test_an_adapter_that_is_trained_on_is_not_kept_apart_from_itself():
+    network, guard = seeded(Adapted, ("only",)).double(), OrthogonalAdapters()
+    params = named_params(network)
+    for param in params.values():
+        param.grad = torch.zeros_like(param)
+    guard.remember(params)
+    before = network.lora_A["only"].weight.detach().clone()
+    with guard.step(params, 0.1):
+        torch.optim.SGD(params.values(), lr=0.1).step()
+    assert torch.equal(network.lora_A["only"].weight, before)
+
+
 def test_unread_rows_are_the_strongest_outside_of_the_core():
     x, core = seeded(double, 8, 40) * torch.logspace(0, -1, 8).unsqueeze(1), torch.linalg.qr(seeded(double, 8, 3))[0]
     found = unread_rows(x @ x.T, core, 2).double()

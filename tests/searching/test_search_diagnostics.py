@@ -135,7 +135,8 @@ def test_no_child_may_be_measured(setup):
 
 
 def test_a_child_that_breaks_the_weights_is_put_back_though_it_is_not_measured(setup):
-    loop, _ = searched(setup, replace(PLAN, measured_models=0))
+    # In its last mini-batch, after which no loss of its own tells.
+    loop, _ = searched(setup, replace(PLAN, measured_models=0, batches_per_model=1))
     loop._begin(0)
     before = copy.deepcopy(loop.network.state_dict())
     step, broken = loop._step, []
@@ -149,7 +150,7 @@ def test_a_child_that_breaks_the_weights_is_put_back_though_it_is_not_measured(s
 
     loop._step = breaking
     loop._train_child(0, 0)
-    assert loop._log["diverged"] == [True] and len(broken) == 2
+    assert loop._log["diverged"] == [True] and len(broken) == 1
     assert all(torch.equal(value, before[name]) for name, value in loop.network.state_dict().items())
 
 
@@ -200,7 +201,7 @@ def test_the_last_good_state_is_a_copy_of_all(make):
         turn(which)
         undo.keep()
     good = everything()
-    for which in (1, 2):  # and again: what was put back must not be what later steps change
+    for which in (1, 2, 1):  # and again: what was put back must not be what later steps change
         turn(which)
         undo.restore()
         check(good)
