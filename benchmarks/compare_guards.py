@@ -64,17 +64,15 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "plasticity": Method(WeightPlasticity, (1.0, 10.0, 100.0, 1e3, 1e4)),
-    "projection, mean": Method(lambda s: OrthogonalProjection(s, inputs="mean"), (1e4, 100.0, 1.0, 0.01)),
-    "projection, all": Method(lambda s: OrthogonalProjection(s, unit="energy"), (100.0, 10.0, 1.0, 0.1, 0.01)),
-    "gpm": Method(OrthogonalProjection.gpm, (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)),
-    "trgp": Method(TrustRegionProjection, (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)),
+    "plasticity": Method(WeightPlasticity, (10.0, 100.0, 1e3, 1e4)),
+    "projection, mean": Method(lambda s: OrthogonalProjection(s, inputs="mean"), (0.01, 1.0, 100.0)),
+    "projection, all": Method(lambda s: OrthogonalProjection(s, unit="energy"), (1e-3, 1e-2, 0.1, 1.0)),
+    "gpm": Method(OrthogonalProjection.gpm, (0.9, 0.95, 0.99, 0.999)),
+    "trgp": Method(TrustRegionProjection, (0.9, 0.95, 0.99, 0.999)),
     # What is chosen for these is their learning rate.
-    "adapters": Method(lambda s: NoGuard(), (0.6, 0.3, 0.1), "adapters"),
-    "o-lora": Method(lambda s: OrthogonalAdapters(), (0.6, 0.3, 0.1), "adapters"),
-    "inflora": Method(
-        lambda s: OrthogonalProjection.gpm(s, protect=("*lora_A*",)), (0.5, 0.7, 0.8, 0.9, 0.95, 0.99), "design"
-    ),
+    "adapters": Method(lambda s: NoGuard(), (0.3, 0.1, 0.03), "adapters"),
+    "o-lora": Method(lambda s: OrthogonalAdapters(), (0.3, 0.1, 0.03), "adapters"),
+    "inflora": Method(lambda s: OrthogonalProjection.gpm(s, protect=("*lora_A*",)), (0.9, 0.99, 0.999), "design"),
 }
 
 
