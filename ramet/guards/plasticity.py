@@ -43,6 +43,10 @@ class WeightPlasticity(FisherGuard):
         flush_every: set F to zero at the start of every so many epochs after the warm-up (3), or None.
         decay: alpha falls by this in each epoch (1 in the released code), not below 0.
         decay_from: the last epoch with the whole alpha (15 in the released code).
+        fall_from: of ``for_search``, the share of the epochs after which alpha falls; from the end of the warm-up, if
+            that is later.
+        fall_to: of ``for_search``, the share of the epochs after which it is 0.
+        num_epochs: of ``for_search``, the epochs of the search, which tells them itself.
         max_fisher_norm: scale the squared gradients of a tensor down to this L2 norm (10 in the released code).
         unit: what the strength is measured in, see ``quadratic.Unit``: "fisher" (the paper), "trace", which does not
             depend on the size of gradients, or "hold", a share from 0 to 1 of each step.
@@ -129,11 +133,6 @@ class WeightPlasticity(FisherGuard):
         Over the epochs of a search alpha falls to 0 along a line. The defaults are what the released code does in its
         150 epochs: 60, less 1 an epoch from epoch 15 on. Where ``decay`` or ``decay_from`` is given, or the number of
         epochs is not known, they are taken as they are; 1 and 15 in the released code.
-
-        Args:
-            fall_from: the share of the epochs after which alpha falls; from the end of the warm-up, if that is later.
-            fall_to: the share of the epochs after which it is 0.
-            num_epochs: the epochs of the search, which tells them itself.
         """
         if not 0 <= fall_from < fall_to:
             raise ConfigError(f"fall_from must be at least 0 and below fall_to, but got {fall_from} and {fall_to}.")
