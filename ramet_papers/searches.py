@@ -35,7 +35,7 @@ class GuardedSearches(Preset):
     """A search that is done with and without a guard; its runs are called by its name."""
 
     job: SearchJob  # the unguarded search
-    guard: str = "plasticity"  # the guard that is compared
+    guard: str = "plasticity"  # the guard that is compared, with options but without a strength
     strengths: tuple[float, ...]  # of the guard, from weak to strong; see ``strongest_affordable``
     tuning_seeds: int = 1  # other seeds, on which the strength is chosen
     num_random: int = 20  # architectures drawn uniformly that what is found is compared with
@@ -46,6 +46,17 @@ class GuardedSearches(Preset):
         plan = replace(self.job.plan, guard=guard, exports=False)
         data_options = replace(self.job.data_options, seed=self.job.seed)  # all seeds search on the same images
         return replace(self.job, plan=plan, data_options=data_options, seed=derive_seed(seed, phase))
+
+
+def guard_at(guard: str, strength: float) -> str:
+    """A guard's text with a strength.
+
+    >>> guard_at("plasticity:fall_from=0.5,fall_to=1", 60.0)
+    'plasticity:60:fall_from=0.5,fall_to=1'
+    """
+    spec = parse_spec(guard)
+    options = str(Spec("", options=spec.options)) if spec.options else ""
+    return f"{spec.name}:{strength:g}{options}"
 
 
 def enas(preset: str, **changed: Any) -> str:
@@ -74,7 +85,7 @@ def run_search(context: object, *, job: Json, out: str) -> Json:
         result = start(SearchJob.from_json(job), path, executor)
     assert result is not None
     epochs = [record for record in read_records(path) if record["key"].startswith("epoch/")]
-    return {"result": result.to_json(), "epochs": epochs, "warmup": job["plan"]["warmup_epochs"]}
+    return {"result": result.to_json(), "epochs": epochs, "warmup": SearchJob.from_json(job).plan.guarded_from}
 
 
 def run_searches(workspace: Workspace, name: str, jobs: Mapping[str, SearchJob]) -> dict[str, Json]:
@@ -104,11 +115,12 @@ def tune_and_compare(
     rewards: dict[float, float] = {}
     if len(study.strengths) > 1:
         rows = {
-            s: searches(f"tuning {s:g}", f"{study.guard}:{s:g}", study.tuning_seeds, "tuning") for s in study.strengths
+            s: searches(f"tuning {s:g}", guard_at(study.guard, s), study.tuning_seeds, "tuning")
+            for s in study.strengths
         }
         found = run_searches(workspace, study.name, {label: job for row in rows.values() for label, job in row.items()})
         rewards = {s: float(np.mean([late_reward(found[label]) for label in row])) for s, row in rows.items()}
-    guard = f"{study.guard}:{strongest_affordable(rewards) if rewards else study.strengths[0]:g}"
+    guard = guard_at(study.guard, strongest_affordable(rewards) if rewards else study.strengths[0])
     without, guarded = (searches(kind, kind, study.seeds) for kind in ("none", guard))
     in_turn = [item for pair in zip(without.items(), guarded.items(), strict=True) for item in pair]
     results = run_searches(workspace, study.name, dict(in_turn))
@@ -192,6 +204,7 @@ def train_random(workspace: Workspace, study: GuardedSearches) -> Floats:
                 "seed": derive_seed(workspace.seed, "random", number),
                 "epochs": job.plan.final_epochs,
                 "final_network": to_json(job.plan.final_network),
+                "recipe": job.plan.final_recipe,
             },
         )
         for number, arch in enumerate(strategy.propose(count))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ramet.data.dataset import DataSet, Split, on_device
     from ramet.data.fetching import fetch
     from ramet.data.form import InputForm
+    from ramet.data.image_stream import ImageFolderStream
     from ramet.data.loading import load
     from ramet.data.named import Description, data_folder, describe
     from ramet.data.registry import DATA
@@ -21,6 +22,7 @@ __all__ = [
     "SOURCES",
     "DataSet",
     "Description",
+    "ImageFolderStream",
     "InputForm",
     "Source",
     "SourceFile",

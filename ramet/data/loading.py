@@ -271,6 +271,8 @@ def _read_dataset(dataset: Any, place: str, in_memory: bool | None) -> tuple[Lab
     """All images of a torch data set, or, where they shall not be in memory, where to read them."""
     if is_iterable(dataset):
         return materialise(read_rows(dataset, place), place)
+    if in_memory is None and getattr(dataset, "draws", False):
+        in_memory = False  # each reading gives another image
     first = dataset[0] if in_memory is None and len(dataset) else None
     if isinstance(first, (tuple, list)) and len(first) > 1:
         in_memory = fits_in_memory([len(dataset), as_array(first[0], place).size])

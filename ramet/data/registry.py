@@ -28,6 +28,7 @@ DATA: DataSets = DataSets(
     "data set",
     base="builtins:object",
     group="ramet.data",
-    built_in={name: "ramet.data.named:read_named" for name in NAMED} | {"text": "ramet.data.text:text"},
+    built_in={name: "ramet.data.named:read_named" for name in NAMED}
+    | {"text": "ramet.data.text:text", "image-folder": "ramet.data.image_stream:image_folder"},
 )
 """What is learned; a maker of one's own gives a ``DataSet``, or what ``load`` makes one from."""

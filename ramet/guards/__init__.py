@@ -8,6 +8,7 @@ from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
+    from ramet.guards.adapters import OrthogonalAdapters, design_adapters
     from ramet.guards.base import Guard
     from ramet.guards.chaining import NoGuard, chain
     from ramet.guards.coverage import UncoveredWarning
@@ -17,15 +18,18 @@ if TYPE_CHECKING:
     from ramet.guards.making import make_guard
     from ramet.guards.matrix_products import product
     from ramet.guards.names import step_sizes
+    from ramet.guards.novelty import NoveltyConstraints
     from ramet.guards.plasticity import WeightPlasticity
     from ramet.guards.projection import OrthogonalProjection
     from ramet.guards.quadratic import quadratic_penalty
     from ramet.guards.trained import remember_trained
+    from ramet.guards.trust_region import TrustRegionProjection
     from ramet.guards.tuning import tune
     from ramet.guards.turns import VoidGuardWarning
 
 __all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
 __all__ += ["UncoveredWarning", "VoidGuardWarning", "WeightPlasticity", "chain", "diagonal_fisher", "make_guard"]
+__all__ += ["NoveltyConstraints", "OrthogonalAdapters", "TrustRegionProjection", "design_adapters"]
 __all__ += ["product", "quadratic_penalty", "remember_trained", "sample_labels", "step_sizes", "tune"]
 
 __getattr__ = lazy_front(__name__)
@@ -38,6 +42,8 @@ GUARDS: Registry[Guard] = Registry(
         "none": "ramet.guards.chaining:NoGuard",
         "plasticity": "ramet.guards.plasticity:WeightPlasticity.for_search",
         "projection": "ramet.guards.projection:OrthogonalProjection.for_search",
+        "gpm": "ramet.guards.projection:OrthogonalProjection.gpm",
+        "nsas": "ramet.guards.novelty:NoveltyConstraints",
         "elastic": "ramet.guards.elastic:ElasticConsolidation.for_search",
         "kronecker": "ramet.guards.kronecker:KroneckerPlasticity",
     },

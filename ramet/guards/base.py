@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.guards.names import StepSizes, on_path, plain_names
 from ramet.params import Params
@@ -40,6 +41,8 @@ class Guard(ABC):
     """The fewest mini-batches of a model's turn with which the guard can act; see ``turns.check_turn``."""
     what_is_void: str = ""
     """Why it cannot act in shorter ones."""
+    needs_gradients: bool = True
+    """Whether ``remember`` looks at gradients, or at nothing but the path; a loop may then spare their computation."""
 
     @classmethod
     def for_tasks(cls, strength: float) -> Guard:
@@ -51,6 +54,14 @@ class Guard(ABC):
     def watch(self, module: nn.Module) -> AbstractContextManager[None]:
         """Listen to the layers of a module while the block runs; a guard that needs no inputs does nothing."""
         return nullcontext()
+
+    def loss(self, model: Any, loss_of: Callable[[Any], Tensor]) -> Tensor:
+        """What is minimised in a step of a model, from a function that gives any model's loss on the mini-batch.
+
+        A loop whose models have names (a supernet's architectures) calls this in the place of its own loss. All guards
+        but those that train earlier models beside the current one give that model's loss as it is.
+        """
+        return loss_of(model)
 
     def step(self, params: Params, step_sizes: StepSizes) -> AbstractContextManager[None]:
         """Guard the optimizer's step, which is taken inside the block.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
@@ -16,6 +18,8 @@ from ramet.params import Params
 
 class NoGuard(Guard):
     """Plain training: every method returns at once."""
+
+    needs_gradients = False
 
     @classmethod
     def for_tasks(cls, strength: float) -> NoGuard:
@@ -62,6 +66,7 @@ class Chain(Guard):
         self.guards = tuple(guards)
         slowest = max(self.guards, key=lambda guard: guard.least_turn)
         self.least_turn, self.what_is_void = slowest.least_turn, slowest.what_is_void
+        self.needs_gradients = any(guard.needs_gradients for guard in self.guards)
 
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
@@ -70,6 +75,12 @@ class Chain(Guard):
             for guard in self.guards:
                 stack.enter_context(guard.watch(module))
             yield
+
+    def loss(self, model: Any, loss_of: Callable[[Any], Tensor]) -> Tensor:
+        """Each around the next one's."""
+        for guard in self.guards:
+            loss_of = partial(guard.loss, loss_of=loss_of)
+        return loss_of(model)
 
     def start_epoch(self, epoch: int) -> None:
         """Tell every guard."""

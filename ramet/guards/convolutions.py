@@ -34,7 +34,7 @@ def _conv(
         pads = _pads(padding, kernel, gaps)
         return conv_columns(input, kernel, strides, gaps, groups, pads=pads, padding_mode="zeros", mean=mean)
 
-    return [Meeting(weight, "matrix", inputs, whole, bias, 1)]
+    return [Meeting(weight, "matrix", inputs, whole, bias, 1, has_positions=True)]
 
 
 def _each(value: Any, dims: int) -> tuple[int, ...]:
@@ -110,9 +110,10 @@ def _conv_transpose(
 
     def inputs(mean: bool) -> Tensor:
         x = precise(input if input.dim() == weight.dim() else input.unsqueeze(0)).flatten(2)  # [batch, in, positions]
+        x = x.mean(0, keepdim=True) if mean else x
         return x.transpose(0, 1).reshape(groups, each, -1)
 
-    found = [Meeting(weight, "matrix", inputs, turned)]
+    found = [Meeting(weight, "matrix", inputs, turned, has_positions=True)]
     if bias is not None:
         added = bias
         dims = weight.dim() - 2

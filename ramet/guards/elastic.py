@@ -48,7 +48,7 @@ class ElasticConsolidation(FisherGuard):
         form: Form = "explicit",
         discount: float = 1.0,
         unit: Unit = "fisher",
-        protect: Sequence[str] = ("*",),
+        protect: str | Sequence[str] = "*",
     ) -> None:
         super().__init__(strength, form, protect, unit=unit)
         if not 0.0 <= discount <= 1.0:
@@ -57,11 +57,17 @@ class ElasticConsolidation(FisherGuard):
 
     @classmethod
     def for_search(
-        cls, strength: float = 60.0, *, form: Form = "implicit", discount: float = 0.9, unit: Unit = "fisher"
+        cls,
+        strength: float = 60.0,
+        *,
+        form: Form = "implicit",
+        discount: float = 0.9,
+        unit: Unit = "fisher",
+        protect: str | Sequence[str] = "*",
     ) -> ElasticConsolidation:
         """Elastic consolidation for a supernet, with a discount: weights are held where finished models had them."""
         # A supernet remembers a model a mini-batch: without a discount, its sum would freeze the weights in no time.
-        return cls(strength, form=form, discount=discount, unit=unit)
+        return cls(strength, form=form, discount=discount, unit=unit, protect=protect)
 
     @classmethod
     def for_tasks(cls, strength: float) -> ElasticConsolidation:

@@ -24,7 +24,7 @@ from ramet.guards.interaction import (
 from ramet.guards.layers import RECURRENT, Product
 from ramet.guards.listening import Ears, Named, SeenProduct, Slot, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
-from ramet.guards.names import StepSizes, matches, sizes_of
+from ramet.guards.names import StepSizes, matches, patterns, sizes_of
 from ramet.guards.placing import Place
 from ramet.guards.precision import precise
 from ramet.guards.quadratic import Form, Unit, all_finite, check_penalty
@@ -226,13 +226,15 @@ class KroneckerPlasticity(Guard):
     least_turn = 2
     what_is_void = "Kronecker plasticity holds weights where the model trained last left them"
 
+    needs_gradients = False
+
     def __init__(
         self,
         strength: float = 60.0,
         *,
         form: Form = "implicit",
         unit: Unit = "fisher",
-        protect: Sequence[str] = ("*",),
+        protect: str | Sequence[str] = "*",
         max_width: int = 4096,
         freeze_uncovered: bool = False,
     ) -> None:
@@ -241,7 +243,7 @@ class KroneckerPlasticity(Guard):
         self._mean: float | None = None
         if max_width < 1:
             raise ConfigError(f"max_width must be at least 1, but got {max_width}.")
-        self.strength, self.form, self.protect, self.max_width = strength, form, tuple(protect), max_width
+        self.strength, self.form, self.protect, self.max_width = strength, form, patterns(protect), max_width
         self._group: Any | None = None
         self.freeze_uncovered = freeze_uncovered
         self._coverage = Coverage("Kronecker plasticity", freeze=freeze_uncovered)

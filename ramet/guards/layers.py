@@ -163,13 +163,20 @@ def _attention_shapes(layer: nn.MultiheadAttention, trainable: Mapping[str, Tens
 
 
 def input_columns(
-    layer: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], products: list[Product], *, mean: bool
+    layer: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    products: list[Product],
+    *,
+    mean: bool,
+    by_position: bool = False,
 ) -> dict[str, Tensor]:
     """What each matrix of a layer meets in one call if it meets the layer's own input, by the product's key.
 
     The columns are [groups, width, n] with a last row of ones for a bias, in at least float32; ``mean`` gives one
-    column, the mean over samples and positions. This is for recurrent layers, whose products torch does not show, and
-    for linear layers and convolutions with a kernel of their own.
+    column, the mean over samples and positions, or ``by_position`` one for each position of an image. This is for
+    recurrent layers, whose products torch does not show, and for linear layers and convolutions with a kernel of their
+    own.
     """
     x = args[0] if args else kwargs["input"]
     state = args[1] if len(args) > 1 else kwargs.get("hx")
@@ -185,4 +192,5 @@ def input_columns(
         pads, mode = layer._reversed_padding_repeated_twice, layer.padding_mode
         geometry = (layer.kernel_size, layer.stride, layer.dilation, layer.groups)
         found = {"weight": conv_columns(x, *geometry, pads=pads, padding_mode=mode, mean=mean)}
-    return {p.key: with_bias(found[p.local], p.bias is not None, mean=mean) for p in products if p.local in found}
+    pooled = mean and not (by_position and isinstance(layer, CONVOLUTIONS))
+    return {p.key: with_bias(found[p.local], p.bias is not None, mean=pooled) for p in products if p.local in found}

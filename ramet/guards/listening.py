@@ -60,6 +60,7 @@ class Ears:
         is_wanted: whether a parameter is guarded, by its name.
         kinds: what is listened to.
         mean: whether the mean of the inputs is wanted.
+        by_position: whether it is, where a weight meets every position of an image, the mean at each of them.
         with_outputs: whether only products are wanted whose output is known.
     """
 
@@ -68,6 +69,7 @@ class Ears:
     is_wanted: Callable[[str], bool]
     kinds: tuple[Kind, ...] = ("matrix", "rows", "entries")
     mean: bool = False
+    by_position: bool = False
     with_outputs: bool = False
     places: dict[Any, Place | None] = field(default_factory=dict)
 
@@ -275,7 +277,8 @@ class _Listening(TorchFunctionMode):
         goes_along = bias is not None and bias[0] == product.bias
         columns = meeting.inputs(ears.mean)
         num_inputs, has_bias = columns.shape[-1], product.bias is not None
-        columns = with_bias(columns, has_bias, mean=ears.mean, value=float(goes_along))
+        pooled = ears.mean and not (ears.by_position and meeting.has_positions)
+        columns = with_bias(columns, has_bias, mean=pooled, value=float(goes_along))
         columns = columns if place.is_whole else spread(columns, place, has_bias=has_bias)
         found: list[Read] = [(meeting, product, columns, place.is_whole)]
         return found if goes_along else found + self._read_bias(meeting, num_inputs)
@@ -350,7 +353,8 @@ class _Listening(TorchFunctionMode):
             return
         device = getattr(layer, products[0].local).device.type
         with _exactly(device):
-            columns = input_columns(layer, call.args, call.kwargs, products, mean=ears.mean)
+            options = {"mean": ears.mean, "by_position": ears.by_position}
+            columns = input_columns(layer, call.args, call.kwargs, products, **options)
         axis, num_axes = 1 if isinstance(layer, CONVOLUTIONS) else -1, getattr(layer, products[0].local).dim()
         for product in products:
             ears.on_product(SeenProduct(product, columns[product.key], output, axis, num_axes))

@@ -15,7 +15,9 @@ GuardSource = str | Mapping[str, Any] | Guard | Callable[..., Guard]
 """What names a guard: a text, a guard, or a class or function that makes one."""
 
 
-def make_guard(source: GuardSource, *, warmup_epochs: int = 3, trusted: bool = True) -> Guard:
+def make_guard(
+    source: GuardSource, *, warmup_epochs: int = 3, num_epochs: int | None = None, trusted: bool = True
+) -> Guard:
     """The guard of a text: ``NAME``, ``NAME:STRENGTH``, ``NAME:key=value,...``, or several joined by ``+``.
 
     The values are those for training many models on one set of weights, one mini-batch a model: the search variant of
@@ -25,6 +27,7 @@ def make_guard(source: GuardSource, *, warmup_epochs: int = 3, trusted: bool = T
         source: the guard in words, ``FILE.py:Class`` for one's own, a class or function that makes one, or a guard. A
             guard is copied, because each set of weights needs one of its own.
         warmup_epochs: for guards that have a schedule: epochs in which they neither guard nor remember.
+        num_epochs: the length of the run, for guards whose strength changes over it; none if that is not known.
         trusted: whether code that the text names may run.
 
     Raises:
@@ -37,7 +40,7 @@ def make_guard(source: GuardSource, *, warmup_epochs: int = 3, trusted: bool = T
     """
     if isinstance(source, Guard):
         return copy.deepcopy(source)
+    context = {"warmup_epochs": warmup_epochs} | ({} if num_epochs is None else {"num_epochs": num_epochs})
     if not isinstance(source, str):
-        return GUARDS.make(source, warmup_epochs=warmup_epochs, trusted=trusted)
-    specs = parse_chain(source, GUARDS)
-    return chain(*(GUARDS.make(spec, warmup_epochs=warmup_epochs, trusted=trusted) for spec in specs))
+        return GUARDS.make(source, trusted=trusted, **context)
+    return chain(*(GUARDS.make(spec, trusted=trusted, **context) for spec in parse_chain(source, GUARDS)))

@@ -33,10 +33,12 @@ class Meeting(NamedTuple):
         kind: see ``layers.Kind``.
         inputs: for a matrix the columns, [groups, inputs, n]; for rows how often each was looked up; for entries, in
             the weight's shape, the sum of their squared inputs. If called with True the mean: one column, and for
-            entries the mean input itself.
+            entries the mean input itself. Where ``has_positions``, the columns are then those of all positions, each
+            the mean over samples.
         arrangement: how the weight is a matrix.
         bias: what is added to the product, or None.
         axis: where the outputs are: 1 for channels, -1 for the last; None where a product has no outputs of its own.
+        has_positions: whether the weight meets every position of an image, as a convolution's does.
     """
 
     weight: Tensor
@@ -45,6 +47,7 @@ class Meeting(NamedTuple):
     arrangement: Arrangement | None = None
     bias: Tensor | None = None
     axis: int | None = None
+    has_positions: bool = False
 
 
 Reader = Callable[..., Iterable[Meeting]]

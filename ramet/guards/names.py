@@ -52,6 +52,15 @@ def on_path(params: Params) -> Params:
     }
 
 
+def patterns(protect: str | Sequence[str]) -> tuple[str, ...]:
+    """Shell patterns from one or from several: a text of options has one without brackets.
+
+    >>> patterns("cells.*"), patterns(["cells.*", "head.*"])
+    (('cells.*',), ('cells.*', 'head.*'))
+    """
+    return (protect,) if isinstance(protect, str) else tuple(protect)
+
+
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a name fits one of some shell patterns, such as ``cells.*``."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

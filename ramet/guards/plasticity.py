@@ -43,6 +43,10 @@ class WeightPlasticity(FisherGuard):
         flush_every: set F to zero at the start of every so many epochs after the warm-up (3), or None.
         decay: alpha falls by this in each epoch (1 in the released code), not below 0.
         decay_from: the last epoch with the whole alpha (15 in the released code).
+        fall_from: of ``for_search``, the share of the epochs after which alpha falls; from the end of the warm-up, if
+            that is later.
+        fall_to: of ``for_search``, the share of the epochs after which it is 0.
+        num_epochs: of ``for_search``, the epochs of the search, which tells them itself.
         max_fisher_norm: scale the squared gradients of a tensor down to this L2 norm (10 in the released code).
         unit: what the strength is measured in, see ``quadratic.Unit``: "fisher" (the paper), "trace", which does not
             depend on the size of gradients, or "hold", a share from 0 to 1 of each step.
@@ -78,10 +82,10 @@ class WeightPlasticity(FisherGuard):
         warmup_epochs: int = 0,
         flush_every: int | None = None,
         decay: float = 0.0,
-        decay_from: int = 0,
+        decay_from: float = 0,
         max_fisher_norm: float | None = None,
         unit: Unit = "fisher",
-        protect: Sequence[str] = ("*",),
+        protect: str | Sequence[str] = "*",
     ) -> None:
         super().__init__(strength, form, protect, max_fisher_norm, unit)
         if eta is not None and not 0.0 < eta <= 1.0:
@@ -115,12 +119,28 @@ class WeightPlasticity(FisherGuard):
         towards: Towards = "last",
         warmup_epochs: int = 5,
         flush_every: int | None = 3,
-        decay: float = 1.0,
-        decay_from: int = 15,
+        decay: float | None = None,
+        decay_from: float | None = None,
+        fall_from: float = 0.1,
+        fall_to: float = 0.5,
+        num_epochs: int | None = None,
         max_fisher_norm: float | None = None,
         unit: Unit = "fisher",
+        protect: str | Sequence[str] = "*",
     ) -> WeightPlasticity:
-        """Weight plasticity for a search, with the paper's values: shared weights that matter to others move less."""
+        """Weight plasticity for a search, with the paper's values: shared weights that matter to others move less.
+
+        Over the epochs of a search alpha falls to 0 along a line. The defaults are what the released code does in its
+        150 epochs: 60, less 1 an epoch from epoch 15 on. Where ``decay`` or ``decay_from`` is given, or the number of
+        epochs is not known, they are taken as they are; 1 and 15 in the released code.
+        """
+        if not 0 <= fall_from < fall_to:
+            raise ConfigError(f"fall_from must be at least 0 and below fall_to, but got {fall_from} and {fall_to}.")
+        if decay is None and decay_from is None and num_epochs is not None:
+            decay_from = max(fall_from * num_epochs, float(warmup_epochs))
+            # A warm-up that ends after the fall would leave nothing to fall from; alpha is then whole in one epoch.
+            decay = strength / max(fall_to * num_epochs - decay_from, 1.0)
+        decay, decay_from = 1.0 if decay is None else decay, 15 if decay_from is None else decay_from
         return cls(
             strength,
             form=form,
@@ -132,6 +152,7 @@ class WeightPlasticity(FisherGuard):
             decay_from=decay_from,
             max_fisher_norm=max_fisher_norm,
             unit=unit,
+            protect=protect,
         )
 
     @property

@@ -16,7 +16,7 @@ from torch import Tensor
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.fisher import clipped, squared_gradients
-from ramet.guards.names import StepSizes, matches, sizes_of
+from ramet.guards.names import StepSizes, matches, patterns, sizes_of
 from ramet.params import Params
 from ramet.training.step_sizes import StepSize
 
@@ -114,14 +114,14 @@ class FisherGuard(Guard):
         self,
         strength: float,
         form: Form,
-        protect: Sequence[str],
+        protect: str | Sequence[str],
         max_norm: float | None = None,
         unit: Unit = "fisher",
     ) -> None:
         check_penalty(strength, form, unit)
         self.unit: Unit = unit
         self._mean: float | None = None
-        self.strength, self.form, self._protect, self._max_norm = strength, form, tuple(protect), max_norm
+        self.strength, self.form, self._protect, self._max_norm = strength, form, patterns(protect), max_norm
         self.fisher: Params = {}
         self.anchor: Params = {}
         self._added: list[Tensor] = []

@@ -18,14 +18,13 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution.ranks import BatchPart, Ranks
 from ramet.params import Params
-from ramet.searching.measures import Score, batch_statistics, measure, score_of_tally, tally
+from ramet.searching.measures import Score, batch_statistics, measure, measuring, score_of_tally, tally
 from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
 from ramet.training import (
     Recipe,
     Step,
     SynchronisedNorms,
-    evaluating,
     in_batches,
     reestimated_batch_norm,
 )
@@ -91,35 +90,49 @@ class RankedTraining:
             self.ranks.check_same(number, "all ranks must train the same architecture in a step")
 
     def measure(
-        self, arch: Arch, x: Tensor, y: Tensor, *, batch_norm: BatchNormMode, calibration: Sequence[Tensor] = ()
+        self,
+        arch: Arch,
+        x: Tensor,
+        y: Tensor,
+        *,
+        batch_norm: BatchNormMode,
+        calibration: Sequence[Tensor] = (),
+        outputs: list[Tensor] | None = None,
     ) -> Score:
-        """``measures.measure`` with the samples divided among the ranks."""
+        """``measures.measure`` with the samples divided among the ranks; all of them get all outputs."""
         if self.ranks.size == 1:
-            return measure(self.network, arch, x, y, batch_norm=batch_norm, calibration=calibration)
+            options: dict[str, Any] = {"batch_norm": batch_norm, "calibration": calibration}
+            return measure(self.network, arch, x, y, outputs=outputs, **options)
         if batch_norm == "reestimated":
             # Each rank makes all of the few statistics by itself, which needs no messages.
             with reestimated_batch_norm(self.network, calibration, arch):
-                return self.measure(arch, x, y, batch_norm="running")
+                return self.measure(arch, x, y, batch_norm="running", outputs=outputs)
         total = torch.zeros(3, dtype=torch.float64)
-        with batch_statistics(self.network) if batch_norm == "batch" else evaluating(self.network):
+        with measuring(self.network, batch_norm):
             for inputs, labels in in_batches(x, y):
                 with self.batch(len(labels)) as part:
-                    counted = tally(self.network(inputs[part.rows], arch), labels[part.rows])
+                    logits = self.network(inputs[part.rows], arch)
+                    counted = tally(logits, labels[part.rows])
                 if not part.repeated or self.ranks.is_leader:
                     total += counted
+                if outputs is not None:
+                    outputs.append(self._whole(logits, part, len(labels)))
             self.ranks.sum_([total])
         return score_of_tally(total, y)
 
     def outputs(self, arch: Arch, x: Tensor) -> Tensor:
         """The outputs for all samples, by the batch's own statistics, on every rank."""
         with batch_statistics(self.network), self.batch(len(x)) as part:
-            own: Tensor = self.network(x[part.rows], arch)
-            if self.ranks.size == 1 or part.repeated:
-                return own.clone()
-            whole = own.new_zeros(len(x), *own.shape[1:])
-            whole[part.rows] = own
-            self.ranks.sum_([whole])
-            return whole
+            return self._whole(self.network(x[part.rows], arch), part, len(x))
+
+    def _whole(self, own: Tensor, part: BatchPart, count: int) -> Tensor:
+        """The outputs of all ``count`` samples from those of this rank."""
+        if self.ranks.size == 1 or part.repeated:
+            return own.clone()
+        whole = own.new_zeros(count, *own.shape[1:])
+        whole[part.rows] = own
+        self.ranks.sum_([whole])
+        return whole
 
     def score_each(self, archs: Sequence[Arch], score: Callable[[Arch], Score]) -> list[Score]:
         """The scores of children, who are divided among the ranks; all ranks get all of them."""

@@ -18,20 +18,28 @@ from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, NetworkAlone, Supernet
 from ramet.training import Batches, fit, saved_part
 from ramet.training.augmentation import cutout
+from ramet.training.recipes import final_settings
 
 
 def train_final(
-    setup: SupernetSetup, *, arch: list[int], seed: int, epochs: int | None = None, final_network: Json | None = None
+    setup: SupernetSetup,
+    *,
+    arch: list[int],
+    seed: int,
+    epochs: int | None = None,
+    final_network: Json | None = None,
+    recipe: str | None = None,
 ) -> Json:
     """Train one architecture from scratch, and measure it on both held-out splits; gives JSON values.
 
     It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless a network
-    of its own is asked for, by ``FinalNetworkOptions`` as JSON values, which a worker can be sent. ``parameters`` are
-    those of what is exported.
+    of its own is asked for, by ``FinalNetworkOptions`` as JSON values, which a worker can be sent. A ``recipe`` by name
+    sets its fields in place of the setup's. ``parameters`` are those of what is exported.
     """
     choices: Arch = tuple(arch)
     made = from_json(FinalNetworkOptions, final_network or {}, "final_network")
-    settings = setup.settings if epochs is None else replace(setup.settings, epochs=epochs)
+    settings = final_settings(setup.settings, recipe)
+    settings = settings if epochs is None else replace(settings, epochs=epochs)
     network, checkpoints = _new(setup, choices, seed, made)
     data = setup.data
     batches_seed = derive_seed(seed, "final", "batches")

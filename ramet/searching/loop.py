@@ -12,10 +12,9 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ramet.execution.ranks import ALONE, Ranks
 from ramet.guards import Guard, NoGuard, make_guard
@@ -25,13 +24,14 @@ from ramet.runs import Checkpoints
 from ramet.runs.encoding import Json
 from ramet.searching.costs import ArchCosts, Budgeted, parse_limits
 from ramet.searching.distributed import RankedTraining
-from ramet.searching.measures import Score, batch_statistics, measure
+from ramet.searching.measures import Score, batch_statistics, measure, measure_as_it_is, measuring
 from ramet.searching.plan import SearchPlan
 from ramet.searching.shared import share
 from ramet.searching.strategies import RandomSearch, Strategy
+from ramet.searching.undoing import Undo
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch
-from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead
+from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead, set_training
 from ramet.training.losses import cross_entropy
 
 NUM_CALIBRATION_BATCHES = 4
@@ -67,7 +67,7 @@ class Search:
         data, seed = setup.data, plan.seed
         self.network = share(setup.space, setup.new_supernet(seed), plan.sharing, seed)  # type: ignore[arg-type]
         self._together = RankedTraining(self.network, ranks)
-        self.guard: Guard = make_guard(plan.guard, warmup_epochs=plan.warmup_epochs)
+        self.guard: Guard = make_guard(plan.guard, warmup_epochs=plan.guarded_from, num_epochs=plan.epochs)
         self.strategy, self._explorer = make_strategies(setup, plan)
         self._optimizer = make_optimizer(self.network, setup.settings)
         self._params = named_params(self.network)
@@ -79,6 +79,7 @@ class Search:
         self._fisher_batches = Batches(count, min(size, count), derive_seed(seed, "fisher"))
         self._place = {"epoch": 0, "phase": 0, "unit": 0}
         self._log: Json = {}
+        self._undo: Undo | None = None  # made in the first turn, from what a checkpoint has put back
         self.best: tuple[Arch, float] | None = None
 
     def run(self) -> Strategy:
@@ -101,33 +102,45 @@ class Search:
             return
         source = self._explorer if epoch < self.plan.warmup_epochs else self.strategy
         archs = source.propose(self.plan.models_per_epoch)
-        self._log = {"archs": archs, "err1": [], "err2": [], "loss": [], "rewards": [], "kept": [], "moved": []}
+        lists = ("err1", "err2", "loss", "rewards", "kept", "moved", "diverged")
+        self._log = {"archs": archs, **{name: [] for name in lists}}
         self.guard.start_epoch(epoch)
 
     def _train_child(self, epoch: int, unit: int) -> None:
         """A child's turn: its mini-batches, its error right after them, and the guard remembers it."""
         arch, plan = self._log["archs"][unit], self.plan
-        guarded = epoch >= plan.warmup_epochs
-        before = snapshot(self.network, self._optimizer)
+        guarded = epoch >= plan.guarded_from
         turn = epoch * plan.models_per_epoch + unit
+        if self._undo is None:
+            self._undo = Undo(self.network, self._optimizer)
         # Dropout has only the global generator: it follows from the seed and the turn.
         with seeded_globally(plan.seed, "draws", turn, *self._together.draws):
             losses = [
                 self._train_batch(arch, turn * plan.batches_per_model + number, guarded)
                 for number in range(plan.batches_per_model)
             ]
-            score, logits = self._error(arch)
-            diverged = any(map(math.isnan, losses)) or math.isnan(score.error)
+            measured = plan.is_measured(unit)
+            score, logits = self._error(arch) if measured else (None, None)
+            diverged = any(map(math.isnan, losses)) or not (self._is_finite() if score is None else score.is_finite)
             if diverged:
-                restore(before, self.network, self._optimizer)
+                self._undo.restore()
                 self.guard.discard()
-            elif guarded and not isinstance(self.guard, NoGuard):
-                self._remember(arch, turn)
-        self._log["err1"].append(None if diverged else score.error)
+            else:
+                self._undo.keep()
+                if guarded and not isinstance(self.guard, NoGuard):
+                    self._remember(arch, turn)
+        self._log["err1"].append(None if diverged or score is None else score.error)
         self._log["loss"].append(None if diverged else sum(losses) / len(losses))
         self._log["kept"].append(None if diverged else logits)
+        self._log["diverged"].append(diverged)
         if not diverged:
-            self._progress_line(epoch, f"child {unit + 1} of {len(self._log['archs'])}, error {score.error:.3g}")
+            error = "" if score is None else f", error {score.error:.3g}"
+            self._progress_line(epoch, f"child {unit + 1} of {len(self._log['archs'])}{error}")
+
+    def _is_finite(self) -> bool:
+        """Whether all parameters that the last step moved are finite: a child that is not measured shows no other."""
+        norms = torch._foreach_norm([param.detach() for param in self._params.values() if param.grad is not None])
+        return bool(torch.isfinite(torch.stack(norms).sum()))
 
     def _train_batch(self, arch: Arch, step: int, guarded: bool) -> float:
         """One guarded step of SGD (Eq. 6); NaN, and no step, if the loss or a gradient is not finite."""
@@ -139,24 +152,32 @@ class Search:
         rate = recipe.learning_rate_at(step, num_steps)
         x, y = recipe.batch(data.x, data.y, self._batches[step].to(data.x.device), seed=plan.seed, step=step)
         of_outputs, together = recipe.loss_for(y), self._together
-        self.network.train()
+        set_training(self.network, True)
+        loss_of = self.guard.loss if guarded else NoGuard().loss
         # Once in a child's turn the ranks compare what they train: that is enough, and costs next to nothing.
         checked = arch if step % plan.batches_per_model == 0 else None
         with together.batch(len(x), checked=checked) as part:
-            return self._step(
+            loss = self._step(
                 step,
                 rate,
-                lambda x, y: together.share(part, of_outputs(self.network(x, arch), y)),
+                lambda x, y: loss_of(arch, lambda one: together.share(part, of_outputs(self.network(x, one), y))),
                 x[part.rows],
                 y[part.rows],
                 guard=self.guard if guarded else None,
             )
+        if self._undo is not None:
+            self._undo.note()
+        return loss
 
     def _remember(self, arch: Arch, turn: int) -> None:
         """Keep the finished child: its Fisher information is the squared gradient on one validation mini-batch.
 
         Departs from the released code of multi-model forgetting, where the "validation" images are the test set.
+        A guard that learns from inputs alone only needs to know the path, which the last step's gradients tell.
         """
+        if not self.guard.needs_gradients:
+            self.guard.remember(self._params)
+            return
         data = self.setup.data.validation
         indices = self._fisher_batches[turn].to(data.x.device)
         self._optimizer.zero_grad(set_to_none=True)
@@ -171,7 +192,6 @@ class Search:
             torch.autograd.backward(self._together.share(part, loss))
         self._together.sum_gradients(self._params, loss)
         self.guard.remember(self._params)
-        self.network.train()
 
     def _measure_again(self, unit: int) -> None:
         """A child's error after all of the epoch were trained, and how far its outputs moved (Eq. 3)."""
@@ -218,7 +238,7 @@ class Search:
             difference_max=max(differences, default=None),
             disturbance=mean([value for value in log["moved"] if value is not None]),
             loss=mean([loss for loss in log["loss"] if loss is not None]),
-            diverged=[space.name(arch) for arch, first in zip(log["archs"], log["err1"], strict=True) if first is None],
+            diverged=[space.name(arch) for arch, lost in zip(log["archs"], log["diverged"], strict=True) if lost],
             reward=mean(rewards),
             strategy=self.strategy.report(),
             guard=self.guard.report(),
@@ -231,16 +251,25 @@ class Search:
     # Measuring.
 
     def _error(self, arch: Arch) -> tuple[Score, Tensor | None]:
+        """A child's error, and its outputs by the batch's own statistics if they are few enough to be kept."""
         data, count = self.setup.data.validation, self.plan.error_samples
+        x, y = data.x[:count], data.y[:count]
         options: Json = {"batch_norm": self.plan.batch_norm, "calibration": self.calibration()}
-        score = self._together.measure(arch, data.x[:count], data.y[:count], **options)
-        if data.y.ndim > 1 or len(data.y[:count]) * self.setup.data.num_classes > MAX_KEPT_LOGITS:
-            return score, None
-        return score, self._together.outputs(arch, data.x[:count])
+        if y.ndim > 1 or len(y) * self.setup.data.num_classes > MAX_KEPT_LOGITS:
+            return self._together.measure(arch, x, y, **options), None
+        if self.plan.batch_norm != "batch":  # these outputs are others than those that the error is taken from
+            return self._together.measure(arch, x, y, **options), self._together.outputs(arch, x)
+        logits: list[Tensor] = []
+        score = self._together.measure(arch, x, y, outputs=logits, **options)
+        return score, torch.cat(logits)
 
     def _score_each(self, archs: list[Arch], x: Tensor, y: Tensor) -> list[Score]:
-        options: Json = {"batch_norm": self.plan.batch_norm, "calibration": self.calibration()}
-        return self._together.score_each(archs, lambda arch: measure(self.network, arch, x, y, **options))
+        network = self.network
+        if self.plan.batch_norm == "reestimated":
+            options: Json = {"batch_norm": "reestimated", "calibration": self.calibration()}
+            return self._together.score_each(archs, lambda arch: measure(network, arch, x, y, **options))
+        with measuring(network, self.plan.batch_norm):
+            return self._together.score_each(archs, lambda arch: measure_as_it_is(network, arch, x, y))
 
     def calibration(self) -> list[Tensor]:
         """Training inputs from which batch-norm statistics are made anew, where that is asked for."""
@@ -303,26 +332,6 @@ def make_strategies(setup: SupernetSetup, plan: SearchPlan) -> tuple[Strategy, S
     costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_classes)
     limits = parse_limits(plan.budget)
     return Budgeted(strategies[0], costs, limits), Budgeted(strategies[1], costs, limits)
-
-
-Snapshot = tuple[dict[str, Tensor], dict[Tensor, dict[str, Any]]]
-
-
-def snapshot(network: nn.Module, optimizer: torch.optim.Optimizer) -> Snapshot:
-    """Copies of all weights and statistics, and of what the optimizer keeps for each parameter."""
-    weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    kept = {
-        param: {name: value.clone() if isinstance(value, Tensor) else value for name, value in own.items()}
-        for param, own in optimizer.state.items()
-    }
-    return weights, kept
-
-
-def restore(before: Snapshot, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put back what ``snapshot`` copied."""
-    network.load_state_dict(before[0])
-    optimizer.state.clear()
-    optimizer.state.update(before[1])
 
 
 def mean(values: list[float]) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +28,11 @@ class Score:
     error: float
     reward: float
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all outputs were."""
+        return not math.isnan(self.error)
+
 
 @contextmanager
 def batch_statistics(network: nn.Module) -> Iterator[None]:
@@ -35,16 +40,23 @@ def batch_statistics(network: nn.Module) -> Iterator[None]:
     norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
     with evaluating(network):
         momenta = [norm.momentum for norm in norms]
-        counts = [None if norm.num_batches_tracked is None else norm.num_batches_tracked.clone() for norm in norms]
+        counters = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
+        counts = [counter.clone() for counter in counters]
         for norm in norms:
-            norm.training, norm.momentum = True, 0.0
+            # Past what a module does with parameters that are assigned: a supernet has hundreds of norms.
+            norm.__dict__.update(training=True, momentum=0.0)
         try:
             yield
         finally:
-            for norm, momentum, count in zip(norms, momenta, counts, strict=True):
-                norm.training, norm.momentum = False, momentum
-                if count is not None and norm.num_batches_tracked is not None:
-                    norm.num_batches_tracked.copy_(count)
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.__dict__.update(training=False, momentum=momentum)
+            if counters:
+                torch._foreach_copy_(counters, counts)
+
+
+def measuring(network: nn.Module, batch_norm: BatchNormMode) -> AbstractContextManager[None]:
+    """The modes in which children are measured: by the ``batch`` norms' own statistics, or by those that they have."""
+    return batch_statistics(network) if batch_norm == "batch" else evaluating(network)
 
 
 def measure(
@@ -55,19 +67,34 @@ def measure(
     *,
     batch_norm: BatchNormMode = "running",
     calibration: Sequence[Tensor] = (),
+    outputs: list[Tensor] | None = None,
 ) -> Score:
     """The error and the reward of one child of a network, called as ``network(x, arch)``, on labels or words.
 
     ``batch_norm`` says whose statistics are taken: ``batch`` each batch's own, ``running`` those that the last children
-    left, ``reestimated`` those of the ``calibration`` batches of training inputs.
+    left, ``reestimated`` those of the ``calibration`` batches of training inputs. The outputs that the score is taken
+    from are appended to a list, if one is given.
     """
     if batch_norm == "reestimated":
         with reestimated_batch_norm(network, calibration, arch):
-            return measure(network, arch, x, y, batch_norm="running")
+            return measure(network, arch, x, y, batch_norm="running", outputs=outputs)
+    with measuring(network, batch_norm):
+        return measure_as_it_is(network, arch, x, y, outputs=outputs)
+
+
+def measure_as_it_is(
+    network: nn.Module, arch: Arch, x: Tensor, y: Tensor, *, outputs: list[Tensor] | None = None
+) -> Score:
+    """``measure`` in the modes that the network has: setting them for each of many children would cost as much again.
+
+    See ``measuring``. The outputs are appended to the given list, a batch at a time.
+    """
     total = torch.zeros(3, dtype=torch.float64)
-    with batch_statistics(network) if batch_norm == "batch" else evaluating(network):
-        for inputs, labels in in_batches(x, y):
-            total += tally(network(inputs, arch), labels)
+    for inputs, labels in in_batches(x, y):
+        logits = network(inputs, arch)
+        total += tally(logits, labels)
+        if outputs is not None:
+            outputs.append(logits.clone())
     return score_of_tally(total, y)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option, to_json
 from ramet.registry import parse_spec
+from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,6 +37,8 @@ class FinalNetworkOptions:
         drop_path: the probability that an operation is left out for an image; it rises linearly from 0 in the first
             epoch, to just below this at the end. 0.2 in DARTS.
         cutout: side of the square that is cut out of each training image, 16 of 32 pixels in DARTS.
+        large_images: whether the network begins with a stem that makes images an eighth as large, for 224 x 224 pixels
+            (darts).
 
     Reference: Liu, Simonyan and Yang, DARTS, 2019, section 3.2 and appendix A.
     """
@@ -45,6 +48,7 @@ class FinalNetworkOptions:
     auxiliary_weight: float = 0.0
     drop_path: float = 0.0
     cutout: int = 0
+    large_images: bool = False
 
     def __post_init__(self) -> None:
         from ramet.spaces.darts.final_network import check_drop_path
@@ -65,7 +69,8 @@ class FinalNetworkOptions:
     @property
     def _needs_network(self) -> bool:
         """Whether more than the training images differs."""
-        return self.channels is not None or self.cells is not None or bool(self.auxiliary_weight or self.drop_path)
+        sized = self.channels is not None or self.cells is not None or self.large_images
+        return sized or bool(self.auxiliary_weight or self.drop_path)
 
     def check(self, space: Space, input_shape: tuple[int, ...]) -> None:
         """Raise a ``ConfigError`` if the space or its inputs have no such final network."""
@@ -86,7 +91,8 @@ class FinalNetworkOptions:
         if not self._needs_network:
             return space.supernet(in_channels, num_classes)
         larger = space.resized(channels=self.channels, cells=self.cells)
-        return larger.final_network(arch, in_channels, num_classes, auxiliary=self.auxiliary_weight > 0)
+        make = larger.large_network if self.large_images else larger.final_network
+        return make(arch, in_channels, num_classes, auxiliary=self.auxiliary_weight > 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,20 +110,28 @@ class SearchPlan:
             strength after a colon if wanted, or several joined by a plus sign.
         sharing: which children use which copy of the weights: full, groups:M:similar, groups:M:random, or prefix:K.
         epochs: epochs of the search.
-        warmup_epochs: first epochs, in which children are drawn uniformly and neither strategy nor guard acts.
+        warmup_epochs: first epochs, in which children are drawn uniformly and the strategy does not learn.
+        guard_warmup_epochs: first epochs in which the guard does not act; by default as many. Algorithm 1 of
+            *Disturbance-immune* has none, while its controller waits for 90 epochs of 240; in *multi-model forgetting*
+            the controller learns from the first epoch on, and the guard waits for 5 epochs or 3.
         models_per_epoch: children that are trained in an epoch.
         batches_per_model: mini-batches that each is trained on; 7 in the released code of *multi-model forgetting*.
         strategy_steps: steps of the strategy in an epoch.
         archs_per_step: children whose rewards a step learns from.
         reward_samples: validation samples of a reward.
         error_samples: validation samples on which forgetting is measured.
+        measured_models: children of an epoch whose forgetting is measured, spread evenly over its turns; by default
+            all. It costs two forward passes over the error samples, which is more than a turn of one mini-batch.
         batch_norm: the statistics that rewards and errors are taken with.
         budget: limits that proposals keep, such as params=200k,flops=10M,latency=5ms or
             onnx-latency=5ms, measured in onnxruntime; none for no limit.
         num_candidates: children that the strategy ends with, scored on the whole validation split.
         num_final: how many of the best of them are trained alone from scratch and tested.
         final_seeds: trainings of each.
-        final_epochs: epochs of each of these trainings; all other numbers of a training are the recipe's.
+        final_epochs: epochs of each of these trainings.
+        final_recipe: how they are trained, apart from that: a recipe by name with options after a colon, such as
+            darts or adamw:learning_rate=0.002, whose fields are set in place of the search's; by default as the shared
+            weights are.
         final_network: what their training adds to the search's own network.
         exports: whether the best network is written as ``network.pt2``.
         onnx: write it for onnxruntime, too, and compare it there with the module.
@@ -129,18 +143,21 @@ class SearchPlan:
     sharing: SharingSource = option("full", kind=str)
     epochs: int = 10
     warmup_epochs: int = 2
+    guard_warmup_epochs: int | None = None
     models_per_epoch: int = 20
     batches_per_model: int = 7
     strategy_steps: int = 10
     archs_per_step: int = 10
     reward_samples: int = 64
     error_samples: int = 256
+    measured_models: int | None = None
     batch_norm: BatchNormMode = "batch"
     budget: str | None = None
     num_candidates: int = option(20, name="candidates")
     num_final: int = option(1, name="final")
     final_seeds: int = 1
     final_epochs: int = 10
+    final_recipe: str | None = None
     final_network: FinalNetworkOptions = field(default_factory=FinalNetworkOptions)
     exports: bool = option(True, name=HIDDEN)
     onnx: bool = False
@@ -153,8 +170,17 @@ class SearchPlan:
         if self.reward_samples < 2 or self.error_samples < 2:
             samples = (self.reward_samples, self.error_samples)
             raise ConfigError(f"reward_samples and error_samples must be at least 2, but got {samples}.")
+        if self.measured_models is not None and not 0 <= self.measured_models <= self.models_per_epoch:
+            raise ConfigError(
+                f"measured_models must lie between 0 and the {self.models_per_epoch} models of an epoch, "
+                f"but got {self.measured_models}."
+            )
         if not 0 <= self.warmup_epochs < self.epochs:
             raise ConfigError(f"warmup_epochs must be below the {self.epochs} epochs, but got {self.warmup_epochs}.")
+        if not 0 <= self.guarded_from < self.epochs:
+            raise ConfigError(
+                f"guard_warmup_epochs must be below the {self.epochs} epochs, but got {self.guard_warmup_epochs}."
+            )
         if not 0 <= self.num_final <= self.num_candidates or self.num_candidates < 1 or self.final_seeds < 1:
             counts = (self.num_candidates, self.num_final, self.final_seeds)
             raise ConfigError(f"num_final must be at most num_candidates, and seeds at least 1, but got {counts}.")
@@ -165,10 +191,14 @@ class SearchPlan:
         from ramet.guards import GUARDS, make_guard
         from ramet.searching.costs import parse_limits
         from ramet.sharing import SHARINGS, make_sharing
+        from ramet.training.recipes import final_settings
+        from ramet.training.registry import RECIPES
 
         # Code that a text names runs in a search, not when its plan is read: the plan may come from data.
         if not GUARDS.code(self.guard):
             make_guard(self.guard)
+        if self.final_recipe is not None and not RECIPES.code(self.final_recipe):
+            final_settings(Recipe(), self.final_recipe)
         if not SHARINGS.code(self.sharing) and make_sharing(self.sharing).is_measured:
             raise ConfigError(f"a search shares by full, groups of similar or random, or prefix, got {self.sharing!r}.")
         if self.budget is not None:
@@ -194,6 +224,21 @@ class SearchPlan:
         elif space.num_archs < 2:
             raise ConfigError(f"a search needs a space of at least 2 architectures, but got {space.num_archs}.")
 
+    @property
+    def guarded_from(self) -> int:
+        """The first epoch in which the guard acts."""
+        return self.warmup_epochs if self.guard_warmup_epochs is None else self.guard_warmup_epochs
+
+    def is_measured(self, unit: int) -> bool:
+        """Whether the forgetting of an epoch's child is measured, by its place in the epoch.
+
+        >>> plan = SearchPlan(models_per_epoch=7, measured_models=3)
+        >>> [unit for unit in range(7) if plan.is_measured(unit)]
+        [2, 4, 6]
+        """
+        wanted = self.models_per_epoch if self.measured_models is None else self.measured_models
+        return (unit + 1) * wanted // self.models_per_epoch > unit * wanted // self.models_per_epoch
+
     def make_strategy(self, space: Space) -> Strategy:
         """The strategy for a space."""
         from ramet.searching.strategies import make_strategy
@@ -216,8 +261,10 @@ class SearchPlan:
         from ramet.guards import GUARDS
         from ramet.searching.strategies import STRATEGIES
         from ramet.sharing import SHARINGS
+        from ramet.training.registry import RECIPES
 
-        return [*STRATEGIES.code(self.strategy), *GUARDS.code(self.guard), *SHARINGS.code(self.sharing)]
+        final = [] if self.final_recipe is None else RECIPES.code(self.final_recipe)
+        return [*STRATEGIES.code(self.strategy), *GUARDS.code(self.guard), *SHARINGS.code(self.sharing), *final]
 
     def describe(self) -> dict[str, Any]:
         """The plan as JSON values; an object is its class and its public arguments."""

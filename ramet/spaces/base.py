@@ -165,6 +165,10 @@ class Space(ABC, Sequence[Arch]):
         """The network in which an architecture is trained alone in the end, with a second classifier if asked for."""
         raise ConfigError(f"only a path of the supernet is trained in the end, and {type(self).__name__} has no other.")
 
+    def large_network(self, arch: Arch, in_channels: int, num_classes: int, *, auxiliary: bool = False) -> NetworkAlone:
+        """The same for images of 224 x 224, whose stem makes them an eighth as large."""
+        raise ConfigError(f"a network for large images is one of darts, but {type(self).__name__} has none.")
+
     def graph(self, arch: Arch) -> list[CellGraph]:
         """The cells of an architecture, to be drawn; nothing for a space that draws none."""
         return []

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         in_batches,
         measure,
         reestimated_batch_norm,
+        set_training,
         training_modes,
     )
     from ramet.training.loop import fit
@@ -46,5 +47,6 @@ __all__ += [
     "read_ahead",
     "reestimated_batch_norm",
     "saved_part",
+    "set_training",
     "training_modes",
 ]

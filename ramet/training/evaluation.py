@@ -41,8 +41,29 @@ def training_modes(network: nn.Module) -> Iterator[None]:
         yield
     finally:
         for module, mode in modes:
-            if module.training != mode:
-                module.training = mode
+            _assign_mode(module, mode)
+
+
+def set_training(network: nn.Module, mode: bool) -> None:
+    """``network.train(mode)``, quickly where no module of it has a ``train`` or ``eval`` of its own.
+
+    Torch assigns each module's mode as if it might be a parameter. In a supernet of hundreds of modules that takes half
+    as long as a child's forward pass.
+    """
+    modules = list(network.modules())
+    kinds = {type(module) for module in modules}
+    if any(kind.train is not nn.Module.train or kind.eval is not nn.Module.eval for kind in kinds):
+        network.train() if mode else network.eval()
+        return
+    for module in modules:
+        _assign_mode(module, mode)
+
+
+def _assign_mode(module: nn.Module, mode: bool) -> None:
+    if "training" in module.__dict__:
+        module.__dict__["training"] = mode
+    else:  # a scripted module keeps it elsewhere
+        module.training = mode
 
 
 def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[tuple[Tensor, Tensor]]:
@@ -57,7 +78,7 @@ def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[t
 def evaluating(network: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; each module's mode is put back afterwards."""
     with training_modes(network), torch.inference_mode():
-        network.eval()
+        set_training(network, False)
         yield
 
 

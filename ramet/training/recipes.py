@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from ramet.errors import ConfigError, RametError
@@ -42,6 +42,18 @@ def recipe_options(text: str) -> dict[str, Any]:
     return {name: _named(value, name, place) if callable(value) else value for name, value in made.items()}
 
 
+def final_settings(recipe: Recipe, text: str | None) -> Recipe:
+    """A recipe in which the fields of another one, by name, are set; nothing is for no name.
+
+    Raises:
+        ConfigError: there is no such recipe, or its values do not go together with the others.
+
+    >>> final_settings(Recipe(learning_rate=0.1, clip_norm=5.0), "adamw:learning_rate=0.002").learning_rate
+    0.002
+    """
+    return recipe if text is None else replace(recipe, **recipe_options(text))
+
+
 def _named(function: Any, field: str, place: str) -> str:
     """The text of a function of the recipe's own file or of a module."""
     reference = reference_to(function)
@@ -62,6 +74,34 @@ def darts() -> dict[str, Any]:
         "weight_decay": 3e-4,
         "clip_norm": 5.0,
         "augment": "crop:4+flip+cutout:16",
+    }
+
+
+def disturbance_immune(batch_size: int = 128, augment: str | None = "crop:4+flip+cutout:16") -> dict[str, Any]:
+    """How *Disturbance-immune weight sharing* trains what it found on CIFAR-10: DARTS' way, at twice the rate.
+
+    Args:
+        batch_size: samples in a mini-batch; 128 in the paper.
+        augment: what is done to each training batch.
+    """
+    return darts() | {"batch_size": batch_size, "learning_rate": 0.05, "augment": augment}
+
+
+def imagenet() -> dict[str, Any]:
+    """How *Disturbance-immune weight sharing* trains for ImageNet: SGD from 0.1 by a cosine, hardly any weight decay.
+
+    Batch size, clipping and smoothed labels are DARTS', whose code for ImageNet the paper uses. Crops and flips are
+    what ``ramet.data.ImageFolderStream`` does to each image.
+    """
+    return {
+        "optimizer": "sgd",
+        "batch_size": 128,
+        "learning_rate": 0.1,
+        "final_learning_rate": 0.0,
+        "momentum": 0.9,
+        "weight_decay": 3e-5,
+        "clip_norm": 5.0,
+        "loss": "cross-entropy:smoothing=0.1",
     }
 
 

@@ -41,5 +41,10 @@ AUGMENTATIONS = FunctionRegistry(
 )
 """What ``Recipe.augment`` names, joined by ``+``."""
 
-RECIPES = FunctionRegistry("recipe", group="ramet.recipes", built_in=_in("recipes", "darts", "adamw", "enas"), given=())
+RECIPES = FunctionRegistry(
+    "recipe",
+    group="ramet.recipes",
+    built_in=_in("recipes", "darts", "disturbance-immune", "imagenet", "adamw", "enas"),
+    given=(),
+)
 """What ``--recipe`` names: functions that give a ``Recipe``, or a mapping of its fields."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ramet.execution import pulse
-from ramet.guards import Guard, NoGuard, OrthogonalProjection
+from ramet.guards import Guard, NoGuard, make_guard
 from ramet.guards.names import StepSizes
 from ramet.params import Params
 from ramet.ranking.disturbance import prediction_disturbance
@@ -76,10 +76,8 @@ class WholeModels:
 
 
 def sequence_guard(inputs: str | None, regularisation: float) -> Guard:
-    """No guard without ``inputs``, or a projection away from ``all`` inputs or from their ``mean``."""
-    if inputs is None:
-        return NoGuard()
-    return OrthogonalProjection(regularisation, inputs="all" if inputs == "all" else "mean")
+    """No guard without ``inputs``, or a projection away from ``all`` inputs, their ``columns`` or their ``mean``."""
+    return make_guard("none" if inputs is None else f"projection:{regularisation!r}:inputs={inputs}")
 
 
 def sampled_archs(space: Space, num_archs: int, seed: int) -> list[Arch]:

@@ -37,7 +37,10 @@ Pairs = list[tuple[Json, Json]]
 
 
 def figure_4(experiment: Experiment) -> Outcome:
-    """Error differences and rewards of an ENAS search for a recurrent cell; claims W4 and W6."""
+    """Error differences and rewards of an ENAS search for a recurrent cell; claims W4 and W6.
+
+    The rewards are those of a longer run, where a preset has one: see ``search_presets``.
+    """
     return _compared(experiment, "recurrent", "Figure 4", judges.judge_w4, judges.judge_w6)
 
 
@@ -65,7 +68,12 @@ def _compared(
     )
     claims = [judge(found)]
     if judge_rewards:
-        claims.append(judge_rewards(_reward_figures(experiment, study, guard, pairs)))
+        longer = SEARCHES[experiment.preset_name].get("rewards")
+        rewarded = (study, guard, pairs)
+        if longer is not None:
+            own, _, found_pairs = tune_and_compare(experiment.workspace, longer)
+            rewarded = (longer, own, found_pairs)
+        claims.append(judge_rewards(_reward_figures(experiment, *rewarded)))
     tables = [_difference_table(pairs, guard, f"{figure}: {name} search"), _tuning_table(tuned)]
     return Outcome(f"Multi-model forgetting, {figure}", tables, claims, [_setting(study)])
 
@@ -95,7 +103,7 @@ def figure_5(experiment: Experiment) -> Outcome:
         )
     figures = judges.W7Figures(
         command=experiment.command,
-        setting=f"{_setting(base)} Best five of an epoch, means over seeds; guard {base.guard}:{base.strengths[0]:g}.",
+        setting=f"{_setting(base)} Best five of an epoch, means over seeds; guard {guard}.",
         differences=found,
     )
     table = tabled(rows, "Figure 5: NAO, perplexity at an epoch's end less right after training")
@@ -172,5 +180,6 @@ def _setting(study: GuardedSearches) -> str:
     plan, job = study.job.plan, study.job
     return (
         f"{job.space} on {job.data} {job.data_options.given()}; {plan.epochs} epochs of "
-        f"{plan.models_per_epoch} children x {plan.batches_per_model} mini-batches, {plan.warmup_epochs} of warm-up."
+        f"{plan.models_per_epoch} children x {plan.batches_per_model} mini-batches, {plan.warmup_epochs} of warm-up "
+        f"({plan.guarded_from} of the guard)."
     )

@@ -11,6 +11,7 @@ from ramet.guards import (
     KroneckerPlasticity,
     NoGuard,
     OrthogonalProjection,
+    TrustRegionProjection,
     WeightPlasticity,
     chain,
 )
@@ -22,6 +23,9 @@ GUARDS = {
     "none": NoGuard,
     "plasticity": lambda: WeightPlasticity(1000.0),
     "plasticity-explicit": lambda: WeightPlasticity(300.0, form="explicit"),
+    "gpm": lambda: OrthogonalProjection.gpm(0.99),
+    "trust-region": lambda: TrustRegionProjection(0.99),
+    "projection-columns": lambda: OrthogonalProjection(0.01, inputs="columns"),
     "plasticity-search": lambda: WeightPlasticity(1000.0, eta=0.9, flush_every=3, decay=1.0, max_fisher_norm=10.0),
     "elastic": lambda: ElasticConsolidation(300.0),
     "elastic-implicit": lambda: ElasticConsolidation(1000.0, form="implicit", discount=0.9),

@@ -336,6 +336,38 @@ def test_a_search_has_the_values_of_the_released_code():
     assert plain.flush_every is None and plain.eta is None
 
 
+def alphas(num_epochs, text="plasticity", warmup_epochs=5):
+    guard, found = make_guard(text, warmup_epochs=warmup_epochs, num_epochs=num_epochs), []
+    for epoch in range(num_epochs):
+        guard.start_epoch(epoch)
+        found.append(guard.alpha)
+    return found
+
+
+def test_alpha_falls_within_the_run():
+    """In the paper's 150 epochs it is the released code's course; in others the same share of the run."""
+    released = [0.0 if epoch < 5 else max(0.0, 60.0 - max(0, epoch - 15)) for epoch in range(150)]
+    assert alphas(150) == pytest.approx(released)
+    # 60 epochs: whole until the sixth, and from there by 1 / 24 an epoch down to 0 at the thirtieth.
+    expected = [0.0] * 5 + [100.0 * min(1, max(0, 30 - epoch) / 24) for epoch in range(5, 60)]
+    assert alphas(60, "plasticity:100") == pytest.approx(expected)
+    long = alphas(40, "plasticity:1e5:fall_from=0.25,fall_to=0.75")
+    assert long[5:11] == [1e5] * 6 and long[20] == pytest.approx(5e4) and long[30:] == [0.0] * 10
+    # A warm-up of the guard that ends later: it falls from there on.
+    assert alphas(12, "plasticity:60:fall_from=0.1,fall_to=1") == pytest.approx(
+        [0.0] * 5 + [60.0 * (12 - epoch) / 7 for epoch in range(5, 12)]
+    )
+
+
+def test_a_decay_in_epochs_is_taken_as_it_is():
+    assert alphas(20, "plasticity:60:decay=10,decay_from=2", 0) == pytest.approx(
+        [60.0 - 10 * min(6, max(0, epoch - 2)) for epoch in range(20)]
+    )
+    assert WeightPlasticity.for_search(decay=2.0, num_epochs=10).decay_from == 15
+    with pytest.raises(ConfigError, match=r"below fall_to, but got 0\.5 and 0\.5"):
+        make_guard("plasticity:60:fall_from=0.5,fall_to=0.5")
+
+
 @pytest.mark.parametrize(
     ("options", "worst"),
     [({"warmup_epochs": -1}, "-1"), ({"decay": -2.0, "decay_from": 3}, "-2.0"), ({"decay_from": -1}, "-1")],

@@ -366,3 +366,59 @@ def test_indices_of_several_calls_are_counted_together():
         table(torch.tensor([3]))
     guard.remember(named_params(table))
     assert guard.open_shares()["weight"] == pytest.approx((1 / 2 + 1 / 4 + 1 + 1 / 3) / 4)
+
+
+class Passing(torch.autograd.Function):
+    """A kernel of one's own: what it multiplies is hidden from torch's functions."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return nn.functional.conv2d(x, weight, bias, padding=1, stride=2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        return (
+            None,
+            torch.nn.grad.conv2d_weight(x, weight.shape, gradient, padding=1, stride=2),
+            gradient.sum((0, 2, 3)),
+        )
+
+
+class HiddenConv(nn.Conv2d):
+    """Calls that kernel."""
+
+    def forward(self, x):
+        return Passing.apply(x, self.weight, self.bias)
+
+
+@pytest.mark.parametrize("kind", [nn.Conv2d, HiddenConv])
+def test_columns_are_the_mean_patches_of_every_position(kind):
+    """As the orthogonal weight modification has it: position after position, the mean over samples, by Eq. 8."""
+    layer, x = seeded(kind, 2, 3, 3, padding=1, stride=2).double(), seeded(double, 5, 2, 6, 6)
+    guard = remembered(layer, x, regularisation=0.5, inputs="columns")
+    mean = nn.functional.pad(x.mean(0), (1, 1, 1, 1))
+    expected = torch.eye(2 * 9 + 1).double()
+    for row in range(0, 6, 2):
+        for column in range(0, 6, 2):
+            patch = torch.cat([mean[:, row : row + 3, column : column + 3].reshape(-1), torch.ones(1).double()])
+            seen = expected @ patch
+            expected = expected - torch.outer(seen, seen) / (0.5 + patch @ seen)
+    found = guard.state_dict()["matrix/weight+bias"][0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    pooled = remembered(layer, x, regularisation=0.5, inputs="mean").state_dict()["matrix/weight+bias"][0]
+    assert not torch.allclose(found, pooled, atol=1e-3)
+
+
+def test_columns_of_a_transposed_convolution_are_the_mean_pixels():
+    layer, x = seeded(nn.ConvTranspose2d, 3, 2, 2, bias=False).double(), seeded(double, 5, 3, 4, 4)
+    guard = remembered(layer, x, regularisation=0.5, inputs="columns")
+    expected = closed_form(x.mean(0).reshape(3, 16), 0.5)
+    torch.testing.assert_close(guard.state_dict()["matrix/weight^T"][0], expected, rtol=0, atol=1e-10)
+
+
+def test_columns_of_a_linear_layer_are_one_column():
+    layer, x = seeded(nn.Linear, 4, 2, bias=False).double(), seeded(double, 5, 3, 4)
+    states = [remembered(layer, x, inputs=inputs).state_dict() for inputs in ("columns", "mean")]
+    assert torch.equal(*(state["matrix/weight"] for state in states))

@@ -101,3 +101,17 @@ def test_a_loop_of_ones_own_is_told_once(make):
         warnings.simplefilter("error")
         for _ in range(4):
             turn(1)
+
+
+@pytest.mark.parametrize("name", ["plasticity", "elastic", "kronecker", "projection", "gpm"])
+def test_a_text_may_say_what_is_protected(name):
+    """One pattern without brackets, several in them; a pattern is not a list of letters."""
+    for text in (f"{name}:protect=0.*", f'{name}:protect=["0.*","nothing"]'):
+        guard = make_guard(text, warmup_epochs=0)
+        network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+        for _ in range(2):
+            with guard.watch(network):
+                network(torch.randn(4, 3)).square().sum().backward()
+            guard.remember(dict(network.named_parameters()))
+        kept = [key.partition("/")[2] for key in guard.state_dict() if "/" in key]
+        assert kept and all(key.startswith("0.") for key in kept), text

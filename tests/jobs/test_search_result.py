@@ -102,12 +102,14 @@ def test_objects_are_taken_and_resumed_from_python_only(result: SearchResult, tm
 def test_final_epochs_are_the_final_trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def train(setup, *, arch, seed, epochs, final_network):
-        seen.append((epochs, final_network["cutout"]))
+    def train(setup, *, arch, seed, epochs, final_network, recipe):
+        seen.append((epochs, final_network["cutout"], recipe))
         return {"validation": 0.5, "test": 0.5, "parameters": 1}
 
     monkeypatch.setattr("ramet.jobs.search.stages.train_final", train)
     train.__module__, train.__qualname__ = "ramet.jobs.search.stages", "train_final"
     plan = replace(PLAN, final_epochs=3, final_network=replace(PLAN.final_network, cutout=2), exports=False)
     assert found(tmp_path / "run", plan=plan, recipe=replace(RECIPE, epochs=99)).trained[0].test == 0.5
-    assert seen == [(3, 2)]
+    plan = replace(plan, final_recipe="darts")
+    found(tmp_path / "other", plan=plan, recipe=RECIPE)
+    assert seen == [(3, 2, None), (3, 2, "darts")]

@@ -149,3 +149,21 @@ def test_bad_final_networks_are_one_line(action, words):
     with pytest.raises(ConfigError, match=words) as raised:
         action()
     assert "\n" not in str(raised.value)
+
+
+def test_what_was_found_is_trained_by_a_recipe_of_its_own(monkeypatch):
+    """Its fields stand in place of the search's; the others, and the plan's epochs, stay."""
+    from ramet.searching import final
+
+    seen = []
+    monkeypatch.setattr(final, "fit", lambda *arguments, **options: seen.append(arguments[3]))
+    data = load("digits", train_size=16, eval_size=16)
+    setup = SupernetSetup(
+        Cells64(channels=2, num_cells=1), data, Settings(batch_size=8, learning_rate=0.1, momentum=0.5)
+    )
+    for recipe in (None, "adamw:learning_rate=0.002"):
+        final.train_final(setup, arch=[0, 0, 0], seed=0, epochs=3, recipe=recipe)
+    same, own = seen
+    assert (same.learning_rate, same.optimizer, same.epochs, same.momentum) == (0.1, "sgd", 3, 0.5)
+    assert (own.learning_rate, own.optimizer, own.epochs, own.momentum) == (0.002, "adamw", 3, 0.5)
+    assert own.batch_size == 8

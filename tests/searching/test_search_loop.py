@@ -253,6 +253,28 @@ def test_a_penalty_that_could_not_act_is_refused(digits):
     Search(setup, replace(PLAN, guard="plasticity:60:towards=mean", batches_per_model=1))
 
 
+@pytest.mark.parametrize(("controller", "guard", "closes"), [(1, 0, [True, True]), (0, 1, [False, True])])
+def test_guard_and_strategy_have_warm_ups_of_their_own(controller, guard, closes, digits):
+    """*Disturbance-immune* guards from the first update on; in *multi-model forgetting* the controller is the first."""
+    setup = SupernetSetup(TINY["cells64"], digits, SETTINGS)
+    plan = replace(PLAN, guard="projection", warmup_epochs=controller, guard_warmup_epochs=guard)
+    loop, records = collect(setup, plan)
+    loop.run()
+    assert [records[f"epoch/{n}"]["guard"]["closed_layers"] > 0 for n in range(2)] == closes
+    assert [records[f"epoch/{n}"]["reward"] is not None for n in range(2)] == [controller == 0, True]
+
+
+def test_a_search_tells_a_guard_how_long_it_is(digits):
+    setup = SupernetSetup(TINY["cells64"], digits, SETTINGS)
+    plan = replace(PLAN, epochs=20, guard="plasticity:60", guard_warmup_epochs=0)
+    guard = Search(setup, plan).guard
+    found = []
+    for epoch in range(20):
+        guard.start_epoch(epoch)
+        found.append(guard.alpha)
+    assert found == pytest.approx([60.0 * min(1, max(0, 10 - epoch) / 8) for epoch in range(20)])
+
+
 def test_batch_norm_handling_is_what_it_says(digits):
     space = TINY["cells64"]
     net = SupernetSetup(space, digits, SETTINGS).new_supernet(0)
@@ -467,6 +489,9 @@ def test_bad_input_is_one_line_and_writes_nothing(job, words, tmp_path):
         ({"models_per_epoch": 0}, "models_per_epoch must be at least 1"),
         ({"num_final": 9}, "num_final must be at most num_candidates"),
         ({"final_epochs": 0}, "final_epochs must be at least 1"),
+        ({"guard_warmup_epochs": 2}, "guard_warmup_epochs must be below the 2 epochs, but got 2"),
+        ({"final_recipe": "luck"}, "a recipe is one of"),
+        ({"final_recipe": "adamw:learning_rate=-1"}, "learning_rate must be positive and finite, but got -1"),
     ],
 )
 def test_a_bad_plan_is_one_line(changes, words):

@@ -21,7 +21,6 @@ from ramet.ranking.instance import fine_tune, train_instance
 from ramet.ranking.setup import SupernetSetup
 from ramet.searching import RelaxedSearch, Search, SearchPlan
 from ramet.searching.distributed import RankedTraining
-from ramet.searching.loop import restore, snapshot
 from ramet.spaces import Cells64
 from ramet.training import Recipe, fit
 
@@ -124,27 +123,6 @@ def test_candidates_of_a_growth_are_trained_on_transformed_batches(digits):
     first, trial, again, last = notes.seeds[:6], notes.seeds[6:9], notes.seeds[9:12], notes.seeds[12:]
     assert trial == again, "NASH trains two networks, on the same batches"
     assert len(last) == 6 and len({*first, *trial, *last}) == 15
-
-
-def test_a_diverged_child_is_put_back_with_all_that_its_optimizer_keeps():
-    network = nn.Linear(2, 2)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=0.1)
-
-    def step() -> None:
-        network(torch.ones(1, 2)).square().sum().backward()
-        optimizer.step()
-
-    before_any = snapshot(network, optimizer)
-    step()
-    kept, before = snapshot(network, optimizer), {key: value.clone() for key, value in network.state_dict().items()}
-    first_moment = optimizer.state[network.weight]["exp_avg"].clone()
-    step()
-    restore(kept, network, optimizer)
-    assert torch.equal(network.weight, before["weight"])
-    assert torch.equal(optimizer.state[network.weight]["exp_avg"], first_moment)
-    assert int(optimizer.state[network.weight]["step"]) == 1
-    restore(before_any, network, optimizer)
-    assert not optimizer.state
 
 
 def test_ranks_take_mini_batches_whole():

@@ -11,9 +11,11 @@ from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
 from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text, check_accuracy
+from ramet.registry.references import anchored_parts
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
 from ramet.training.recipe import Recipe
+from ramet.training.registry import RECIPES
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
@@ -88,6 +90,12 @@ class SearchJob(Job["SupernetSetup"]):
     recipe: Recipe = option(factory=SearchRecipe, kind=SearchRecipe)
     plan: SearchPlan = field(default_factory=SearchPlan)
 
+    def anchored(self) -> SearchJob:
+        """The files of the final recipe, too, are named from the root."""
+        text = self.plan.final_recipe
+        plan = self.plan if text is None else replace(self.plan, final_recipe=anchored_parts(text, RECIPES))
+        return replace(super().anchored(), plan=plan)
+
     def code(self) -> list[str]:
         """Of the space, the data and the plan."""
         return [*super().code(), *self.plan.code()]
@@ -100,6 +108,7 @@ class SearchJob(Job["SupernetSetup"]):
         from ramet.ranking.rehearsal import children_of_every_option
         from ramet.ranking.setup import SupernetSetup
         from ramet.searching.costs import parse_limits
+        from ramet.training.recipes import final_settings
         from ramet.training.rehearsal import rehearse
 
         data: DataSet
@@ -121,6 +130,9 @@ class SearchJob(Job["SupernetSetup"]):
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
         arch = space[children_of_every_option(space)[0]]
         rehearse(self.recipe, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)
+        if plan.final_recipe is not None:
+            final = final_settings(self.recipe, plan.final_recipe)
+            rehearse(final, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)
         make_loop(setup, plan)
         return setup
 

@@ -58,7 +58,7 @@ class SearchEpoch:
     Attributes:
         number: from 0 on.
         archs: the children that were trained, by name.
-        err1: the error of each right after its training; none if it diverged.
+        err1: the error of each right after its training; none if it diverged or was not measured.
         err2: the same at the end of the epoch.
         difference_mean: the mean of err2 - err1.
         difference_best5: of the five lowest err1.

@@ -121,6 +121,7 @@ class Stages:
                     "seed": derive_seed(plan.seed, "final", number),
                     "epochs": plan.final_epochs,
                     "final_network": to_json(plan.final_network),
+                    "recipe": plan.final_recipe,
                 },
             )
             for place, entry in enumerate(candidates[: plan.num_final])

@@ -160,12 +160,17 @@ def check_drop_path(probability: float) -> None:
 
 
 class AuxiliaryPool(nn.Module):
-    """Pools to 2x2: as DARTS does from its 8x8, by windows of 5 at a distance of 3; from any other size by quarters."""
+    """Pools to 2x2: as DARTS does from the 8x8 of CIFAR and the 7x7 of ImageNet, from any other size by quarters.
+
+    Its windows are 5 wide, at a distance of 3 or 2.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """From [batch, channels, height, width] to [batch, channels, 2, 2]."""
         if tuple(x.shape[2:]) == (8, 8):
             return avg_pool2d(x, 5, stride=3)
+        if tuple(x.shape[2:]) == (7, 7):
+            return avg_pool2d(x, 5, stride=2)
         return adaptive_avg_pool2d(x, 2)
 
 

@@ -112,6 +112,12 @@ class Darts(Space):
 
         return DartsNetwork(self, arch, in_channels, num_classes, auxiliary=auxiliary)
 
+    def large_network(self, arch: Arch, in_channels: int, num_classes: int, *, auxiliary: bool = False) -> NetworkAlone:
+        """The network that DARTS trains on ImageNet, of this space's width and depth."""
+        from ramet.spaces.darts.imagenet_network import DartsImageNetNetwork
+
+        return DartsImageNetNetwork(self, arch, in_channels, num_classes, auxiliary=auxiliary)
+
     def graph(self, arch: Arch) -> list[CellGraph]:
         """The normal and the reduction cell."""
         return two_input_graphs(self.cells(arch), self.operations)
@@ -159,12 +165,17 @@ def _cells(num_nodes: int, arch: Arch) -> tuple[list[Node], list[Node]]:
     return cells[0], cells[1]
 
 
-def darts_stages(space: Darts, in_channels: int, num_classes: int, only: Arch | None = None) -> list[nn.Module]:
-    """The stem, each cell, and the head; ``only`` is an architecture to build alone, with affine batch norms."""
+def darts_stages(
+    space: Darts, in_channels: int, num_classes: int, only: Arch | None = None, stem: nn.Module | None = None
+) -> list[nn.Module]:
+    """The stem, each cell, and the head; ``only`` is an architecture to build alone, with affine batch norms.
+
+    A ``stem`` of one's own gives two outputs of the space's width, of which the newer has half the size of the older.
+    """
     channels = space.channels
-    older = newer = 3 * channels
-    stages: list[nn.Module] = [PairStem(in_channels, newer, space.bn_momentum)]
-    after_reduction = False
+    older = newer = 3 * channels if stem is None else channels
+    stages: list[nn.Module] = [PairStem(in_channels, newer, space.bn_momentum) if stem is None else stem]
+    after_reduction = stem is not None
     for cell in range(space.num_cells):
         reduction = cell in (space.num_cells // 3, 2 * space.num_cells // 3)
         channels *= 2 if reduction else 1
