@@ -149,7 +149,7 @@ def _check_params(params: dict[str, Tensor], network: nn.Module) -> None:
             f"{len(named_params(network))} of {type(network).__name__}."
         )
     for name, param in params.items():
-        if isinstance(param, torch.distributed.tensor.DTensor) or "_flat_param" in name:
+        if hasattr(param, "device_mesh") or "_flat_param" in name:  # of both versions of FSDP
             raise ConfigError(
                 f"a guard needs whole parameters on every process (DDP), but {name} is divided among them (FSDP)."
             )

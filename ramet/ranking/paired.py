@@ -22,7 +22,7 @@ def paired_share_interval(num_lost: int, num_gained: int, num_examples: int, *, 
         ConfigError: negative counts, more changes than examples, a confidence outside (0, 1).
 
     >>> paired_share_interval(30, 10, 1000).text(lambda value: f"{value:.4f}")
-    '0.0200 [0.0082, 0.0332]'
+    '0.0200 [0.0080, 0.0336]'
     >>> paired_share_interval(5, 0, 1000).low  # five heads in a row: 1 in 32
     0.0
 

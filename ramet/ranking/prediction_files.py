@@ -19,14 +19,14 @@ LABELS = ("labels", "label")
 
 
 @dataclass(frozen=True)
-class Measured:
+class ExampleValues:
     """What a file has: the values of examples, and their labels if they are there too."""
 
     values: Array
     labels: Array | None = None
 
 
-def read_predictions(source: str) -> Measured:
+def read_predictions(source: str) -> ExampleValues:
     """The values of a file, named as ``FILE`` or ``FILE:NAME``, and its labels.
 
     A ``.npy`` holds one array. A ``.npz`` or ``.safetensors`` holds arrays by name, a ``.csv`` or ``.tsv`` columns
@@ -46,7 +46,7 @@ def read_predictions(source: str) -> Measured:
         name = others[0]
     if name not in arrays:
         raise DataError(f"{path.name} has no array {name!r}; it has {', '.join(arrays)}.")
-    return Measured(arrays[name], None if name in LABELS else labels)
+    return ExampleValues(arrays[name], None if name in LABELS else labels)
 
 
 def _split_name(source: str) -> tuple[Path, str | None]:
