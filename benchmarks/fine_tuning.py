@@ -4,7 +4,7 @@ A model is trained on Penn Treebank's sentences without numbers (A) and then fin
 and by low-rank adapters, without a guard at several learning rates and with each guard at several strengths. Each
 guarded training has an unguarded one beside it, at a learning rate that was chosen to gain as much on B.
 
-Records are appended to results/fine-tuning.jsonl, a line a training; a seed that is there already is left out.
+Records are appended to results/fine-tuning.jsonl, a line a training; what is there already is left out.
 ``--table`` prints the table of docs/fine-tuning.md from them.
 """
 
@@ -16,6 +16,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from ramet.guards import (
     remember_batches,
 )
 from ramet.ranking import t_interval
+from ramet.reports.formats import decimals
 
 RECORDS = Path(__file__).parents[1] / "results" / "fine-tuning.jsonl"
 WAYS = ("whole", "adapters")
@@ -136,7 +138,7 @@ def matching_rate(plain: list[dict[str, Any]], after_b: float) -> float:
 def table(records: list[dict[str, Any]]) -> str:
     """A row a guard, way and strength: what was lost of A and gained on B, and what the control loses."""
     lines = [
-        "| way | guard | strength | B gained | A lost | control: B gained | A lost | less lost than the control |",
+        "| way | guard | strength | B gained | A lost | control: B gained | A lost | less lost than by the control |",
         "|---|---|---|---|---|---|---|---|",
     ]
 
@@ -151,10 +153,18 @@ def table(records: list[dict[str, Any]]) -> str:
         for guard, (_, strengths) in GUARDS.items():
             for strength in strengths:
                 rows, others = chosen(way, guard, strength), chosen(way, f"none beside {guard}", strength)
-                less = t_interval([b - a for a, b in zip(_losses(rows), _losses(others), strict=True)])
                 figures = (_mean(_gains(rows)), _mean(_losses(rows)), _mean(_gains(others)), _mean(_losses(others)))
-                lines.append(f"| {way} | {guard} | {strength:g} | {' | '.join(figures)} | {less.text()} |")
+                lines.append(
+                    f"| {way} | {guard} | {strength:g} | {' | '.join(figures)} | {_difference(rows, others)} |"
+                )
     return "\n".join(lines)
+
+
+def _difference(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
+    """How much less of A is lost than by the controls, if these gain as much on B."""
+    if max(abs(a - b) for a, b in zip(_gains(rows), _gains(others), strict=True)) > 2 * NEAR:
+        return "not matched"
+    return t_interval([b - a for a, b in zip(_losses(rows), _losses(others), strict=True)]).text(decimals(3))
 
 
 def _gains(rows: list[dict[str, Any]]) -> list[float]:
@@ -184,13 +194,14 @@ def main() -> None:
         print(table(read(options.out)))
         return
     torch.set_num_threads(1)
-    text, done = halves("numbers"), {record["seed"] for record in read(options.out)}
+    text, done = halves("numbers"), {(record["seed"], record["way"]) for record in read(options.out)}
     for seed in range(options.seeds):
-        if seed not in done:
-            found = list(run(text, seed))
+        ways = tuple(way for way in WAYS if (seed, way) not in done)
+        for way, rows in groupby(run(text, seed, ways) if ways else (), key=lambda row: row["way"]):
+            found = list(rows)
             with options.out.open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in found)
-            print(f"seed {seed}: {len(found)} trainings", flush=True)
+            print(f"seed {seed}, {way}: {len(found)} trainings", flush=True)
 
 
 if __name__ == "__main__":

@@ -232,6 +232,6 @@ def test_nothing_to_remember_and_losses_that_are_not_finite_are_refused():
     layer = nn.Linear(2, 1)
     with pytest.raises(ConfigError, match="none of 0 mini-batches gave a gradient"):
         remember_batches(ElasticConsolidation(), layer, [], lambda x: layer(x).mean())
-    with pytest.raises(RunError, match="mini-batch 0 of the old data gave -?inf"):
+    with pytest.raises(RunError, match=r"mini-batch 0 of the old data gave -?inf"):
         remember_batches(ElasticConsolidation(), layer, [torch.ones(1, 2)], lambda x: layer(x).mean() * float("inf"))
     assert layer.training and layer.weight.grad is None
