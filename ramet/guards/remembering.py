@@ -43,14 +43,15 @@ def remember_batches(
     >>> guard.fisher["weight"]  # the mean of 1 and 9
     tensor([[5., 5.]])
     """
-    was_training, params, squares, count = network.training, named_params(network), {}, 0
+    was_training, params, count = network.training, named_params(network), 0
+    squares: Params = {}
     network.eval()
     try:
         with guard.watch(network):
             for batch in batches:
                 network.zero_grad(set_to_none=True)
                 value = loss(batch)
-                value.backward()
+                torch.autograd.backward(value)
                 _check_finite(float(value.detach()), count)
                 _add_squares(squares, params)
                 count += 1

@@ -286,7 +286,8 @@ def _classes(values: Array, truth: Array) -> Array:
     if not is_whole or truth.min() < 0 or truth.max() > last:
         odd = truth[0] if not is_whole else truth[(truth < 0) | (truth > last)][0]
         raise ConfigError(f"labels of scores of classes must be whole numbers from 0 to {last}, but got {odd!s}.")
-    return values.argmax(1)
+    best: Array = values.argmax(1)
+    return best
 
 
 def _like(truth: Array, predictions: Array) -> Array:
