@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["__version__", "continual", "data", "execution", "grow", "growth", "guards", "jobs", "learn", "rank"]
 __all__ += ["ranking", "registry", "reports", "runs", "search", "searching", "sharing", "spaces", "study", "testing"]
-__all__ += ["training"]
+__all__ += ["integrations", "training"]
 _VERBS = ("rank", "search", "grow", "learn", "study")
 
 

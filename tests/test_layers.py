@@ -12,7 +12,7 @@ LAYERS = [
     ["cli"],
     ["jobs"],
     ["searching", "continual"],
-    ["ranking", "growth"],
+    ["ranking", "growth", "integrations"],
     ["spaces", "sharing", "guards", "data"],
     ["exporting"],
     ["costs"],

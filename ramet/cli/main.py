@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from cyclopts import App, CycloptsError
 
 import ramet
+from ramet.cli.forgot import forgot
 from ramet.cli.jobs import report, resume
 from ramet.cli.listing import data_app, list_parts
 from ramet.cli.reproduce import reproduce
@@ -33,6 +34,7 @@ def make_app(arguments: Sequence[str]) -> App:
             app.command(_job_command(kind), name=kind)
         else:
             app.command(App(name=kind, help=summary, help_format="markdown"))
+    app.command(forgot)
     app.command(reproduce)
     app.command(resume)
     app.command(report)

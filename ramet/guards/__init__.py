@@ -9,6 +9,7 @@ from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
     from ramet.guards.adapters import OrthogonalAdapters, design_adapters
+    from ramet.guards.attaching import attach
     from ramet.guards.base import Guard
     from ramet.guards.chaining import NoGuard, chain
     from ramet.guards.coverage import UncoveredWarning
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
     from ramet.guards.plasticity import WeightPlasticity
     from ramet.guards.projection import OrthogonalProjection
     from ramet.guards.quadratic import quadratic_penalty
-    from ramet.guards.trained import remember_trained
+    from ramet.guards.remembering import remember_batches
     from ramet.guards.trust_region import TrustRegionProjection
     from ramet.guards.tuning import tune
     from ramet.guards.turns import VoidGuardWarning
 
 __all__ = ["GUARDS", "ElasticConsolidation", "Guard", "KroneckerPlasticity", "NoGuard", "OrthogonalProjection"]
 __all__ += ["UncoveredWarning", "VoidGuardWarning", "WeightPlasticity", "chain", "diagonal_fisher", "make_guard"]
-__all__ += ["NoveltyConstraints", "OrthogonalAdapters", "TrustRegionProjection", "design_adapters"]
-__all__ += ["product", "quadratic_penalty", "remember_trained", "sample_labels", "step_sizes", "tune"]
+__all__ += ["NoveltyConstraints", "OrthogonalAdapters", "TrustRegionProjection", "attach", "design_adapters"]
+__all__ += ["product", "quadratic_penalty", "remember_batches", "sample_labels", "step_sizes", "tune"]
 
 __getattr__ = lazy_front(__name__)
 

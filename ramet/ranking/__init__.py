@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         relative_reduction,
         worst_drop,
     )
+    from ramet.ranking.forgotten import Forgotten, forgot
     from ramet.ranking.instance import score_children
     from ramet.ranking.intervals import (
         correlation_gain_interval,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         top_n_rank,
         truth_correlation,
     )
+    from ramet.ranking.paired import paired_share_interval
     from ramet.ranking.plan import Plan
     from ramet.ranking.setup import SupernetSetup
     from ramet.ranking.training_free import JacobianCovariance, Synflow, TrainingFreeScore, combine_ranks
@@ -56,6 +58,7 @@ __all__ += ["correlation_gain_interval", "correlation_interval", "drops_by_dista
 __all__ += ["kept_best", "mean_interval", "performance_change", "prediction_disturbance", "rank_consistency"]
 __all__ += ["rank_correlation", "rank_correlations", "rank_stability", "ranks", "read_table", "reduction_interval"]
 __all__ += ["relative_reduction", "reliability_of_mean", "score_children", "seed_interval", "stability"]
+__all__ += ["Forgotten", "forgot", "paired_share_interval"]
 __all__ += ["stability_gain", "t_interval", "top_n_rank", "truth_correlation", "worst_drop"]
 
 __getattr__ = lazy_front(__name__)

@@ -1,4 +1,4 @@
-"""A network that was trained elsewhere is remembered from its data, as one would by hand."""
+"""What a trained network is to keep is taken from its data, as one would by hand, and the network stays as it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
-from ramet.guards import ElasticConsolidation, KroneckerPlasticity, OrthogonalProjection, remember_trained
+from ramet.guards import ElasticConsolidation, KroneckerPlasticity, OrthogonalProjection, remember_batches
 from ramet.params import named_params
 
 
@@ -22,17 +22,17 @@ def network_and_batches(sizes=(6, 6, 6)):
     return network.double(), batches
 
 
-def test_the_importance_is_the_mean_of_squared_gradients_times_the_size():
+def test_the_importance_is_the_mean_of_squared_gradients():
     network, batches = network_and_batches((4, 6))
     guard = ElasticConsolidation(strength=1.0)
-    remember_trained(guard, network, batches)
+    remember_batches(guard, network, batches)
     by_hand = copy.deepcopy(network).eval()
     expected = {name: torch.zeros_like(param) for name, param in by_hand.named_parameters()}
     for x, y in batches:
         by_hand.zero_grad()
         cross_entropy(by_hand(x), y).backward()
         for name, param in by_hand.named_parameters():
-            expected[name] += len(x) * param.grad**2 / 2
+            expected[name] += param.grad**2 / 2
     for name, value in expected.items():
         torch.testing.assert_close(guard.fisher[name], value, rtol=1e-12, atol=0.0)
 
@@ -43,7 +43,7 @@ def test_nothing_about_the_network_changes():
     network[3].eval()
     network[0].weight.grad = torch.ones_like(network[0].weight)
     before = copy.deepcopy(network.state_dict())
-    remember_trained(OrthogonalProjection(), network, batches)
+    remember_batches(OrthogonalProjection(), network, batches)
     assert all(torch.equal(value, network.state_dict()[name]) for name, value in before.items())
     assert [module.training for module in network] == [True, True, True, False, True]
     assert torch.equal(network[0].weight.grad, torch.ones(7, 5).double())
@@ -55,7 +55,7 @@ def test_guards_that_need_inputs_keep_what_the_network_says_of_them(make):
     network, batches = network_and_batches((2, 2))
     network = nn.Sequential(network[0], network[4].requires_grad_(False))
     guard, x = make(), torch.cat([x for x, _ in batches])
-    remember_trained(guard, network, [(inputs, torch.zeros(2, dtype=torch.long)) for inputs, _ in batches], summed)
+    remember_batches(guard, network, batches, lambda batch: network(batch[0]).square().sum())
     before, params = network(x).detach(), named_params(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     other = torch.randn(9, 5, generator=torch.Generator().manual_seed(1)).double()
@@ -70,11 +70,7 @@ def test_guards_that_need_inputs_keep_what_the_network_says_of_them(make):
     assert float((network(other).detach() - changed).abs().max()) > 1e-2
 
 
-def summed(outputs, targets):
-    return outputs.square().sum()
-
-
 def test_without_a_batch_it_says_so():
     network, _ = network_and_batches()
-    with pytest.raises(ConfigError, match="mini-batches, but there were 0"):
-        remember_trained(ElasticConsolidation(strength=1.0), network, [])
+    with pytest.raises(ConfigError, match="none of 0 mini-batches"):
+        remember_batches(ElasticConsolidation(strength=1.0), network, [])
