@@ -53,7 +53,7 @@ def fit_head(
         rows = torch.randperm(len(rows), generator=torch_generator(seed, "samples"))[:most].sort().values
     rows = rows.to(data.x.device)
     with evaluating(body):
-        seen = torch.cat([body(data.x[part]) for part in rows.split(SEEN_AT_ONCE)])
+        seen = torch.cat([body(data.x[part]) for part in torch.split(rows, SEEN_AT_ONCE)])
     features = Samples(seen.clone(), data.y[rows])  # what is computed in inference mode could not be trained on
 
     def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
