@@ -100,7 +100,7 @@ def test_large_inputs_are_measured_a_few_at_a_time(monkeypatch):
     assert [len(labels) for _, labels in in_batches(torch.randn(50, 100), y)] == [16, 16, 16, 2]
 
 
-@pytest.mark.parametrize("source", ["array", "random"])
+@pytest.mark.parametrize("source", ["array", pytest.param("random", marks=pytest.mark.slow)])
 def test_reading_ahead_changes_no_bit(source):
     pixels = PIXELS if source == "array" else DatasetPixels(Noisy(), "it")
     plain, ahead = (StoredInputs(pixels, ROWS, SIZE, MEAN, DEVIATION, workers=workers) for workers in (0, 2))

@@ -122,6 +122,7 @@ def killed_and_resumed(case: Case, name: str, num_kills: int, seed: int, workers
     return hits
 
 
+@pytest.mark.slow
 def test_a_killed_growth_ends_as_if_it_had_never_stopped(case: Case) -> None:
     assert killed_and_resumed(case, "killed", 2, seed=0) >= 1
     assert case.content("killed") == case.expected

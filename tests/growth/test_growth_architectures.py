@@ -66,6 +66,10 @@ TABLE = {
     "bart": (2, 3, 0, 0, ""),
 }
 
+RELATIVES = {"mobilenet_v2", "deit", "dinov2", "segformer", "roberta", "distilbert", "gpt_neox"}
+RELATIVES |= {"opt", "mistral", "qwen2", "gemma"}
+"""Much like another of the table: they run with the slow tests."""
+
 
 def widenings_of(coupling, generator):
     """Every group gets a split and two new units, or these alone, loud on the side that is free."""
@@ -101,7 +105,9 @@ def row_of(coupling, blocks):
     return kinds["units"], kinds["blocks"], kinds["stream"], len(blocks), ", ".join(why)
 
 
-@pytest.mark.parametrize("name", architectures.CONFIGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in RELATIVES)) for name in architectures.CONFIGS]
+)
 def test_an_architecture_grows_exactly(name):
     network, inputs = architectures.make(name)
     coupling = find_coupling(network, inputs)

@@ -58,7 +58,7 @@ def train(start, guard, loop, rows):
     return accelerator
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", [pytest.param(loop, marks=[pytest.mark.slow] * (loop == "plain")) for loop in LOOPS])
 @pytest.mark.parametrize("guard", GUARDS)
 def test_it_equals_the_loop_by_hand(guard, loop, fresh):
     start, rows = first_task(), samples(1, 6 * BATCH)

@@ -78,7 +78,7 @@ def fit(module, guard, loop, rows, **others):
     return trainer
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", [pytest.param(loop, marks=[pytest.mark.slow] * (loop == "plain")) for loop in LOOPS])
 @pytest.mark.parametrize("guard", GUARDS)
 def test_it_equals_the_loop_by_hand(guard, loop):
     # Lightning divides by the whole number of an accumulation also where the last one is short: six mini-batches.

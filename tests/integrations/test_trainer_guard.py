@@ -63,7 +63,7 @@ def trained(network, guard, folder, loop, rows, **others):
     return trainer
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", [pytest.param(loop, marks=[pytest.mark.slow] * (loop == "plain")) for loop in LOOPS])
 @pytest.mark.parametrize("guard", GUARDS)
 def test_it_equals_the_loop_by_hand(guard, loop, tmp_path):
     start, rows = first_task(), samples(1, 7 * BATCH)  # seven mini-batches: the last accumulation is a short one

@@ -162,6 +162,7 @@ def test_a_module_from_python(tmp_path):
     assert onto.methods["onto"].unmeasured == ["digits 0 1 2 3 4", "digits 5 6 7 8 9"]
 
 
+@pytest.mark.slow
 def test_workers_learn_with_modules(tmp_path):
     plan = LearnPlan(methods=("naive",))
     given = {"plan": plan, "recipe": LearnRecipe(epochs=1), "train_size": 40, "eval_size": 40}

@@ -65,6 +65,7 @@ def test_all_methods_train_on_equally_many_mini_batches():
     assert abs(relaxed.epochs * 157 - paper.epochs * paper.models_per_epoch) <= 157 / 2
 
 
+@pytest.mark.slow
 def test_every_method_has_its_rows(workspace, monkeypatch):
     monkeypatch.setitem(PRESETS, "small", TINY)
     small = {

@@ -36,6 +36,7 @@ def test_the_last_convolution_of_every_operation_can_grow():
                 assert groups[f"cells.{cell}.edges.{edge}.{op}.last"].size == 2
 
 
+@pytest.mark.slow
 def test_growth_stays_in_its_cell_and_within_its_share():
     x = torch.randn(16, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     y = torch.randint(0, 2, (16,), generator=torch.Generator().manual_seed(1))

@@ -45,7 +45,9 @@ class Idle(Executor):
         yield from ()
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize(
+    "figure", [pytest.param(name, marks=[pytest.mark.slow] * (name == "pareto")) for name in FIGURES]
+)
 def test_figures_give_tables_and_claims_and_are_not_run_twice(figure, tmp_path, monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "small", TINY)
     workspace = Workspace(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline())

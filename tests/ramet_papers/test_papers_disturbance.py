@@ -88,7 +88,9 @@ def test_two_targets_answer_i4_together(workspace, tmp_path):
     assert isinstance(second.claims[0].holds, bool) and "not measured" not in second.claims[0].ours
 
 
-@pytest.mark.parametrize("target", CLAIMS)
+@pytest.mark.parametrize(
+    "target", [pytest.param(name, marks=[pytest.mark.slow] * (name == "correlation")) for name in CLAIMS]
+)
 def test_a_reproduction_answers_its_claim_and_a_second_one_trains_nothing(workspace, target):
     run = TARGETS[f"disturbance-immune/{target}"].run
     outcome = run(workspace, "small")

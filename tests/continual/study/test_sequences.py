@@ -99,7 +99,7 @@ def test_a_run_keeps_the_batch_that_it_began_with(tmp_path, options, size):
         assert search._drawn_together(run, executor) == size
 
 
-@pytest.mark.parametrize("sampler", ["nsga2", "thompson", pytest.param("gp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sampler", [pytest.param("nsga2", marks=SLOW), "thompson", pytest.param("gp", marks=SLOW)])
 def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
     options = {"sampler": sampler, "space": SequenceSpace(delta="per-task"), "batch": 1}
     whole = search(tmp_path / "whole", 8, **options)
@@ -135,7 +135,7 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
         ),  # of the last trial that the search begins with, others being drawn
         ("nsga2", 12, "Trial.suggest_float", 52),  # of the first of a generation, its parents being chosen just now
         pytest.param("nsga2", 12, "Study.tell", 5, marks=SLOW),
-        ("thompson", 8, "Study.enqueue_trial", 7),
+        pytest.param("thompson", 8, "Study.enqueue_trial", 7, marks=SLOW),
         pytest.param("thompson", 8, "Trial.suggest_float", 33, marks=SLOW),
         *(pytest.param("nsga2", 12, "Trial.suggest_float", calls, marks=SLOW) for calls in range(31, 72, 4)),
         *(pytest.param("nsga2", 12, "RDBStorage.set_study_system_attr", calls, marks=SLOW) for calls in (1, 2)),
