@@ -31,8 +31,7 @@ FIRST_DEVELOPMENT_SEED = 20
 class Arm:
     """A method, its learning rate, and whether it begins with the trained network.
 
-    The rates come from a larger sibling of the network and one development seed; on this one they are still to be
-    chosen with ``--rate`` on the development seeds before the others are judged.
+    The rates are the best of two of one development seed (decision 038); the others are not judged yet.
     """
 
     method: str
@@ -42,8 +41,8 @@ class Arm:
 
 ARMS = {
     "copies": Arm("individual", 0.01),
-    "bind-and-grow": Arm("bind-and-grow:probe_epochs=1", 0.05),
-    "adapters": Arm("adapters", 0.05),
+    "bind-and-grow": Arm("bind-and-grow:probe_epochs=1", 0.02),
+    "adapters": Arm("adapters", 0.02),
     "frozen": Arm("frozen", 0.02),
     "fresh": Arm("individual", 0.02, is_trained=False),
 }
