@@ -48,6 +48,6 @@ def test_a_network_is_trained_grown_taught_and_guarded(network, tmp_path):
     assert "Report" in run("learn.py")
     told = re.compile(r"([\d.]+)% of the new task's test images, ([\d.]+)% of the old")
     unguarded = told.search(run("guard.py", "none"))
-    guarded = told.search(run("guard.py", "projection:0.01:unit=energy"))
+    guarded = told.search(run("guard.py", "projection:1:unit=energy"))
     assert float(guarded[2]) > float(unguarded[2]) + 2, "points of the first task that the guard keeps"
     assert float(guarded[1]) > 20, "per cent of ten classes: the second task is learned nevertheless"

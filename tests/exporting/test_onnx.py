@@ -76,6 +76,7 @@ def test_a_module_that_cannot_be_exported_says_so(tmp_path):
     assert len(problem.split("; ")) == 2 and [path.name for path in tmp_path.iterdir()] == ["network.md"]
 
 
+@pytest.mark.slow
 def test_a_latency_in_onnxruntime_is_a_budget():
     x = torch.randn(16, 4)
     made = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
@@ -174,6 +175,7 @@ def network():
 """
 
 
+@pytest.mark.slow
 def test_a_module_that_cannot_be_exported_costs_its_files_alone(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unexportable.py").write_text(UNEXPORTABLE)

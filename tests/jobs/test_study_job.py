@@ -39,6 +39,7 @@ def files(folder):
     return {path.name: path.read_bytes() for path in (folder / "networks").iterdir()}
 
 
+@pytest.mark.slow
 def test_a_study_killed_in_the_middle_of_a_trial_ends_as_if_never_stopped(whole, tmp_path, capsys):
     folder = tmp_path / "killed"
     process = caught(

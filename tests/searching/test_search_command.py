@@ -147,7 +147,7 @@ def workspace(folder, monkeypatch):
         ("multi-model-forgetting/figure-4", ["W4", "W6"]),
         ("multi-model-forgetting/figure-B", ["W5"]),
         ("multi-model-forgetting/figure-5", ["W7"]),
-        ("multi-model-forgetting/table-1", ["W8"]),
+        pytest.param("multi-model-forgetting/table-1", ["W8"], marks=pytest.mark.slow),
         ("disturbance-immune/table-1", ["I6"]),
     ],
 )

@@ -133,7 +133,9 @@ def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
         pytest.param(
             "nsga2", 12, "Trial.suggest_float", 28, marks=SLOW
         ),  # of the last trial that the search begins with, others being drawn
-        ("nsga2", 12, "Trial.suggest_float", 52),  # of the first of a generation, its parents being chosen just now
+        pytest.param(
+            "nsga2", 12, "Trial.suggest_float", 52, marks=SLOW
+        ),  # of the first of a generation, its parents being chosen just now
         pytest.param("nsga2", 12, "Study.tell", 5, marks=SLOW),
         pytest.param("thompson", 8, "Study.enqueue_trial", 7, marks=SLOW),
         pytest.param("thompson", 8, "Trial.suggest_float", 33, marks=SLOW),
