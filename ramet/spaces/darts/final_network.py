@@ -143,7 +143,7 @@ class DartsNetwork(FinalNetwork):
         check_counts(in_channels=in_channels, num_classes=num_classes)
         width = 4 * space.channels if space.num_cells > 1 else 2 * space.channels
         super().__init__(
-            darts_stages(space, in_channels, num_classes, only=space.check(arch)),
+            darts_stages(space, in_channels, num_classes, only=space.check(arch), stem=self.stem(space, in_channels)),
             arch,
             auxiliary_after=1 + 2 * space.num_cells // 3 if auxiliary else None,
             auxiliary_channels=space.num_nodes * width,
@@ -151,6 +151,11 @@ class DartsNetwork(FinalNetwork):
             drop_path=drop_path,
         )
         self.space = space
+
+    @staticmethod
+    def stem(space: Darts, in_channels: int) -> nn.Module | None:
+        """What comes before the cells; the space's own if none."""
+        return None
 
 
 def check_drop_path(probability: float) -> None:

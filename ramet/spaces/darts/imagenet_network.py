@@ -5,10 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ramet.spaces.base import Arch
-from ramet.spaces.darts.final_network import FinalNetwork
-from ramet.spaces.darts.space import Darts, darts_stages
+from ramet.spaces.darts.final_network import DartsNetwork
+from ramet.spaces.darts.space import Darts
 from ramet.spaces.darts.two_inputs import Pair
-from ramet.spaces.layers import check_counts
 
 
 class ImageNetStem(nn.Module):
@@ -33,7 +32,7 @@ class ImageNetStem(nn.Module):
         return older, self.newer(older)
 
 
-class DartsImageNetNetwork(FinalNetwork):
+class DartsImageNetNetwork(DartsNetwork):
     """One architecture of the DARTS space for images of 224 x 224, with affine batch norms.
 
     It has the space's width and depth; 48 channels and 14 cells, of which 2 are reductions, in DARTS and in
@@ -47,25 +46,7 @@ class DartsImageNetNetwork(FinalNetwork):
     4718752
     """
 
-    def __init__(
-        self,
-        space: Darts,
-        arch: Arch,
-        in_channels: int,
-        num_classes: int,
-        *,
-        auxiliary: bool = True,
-        drop_path: float = 0.0,
-    ) -> None:
-        check_counts(in_channels=in_channels, num_classes=num_classes)
-        width = 4 * space.channels if space.num_cells > 1 else 2 * space.channels
-        stem = ImageNetStem(in_channels, space.channels, space.bn_momentum)
-        super().__init__(
-            darts_stages(space, in_channels, num_classes, only=space.check(arch), stem=stem),
-            arch,
-            auxiliary_after=1 + 2 * space.num_cells // 3 if auxiliary else None,
-            auxiliary_channels=space.num_nodes * width,
-            num_classes=num_classes,
-            drop_path=drop_path,
-        )
-        self.space = space
+    @staticmethod
+    def stem(space: Darts, in_channels: int) -> nn.Module:
+        """Three convolutions that reduce images by eight."""
+        return ImageNetStem(in_channels, space.channels, space.bn_momentum)
