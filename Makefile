@@ -6,7 +6,7 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format bench bench-peers clean
+.PHONY: help install demo test test-all lint format package bench bench-peers clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ lint: install  ## ruff and strict mypy
 format: install  ## let ruff put the code in order
 	$(BIN)/ruff check --fix ramet ramet_papers tests benchmarks
 	$(BIN)/ruff format ramet ramet_papers tests benchmarks
+
+package: install  ## build wheel and source distribution into dist/, and try them in an environment of their own
+	PYTHON=$(PYTHON) .ci/package
 
 bench: install  ## speed and memory, each as a ratio within one run
 	$(BIN)/python -m benchmarks

@@ -8,7 +8,7 @@ from benchmarks.running import run_named
 
 NAMES = (
     "startup", "steps", "evaluation", "depthwise", "guards", "growth", "tasks", "memory", "workers", "executors",
-    "strategies", "scaling", "recipe", "stored", "diagnostics",
+    "strategies", "scaling", "recipe", "stored", "diagnostics", "elastic",
 )  # fmt: skip
 
 if __name__ == "__main__":  # worker processes import this file again

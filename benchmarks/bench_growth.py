@@ -18,6 +18,7 @@ from ramet.costs import count_parameters
 from ramet.growth import Budget, carry_out, find_coupling, find_sites, make_method
 from ramet.growth.base import GrowthContext
 from ramet.growth.meter import Meter
+from ramet.training import Recipe
 
 torch.set_num_threads(1)
 
@@ -45,6 +46,7 @@ def make_context(network, x, y, budget, batch_size=64):
         validation_y=y, batch_size=batch_size, seed=0, allowance=budget.allowance(meter().size),
         max_layers=budget.layers, meter=meter,
         make_optimizer=lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
+        recipe=Recipe(epochs=10),  # between two growths, as `ramet grow` has it
     )  # fmt: skip
 
 

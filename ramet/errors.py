@@ -4,6 +4,9 @@ Two families are enough: what the user can mend by changing the input, and what 
 sentence that states the rule and then the value that broke it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class RametError(Exception):
     """Base of every error that ramet raises on purpose; its message is one line, fit for a terminal.
@@ -25,6 +28,27 @@ class ConfigError(RametError, ValueError):
 
 class DataError(ConfigError):
     """A data set that is missing, damaged or of the wrong shape: nothing was written, exit code 2."""
+
+
+@contextmanager
+def refusing(rule: str) -> Iterator[None]:
+    """Turn whatever content from outside makes the block raise into one line, a ``ConfigError``.
+
+    For the doors through which a file of anybody's comes in: its checksums may be right and its values still be such
+    as no ramet wrote, and which of the many checks on their way they break is of no interest to whoever opened it.
+
+    >>> with refusing("a file must name its layers"):
+    ...     {}["layers"]
+    Traceback (most recent call last):
+    ramet.errors.ConfigError: a file must name its layers, but reading it ended in KeyError: 'layers'.
+    """
+    try:
+        yield
+    except (RametError, BrokenPipeError):  # the reader of our output is gone: nothing of the file's
+        raise
+    except Exception as error:
+        first_line = (str(error).splitlines() or [""])[0][:200]
+        raise ConfigError(f"{rule}, but reading it ended in {type(error).__name__}: {first_line}.") from error
 
 
 class RunError(RametError):

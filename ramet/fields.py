@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import os
 import sys
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from ramet.errors import ConfigError
@@ -134,6 +136,42 @@ def require_choices(value: Any) -> None:
             raise ConfigError(f"{name} must be one of {', '.join(known)}, but got {getattr(value, name)!r}.")
 
 
+def require_types(value: Any) -> None:
+    """Refuse a dataclass of which a field that is a number, a text or yes or no is something else.
+
+    Other types are not looked at: what they take, their own makers say.
+
+    >>> @dataclasses.dataclass
+    ... class Box:
+    ...     width: int | None = None
+    >>> require_types(Box("8"))
+    Traceback (most recent call last):
+    ramet.errors.ConfigError: width must be a whole number or none, but got '8'.
+    """
+    known = field_types(type(value))  # type: ignore[arg-type]
+    for field in dataclasses.fields(value):
+        kind, given = known[field.name], getattr(value, field.name)
+        kinds = set(typing.get_args(kind)) if isinstance(kind, types.UnionType) else {kind}
+        if kinds <= set(_PLAIN) and not any(_is_of(given, each) for each in kinds):
+            rule = " or ".join(words for each, words in _PLAIN.items() if each in kinds)
+            raise ConfigError(f"{field.name} must be {rule}, but got {given!r:.80}.")
+
+
+_PLAIN: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    type(None): "none",
+}
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    if kind in (int, float):  # NumPy's numbers are numbers, and true is none
+        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+    return isinstance(value, str | os.PathLike if kind is str else kind)
+
+
 class _Anything(dict):  # type: ignore[type-arg]
     def __missing__(self, name: str) -> Any:
         if hasattr(builtins, name):
@@ -178,6 +216,8 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         if value not in inner:
             raise ConfigError(f"{where} must be one of {', '.join(map(str, inner))}, but got {value!r}.")
         return value
+    if isinstance(value, int) and abs(value) >= 2**63 and kind in (int, float):
+        raise ConfigError(f"{where} must fit into 64 bits, but got a number of {len(str(abs(value)))} digits.")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind in (int, float, str, bool) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):

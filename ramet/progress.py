@@ -1,8 +1,9 @@
-"""A progress bar with the time left, on standard error, for work that takes longer than two seconds."""
+"""What is done so far and the time left, on standard error: a bar on a terminal, elsewhere a line a minute."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
 
 _SECONDS_BEFORE_SHOWN = 2.0
+_SECONDS_BETWEEN_LINES = 60.0
 
 
 class Bar:
@@ -45,9 +47,10 @@ class Bar:
 
 @contextlib.contextmanager
 def progress(label: str, total: float, completed: float = 0.0) -> Iterator[Bar]:
-    """Show a bar while the block runs, once it has run for two seconds and if standard error is a terminal.
+    """Show how far a block is while it runs: a bar on a terminal, from its third second on; elsewhere a line a minute.
 
-    Bars may be nested; each has a line. They vanish when they are done.
+    Bars may be nested; each has a line. They vanish when they are done. The lines of a log stay; the environment
+    variable ``RAMET_PROGRESS=0`` keeps them away.
 
     Args:
         label: What is being done, such as ``"training children"``; an empty label shows nothing.
@@ -61,14 +64,20 @@ def progress(label: str, total: float, completed: float = 0.0) -> Iterator[Bar]:
     3.0
     """
     bar = Bar(label, total, completed)
-    if not label or not sys.stderr.isatty():
+    if not label or not is_leader():
         yield bar
         return
-    _screen.add(bar)
+    shown: _Screen | _Log = _screen if sys.stderr.isatty() else _log
+    shown.add(bar)
     try:
         yield bar
     finally:
-        _screen.remove(bar)
+        shown.remove(bar)
+
+
+def is_leader() -> bool:
+    """Whether this process is the one of a launch that speaks."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def format_seconds(seconds: float) -> str:
@@ -123,6 +132,52 @@ class _Screen:
             bar.line = self._display.add_task(bar.label, total=bar.total, completed=bar.completed, bar=bar)  # type: ignore[arg-type]
 
 
+class _Log:
+    """A line a minute about all bars, where nothing can be drawn over."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._bars: list[Bar] = []
+        self._timer: threading.Timer | None = None
+
+    def add(self, bar: Bar) -> None:
+        with self._lock:
+            self._bars.append(bar)
+            if self._timer is None and os.environ.get("RAMET_PROGRESS") != "0":
+                self._wait()
+
+    def remove(self, bar: Bar) -> None:
+        with self._lock:
+            self._bars.remove(bar)
+            if self._timer is not None and not self._bars:
+                self._timer.cancel()
+                self._timer = None
+
+    def line(self) -> str:
+        """What is done so far, from the outermost piece of work inwards."""
+        with self._lock:
+            return "; ".join(map(_in_words, self._bars))
+
+    def _wait(self) -> None:
+        self._timer = threading.Timer(_SECONDS_BETWEEN_LINES, self._tell)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _tell(self) -> None:
+        with self._lock:
+            if self._timer is None or not self._bars:
+                return
+            with contextlib.suppress(OSError, ValueError):  # nobody reads standard error any more
+                print(f"ramet: {self.line()}", file=sys.stderr, flush=True)
+            self._wait()
+
+
+def _in_words(bar: Bar) -> str:
+    share = bar.completed / bar.total if bar.total > 0 else 1.0
+    left = "" if bar.completed <= bar.start else f", {bar.time_left()} left"
+    return f"{bar.label}: {100 * share:.0f} %{left}"
+
+
 def _make_display() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
@@ -148,3 +203,4 @@ def _make_display() -> Progress:
 
 
 _screen = _Screen()
+_log = _Log()

@@ -81,8 +81,12 @@ def write_claims(results: Path, claims: list[Claim]) -> None:
         write_atomically(results / "claims.json", text.encode())
 
 
+PUBLISHED = Path(__file__).parent
+"""The folder of the ``claims.json`` that travels with the package; in the repository it is a link to ``results/``."""
+
+
 def read_claims(results: Path) -> list[dict[str, Any]]:
-    """What is known of the claims."""
+    """What is known of the claims in a folder; ``PUBLISHED`` is that of the package's own."""
     path = results / "claims.json"
     if not path.exists():
         return []

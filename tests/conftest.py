@@ -12,6 +12,8 @@ import pytest
 import strangers
 import torch
 
+os.environ["RAMET_PROGRESS"] = "0"  # a line a minute would be one more line on a busy machine
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:

@@ -14,7 +14,7 @@ LAYERS = [
     ["searching", "continual"],
     ["ranking", "growth", "integrations"],
     ["spaces", "sharing", "guards", "data"],
-    ["exporting"],
+    ["exporting", "tracing"],
     ["costs"],
     ["training", "execution", "reports"],
     # The ground: these may import each other, because each is a leaf or nearly one.

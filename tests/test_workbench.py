@@ -21,7 +21,7 @@ def files_of_the_page():
 
 def test_each_file_has_at_most_fifteen_lines():
     files = files_of_the_page()
-    assert {"networks.py", "train.py", "grow.py", "learn.py", "guard.py"} <= set(files)
+    assert {"networks.py", "train.py", "grow.py", "learn.py", "elastic.py", "guard.py"} <= set(files)
     for name, code in files.items():
         lines = [line for line in code.splitlines() if line.strip()]
         assert name == "networks.py" or len(lines) <= MOST_LINES, f"{name} has {len(lines)} lines"
@@ -46,6 +46,8 @@ def test_a_network_is_trained_grown_taught_and_guarded(network, tmp_path):
     assert trained > 40
     assert "Report" in run("grow.py")
     assert "Report" in run("learn.py")
+    sizes = re.findall(r"^width=\S+: ([\d.]+)% of the test images$", run("elastic.py"), re.MULTILINE)
+    assert len(sizes) == 6 and min(map(float, sizes)) > 25, "per cent of ten classes, of a quarter of the channels too"
     told = re.compile(r"([\d.]+)% of the new task's test images, ([\d.]+)% of the old")
     unguarded = told.search(run("guard.py", "none"))
     guarded = told.search(run("guard.py", "projection:1:unit=energy"))

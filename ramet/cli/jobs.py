@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +22,7 @@ def start_job(job: Job[Any], common: Common) -> None:
     from ramet.jobs.runner import start
 
     out = common.out or new_folder(job.kind)
-    _run(partial(start, job.anchored(), out, overwrite=common.overwrite), common)
+    _run(partial(start, job.anchored(), out, overwrite=common.overwrite), common, out)
 
 
 def resume(
@@ -32,11 +34,15 @@ def resume(
 
     Args:
         directory: the run directory.
-        common: where and how it is done; out is the run's own and is not taken from here.
+        common: how it is done; where is the run's own, so that out and overwrite are refused.
     """
+    from ramet.errors import ConfigError
     from ramet.jobs.runner import resume as go_on
 
-    _run(partial(go_on, directory), common)
+    if common.out is not None or common.overwrite:
+        option = "--overwrite" if common.out is None else f"--out {common.out}"
+        raise ConfigError(f"a run goes on in its own directory with what it began with, but got {option}.")
+    _run(partial(go_on, directory), common, directory)
 
 
 def report(directory: Path, *, json: Annotated[bool, FLAG] = False) -> None:
@@ -46,29 +52,43 @@ def report(directory: Path, *, json: Annotated[bool, FLAG] = False) -> None:
         directory: the run directory.
         json: print the result as one JSON object on standard output.
     """
+    from ramet.errors import refusing
     from ramet.jobs.runner import read_result
 
-    result = read_result(directory)
-    if not json:
-        result.write_report()
-    _show(result, json)
+    with refusing(f"{directory} must hold a result as a run writes it"):
+        result = read_result(directory)
+        if not json:
+            result.write_report()
+        _show(result, json)
 
 
-def _run(run: Callable[..., Result | None], common: Common) -> None:
+def _run(run: Callable[..., Result | None], common: Common, directory: Path) -> None:
     """Start or go on, in as many processes as torchrun has started, and show the result."""
     from ramet.execution.ranks import joined
 
-    with joined() as ranks:
+    with _saying_how_to_go_on(directory), joined() as ranks:
         result = run(
             executor=common.executor(),
             trust=common.trust,
-            tensorboard=common.tensorboard,
+            loggers=common.loggers(),
             seconds_between_checkpoints=common.checkpoint_every,
             ranks=ranks,
             notify=_notify,
         )
     if result is not None:
         _show(result, common.json)
+
+
+@contextmanager
+def _saying_how_to_go_on(directory: Path) -> Iterator[None]:
+    """Give an interruption, Ctrl-C, the line that says where the run is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (directory / "config.json").exists():
+            command = f"ramet resume {shlex.quote(str(directory))}"
+            raise KeyboardInterrupt(f"interrupted; the run is in {directory}, and `{command}` goes on.") from None
+        raise KeyboardInterrupt("interrupted, before anything was written.") from None
 
 
 def _show(result: Result, as_json: bool) -> None:

@@ -49,22 +49,26 @@ def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) 
 
 @data_app.command(name="list")
 def list_data(*, data_dir: Path | None = None, json: Annotated[bool, FLAG] = False) -> None:
-    """Name every data set, its classes and shape, and whether it is here.
+    """Name every data set, its classes and shape, and whether it is here; then the texts, and what else `--data` takes.
 
     Args:
         data_dir: where data sets are; by default the environment variable RAMET_DATA.
         json: print the list as one JSON object on standard output.
     """
     from ramet.data import describe
+    from ramet.data.text_list import describe_texts
 
-    lines = describe(data_dir)
+    lines, texts = describe(data_dir), describe_texts(data_dir)
     if json:
-        print_json({"data": [asdict(line) for line in lines]})
+        print_json({"data": [asdict(line) for line in lines], "texts": [asdict(text) for text in texts]})
         return
     for line in lines:
         shape = " x ".join(map(str, line.shape))
         state = "here" if line.present else "`ramet data fetch`" if line.fetchable else "not here"
         print(f"{line.name:<15}{line.num_classes:>5} classes   {shape:<13}{state:<20}{line.title}")
+    for text in texts:
+        print(f"{text.name:<15}{'words':>13}   {'':<13}{'here' if text.present else 'not here':<20}{text.title}")
+    print("\nYour own: FILE.npz, a folder of class folders, FILE.csv:target=COLUMN, text:FILE, FILE.py:function.")
 
 
 @data_app.command

@@ -10,10 +10,17 @@ from collections.abc import Callable, Sequence
 from cyclopts import App, CycloptsError
 
 import ramet
+from ramet.cli.compare import compare
+from ramet.cli.completion import completion
+from ramet.cli.doctor import doctor
 from ramet.cli.forgot import forgot
+from ramet.cli.init import init
 from ramet.cli.jobs import report, resume
+from ramet.cli.lines import LineFormatter, drop_output, one_line, open_closed_streams, shortened
 from ramet.cli.listing import data_app, list_parts
 from ramet.cli.reproduce import reproduce
+from ramet.cli.runs import runs_app
+from ramet.cli.watch import watch
 from ramet.errors import ConfigError, LostRankError, RametError
 from ramet.execution.launch import is_launched, is_leader
 from ramet.jobs import SUMMARIES, job_class
@@ -25,6 +32,7 @@ def make_app(arguments: Sequence[str]) -> App:
         name="ramet",
         help="Train many networks on one set of weights without letting them forget each other.",
         version=ramet.__version__,
+        suppress_keyboard_interrupt=False,  # where the run is, and how to go on, is ours to say
         help_format="markdown",
         help_epilogue="Exit code 0: done. 1: a failure. 2: bad input, nothing written. "
         "`ramet COMMAND --help` says more.",
@@ -38,8 +46,14 @@ def make_app(arguments: Sequence[str]) -> App:
     app.command(reproduce)
     app.command(resume)
     app.command(report)
+    app.command(compare)
+    app.command(runs_app)
+    app.command(watch)
     app.command(list_parts, name="list")
     app.command(data_app)
+    app.command(doctor)
+    app.command(init)
+    app.command(completion)
     return app
 
 
@@ -50,30 +64,48 @@ def _job_command(kind: str) -> Callable[..., None]:
     return command_of(job_class(kind), start_job)
 
 
+_OUT_OF_MEMORY = ("allocate memory", "out of memory", "not enough memory", "size calculation overflowed")
+"""Words of torch's own errors, which are of no class of their own on a CPU."""
+
 RANKED = ("search", "resume")
 """The commands that share their work among the processes of torchrun."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 a failure, 2 bad input."""
-    level = logging.WARNING if is_leader() else logging.CRITICAL
-    logging.basicConfig(level=level, format="ramet: %(message)s", stream=sys.stderr)
+    """Run the command line and exit: 0 done, 1 a failure, 2 bad input, 130 interrupted."""
+    open_closed_streams()
+    _log_to_standard_error()
     try:
         given = sys.argv[1:] if arguments is None else arguments
         _check_launch(given)
         make_app(given)(given, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
     except CycloptsError as error:
-        _fail(" ".join(str(error).split()), code=2)
+        _fail(str(error), code=2)
     except LostRankError as error:
         _fail(str(error), code=error.exit_code, speaks=True)
     except RametError as error:
-        _fail(" ".join(str(error).split()), code=error.exit_code)
+        _fail(str(error), code=error.exit_code)
+    except BrokenPipeError:
+        drop_output()
+        _fail("standard output must be read to its end, but was closed.", code=1)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         is_input = error.errno == errno.ENAMETOOLONG  # no path of ramet's own making is that long
         _fail(f"the system refused: {error.strerror or error}{where}.", code=2 if is_input else 1)
-    except KeyboardInterrupt:
-        _fail("interrupted; `ramet resume DIR` goes on from here.", code=130)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in _OUT_OF_MEMORY):
+            raise
+        _fail(f"the memory must suffice for what is asked, but did not{f': {error}' if str(error) else ''}.", code=1)
+    except KeyboardInterrupt as error:
+        _fail(str(error) or "interrupted.", code=130)
+
+
+def _log_to_standard_error() -> None:
+    level = logging.WARNING if is_leader() else logging.CRITICAL
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def _check_launch(arguments: Sequence[str]) -> None:
@@ -85,5 +117,5 @@ def _check_launch(arguments: Sequence[str]) -> None:
 
 def _fail(message: str, code: int, *, speaks: bool = False) -> None:
     if speaks or is_leader():
-        print(f"ramet: {message}", file=sys.stderr)
+        print(f"ramet: {shortened(one_line(message))}", file=sys.stderr)
     sys.exit(code)

@@ -23,6 +23,7 @@ from ramet.fields import HIDDEN, field_types
 if TYPE_CHECKING:
     from ramet.execution import Executor
     from ramet.jobs import Job
+    from ramet.runs.loggers import RunLogger
 
 
 def _whole_number(kind: Any, tokens: Sequence[Token]) -> int:
@@ -55,7 +56,9 @@ class Common:
             machine and ends with the command.
         cpus_per_training: what a training asks Ray for; by default 1.
         gpus_per_training: the same of GPUs; by default 0.
-        tensorboard: also write the numbers of the run as TensorBoard scalars (needs the extra tensorboard).
+        tensorboard: the same as --log tensorboard.
+        log: also tell the numbers of the run to tensorboard, mlflow or wandb (offline), several joined by commas, each
+            of which needs the extra of its name; or to FILE.py:Class of your own (`ramet list logger`).
         trust: run code that files name (FILE.py:name in a run's config.json, a stream or a saved network); without it
             they are refused, and the message says what would run. Code that you name yourself runs in any case.
     """
@@ -70,7 +73,15 @@ class Common:
     cpus_per_training: float | None = None
     gpus_per_training: float | None = None
     tensorboard: Annotated[bool, FLAG] = False
+    log: str | None = None
     trust: Annotated[bool, FLAG] = False
+
+    def loggers(self) -> list[RunLogger]:
+        """What is told the numbers of the run; a missing library is refused here, before anything is written."""
+        from ramet.runs.loggers import make_loggers
+
+        named = [*(["tensorboard"] if self.tensorboard else []), *([self.log] if self.log else [])]
+        return make_loggers(",".join(named))
 
     def executor(self) -> Executor:
         """Where independent trainings run."""
@@ -147,6 +158,8 @@ def _option(owner: type, field: Field[Any], kind: Any) -> inspect.Parameter:
     if kind is int or kind == int | None:
         words["converter"] = _whole_number
     default = field.default_factory() if field.default_factory is not MISSING else field.default
+    if default is None:
+        kind = kind | None  # where pydantic is imported, the defaults are held against their types
     annotation = Annotated[kind, Parameter(**words)]
     return inspect.Parameter(_keyword(field), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,7 +35,7 @@ def reproduce(
         target: PAPER/TABLE, for example deeper-insights/table-1.
         preset: small (this CPU) or paper (the paper's own setting, for a GPU).
         list_targets: name every table and figure, and stop.
-        claims: print what is known of each claim, and stop.
+        claims: print what is known of each claim, and stop; without a claims.json in results, as ramet was published.
         markdown: with --claims, print it as a page.
         results: where the truth and claims.json are kept.
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
@@ -48,7 +49,11 @@ def reproduce(
             print(f"{name:<36}{entry.summary}")
         return
     if claims:
-        _print_claims(papers, papers.read_claims(results), markdown, common.json)
+        known = papers.read_claims(results)
+        if not (results / "claims.json").exists():
+            known = papers.read_claims(papers.PUBLISHED)
+            print(f"{results} holds no claims.json: these are the claims as ramet was published.", file=sys.stderr)
+        _print_claims(papers, known, markdown, common.json)
         return
     if target is None:
         raise ConfigError(
@@ -65,7 +70,12 @@ def reproduce(
         seed=seed,
         device=device,
     )
-    outcome = papers.TARGETS[target].run(workspace, preset)
+    try:
+        outcome = papers.TARGETS[target].run(workspace, preset)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; what is done is in {workspace.runs}, and the same command goes on."
+        ) from None
     if common.json:
         print_json(outcome.to_json())
     else:

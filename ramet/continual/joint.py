@@ -21,7 +21,7 @@ from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.costs import count_parameters
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, RunError, refusing
 from ramet.exporting import export, write_network
 from ramet.exporting.card import Card, described_inputs
 from ramet.exporting.onnx import check_installed
@@ -275,11 +275,12 @@ class JointNetwork:
             tensors = safetensors.torch.load(data)
             text = header["network"]
             is_whole = _digest(text, tensors) == header["sha256"]
-        except (safetensors.SafetensorError, ValueError, KeyError, TypeError, struct.error):
+        except (safetensors.SafetensorError, ValueError, KeyError, TypeError, AttributeError, struct.error):
             raise ConfigError(f"a joint network must be whole, but {path} is damaged or something else.") from None
         if not is_whole:
             raise ConfigError(f"a joint network must match its checksum, but {path} is damaged.")
-        return cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network, recipe=recipe)
+        with refusing(f"a joint network must hold what `save` wrote, as {path} does not"):
+            return cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network, recipe=recipe)
 
 
 def file_stem(place: int, name: str) -> str:

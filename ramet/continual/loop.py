@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,21 +13,22 @@ from torch import nn
 
 from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
-from ramet.continual.method import Method
 from ramet.continual.methods.making import MethodSource, make_method
 from ramet.continual.networks.making import TemplateSource, make_template
 from ramet.continual.plan import check_scenario
 from ramet.continual.recipe import LearnRecipe
+from ramet.continual.stream_saves import StreamSaves
 from ramet.continual.streams.stream import Stream, TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.costs import count_flops
 from ramet.errors import ConfigError
 from ramet.execution import pulse
-from ramet.runs import Checkpoints, Run, differences, pack_state, unpack_state
-from ramet.training import Metric, Recipe, Settings, measure
+from ramet.runs import Run
+from ramet.training import Metric, Settings, measure
 from ramet.training.metrics import accuracy as accuracy_metric
 
 NAN = float("nan")
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -94,11 +96,12 @@ def learn(
         settings: The numbers of each training; ``LearnRecipe()`` if none.
         seed: What all randomness follows from.
         scenario: ``streaming``, in which a finished task's data are gone, or ``all``.
-        run: A run to append a record to after each task, and to keep checkpoints in.
+        run: A run to keep checkpoints in, and to append a record of each task to, when it has been saved.
         folder: Where the checkpoints go, without a run. Called again with the same one, an interrupted stream goes on
             and ends bit for bit as if it had never stopped.
         device: Where tensors are.
-        seconds_between_checkpoints: How much work a kill may cost; it has no influence on the result.
+        seconds_between_checkpoints: How much work a kill may cost, or ten times what a save takes, if that is more; it
+            has no influence on the result.
         identity: Of the run that ``folder`` is a part of, if it is; checkpoints of others are refused.
         after_task: Called with the row of each task, when it has been learned and measured.
 
@@ -138,30 +141,36 @@ def learn(
     if run is not None and folder is None:
         folder, identity = run.path / "checkpoints" / f"{made.name}-{seed}", run.identity
     known = list(made.tasks)
-    places = None if folder is None else Checkpoints(Path(folder) / "stream", identity=identity)
-    learned = _resumed(joint, places)
-    learned.metric = metric
+    stream_saves = StreamSaves(
+        None if folder is None else Path(folder) / "stream", seconds_between_checkpoints, identity
+    )
+    learned = Learned(joint, stream_saves.resume(joint), metric)
     _check_order(stream, known, learned)
     gone = [TaskData(info, None, None) for info in known]
     data = gone + [
         task.gone() if scenario == "streaming" else task.data(device) for task in stream[: len(learned.rows)]
     ]
+    num_recorded = _record(learned, 0, run)
     for row in learned.rows:
-        _report(row, made, seed, run, after_task)
+        after_task(row)
     for place in range(len(learned.rows), len(stream)):
         present = stream[place].data(device)
-        saves = Saves(None if folder is None else Path(folder) / "task", seconds_between_checkpoints, identity)
+        # Each task has a folder of its own: a resumed stream may begin with an earlier task than the last one.
+        saves = Saves(None if folder is None else Path(folder) / f"task-{place}", seconds_between_checkpoints, identity)
         started = time.monotonic()
         notes = learned.network.learn(present, data, saves)
         seconds = time.monotonic() - started
         if scenario == "streaming":
             present.close()
         data.append(present)
-        row = _measured(learned.network, stream, place, device, metric)
+        row = _measured(learned, stream, place, device)
         learned.rows.append(row | {"seconds": seconds, "notes": notes})
-        _save(learned, places)
+        if place + 1 == len(stream) or stream_saves.is_due:
+            stream_saves.save(learned.network, learned.rows)
+            # Not before: a row has measured seconds, and a task that is learned again has others.
+            num_recorded = _record(learned, num_recorded, run)
         saves.clear()
-        _report(learned.rows[-1], made, seed, run, after_task)
+        after_task(learned.rows[-1])
         pulse((place + 1) / len(stream))
     return learned
 
@@ -177,14 +186,25 @@ def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     return costs | {"flops": sum(row["flops"] for row in rows) / len(rows)}
 
 
-def _measured(network: JointNetwork, stream: Stream, place: int, device: str, metric: Metric) -> dict[str, Any]:
+def _measured(learned: Learned, stream: Stream, place: int, device: str) -> dict[str, Any]:
     """The metric on all tasks so far, and what the network costs."""
+    network, metric = learned.network, learned.metric
     row: dict[str, Any] = {"task": stream[place].name, "place": place, "test": [], "validation": []}
-    for task in stream[: place + 1]:
+    before = learned.rows[-1] if learned.rows else None
+    # A method that forgets nothing need not be looked at again for each of the tasks before: of n, n squared times.
+    # At the end every task is measured all the same, so that no result rests on a promise.
+    is_kept = network.method.forgets_nothing and place + 1 < len(stream)
+    for number, task in enumerate(stream[: place + 1]):
+        if before is not None and is_kept and number < place:
+            for role in ("test", "validation"):
+                row[role].append(before[role][number])
+            continue
         module = network.task(task.name)
         for role in ("test", "validation"):
             split = getattr(task.dataset, role)
             row[role].append(measure(module, split.x.to(device), split.y.to(device), metric))
+    if before is not None and network.method.forgets_nothing:
+        _check_promise(network.method.name, stream, before, row)
     own = network.task(stream[place].name)
     row["flops"] = count_flops(own, stream.input_shape, dtype=stream.form.dtype)
     row["parameters"] = network.num_parameters()
@@ -192,49 +212,25 @@ def _measured(network: JointNetwork, stream: Stream, place: int, device: str, me
     return row
 
 
-def _report(
-    row: dict[str, Any], method: Method, seed: int, run: Run | None, after_task: Callable[[dict[str, Any]], None]
-) -> None:
+def _check_promise(method: str, stream: Stream, before: dict[str, Any], row: dict[str, Any]) -> None:
+    """Say which tasks changed although the method promises that none does."""
+    changed = [
+        stream[number].name
+        for number in range(len(before["test"]))
+        if any(before[role][number] != row[role][number] for role in ("test", "validation"))
+    ]
+    if changed:
+        _logger.warning("The method %s promises to forget nothing, but changed: %s.", method, ", ".join(changed))
+
+
+def _record(learned: Learned, start: int, run: Run | None) -> int:
+    """Append a record for each row from a place on; gives how many rows have one."""
+    method = learned.network.method
     if run is not None:
-        run.records.append(f"{method.name}/{seed}/task-{row['place']}", method=method.name, seed=seed, **row)
-    after_task(row)
-
-
-def _save(learned: Learned, checkpoints: Checkpoints | None) -> None:
-    if checkpoints is not None:
-        tensors, packed = pack_state({"rows": learned.rows})
-        network_tensors, network = learned.network.snapshot()
-        state = {"rows": packed, "network": network}
-        checkpoints.save(len(learned.rows), {**tensors, **network_tensors}, state)
-
-
-def _resumed(fresh: JointNetwork, checkpoints: Checkpoints | None) -> Learned:
-    checkpoint = None if checkpoints is None else checkpoints.load()
-    if checkpoints is None or checkpoint is None:
-        return Learned(fresh)
-    method = fresh.method
-    stored = unpack_state(checkpoint.tensors, checkpoint.state["network"])
-    methods = {method.source or method.name: type(method)}
-    template, packed = method.template, checkpoint.state["network"]
-    is_same = template.is_described_by(stored["skeleton"])
-    if is_same:
-        began = JointNetwork.from_snapshot(checkpoint.tensors, packed, methods, template=template)
-    if not is_same or _arguments(fresh) != _arguments(began):
-        raise ConfigError(
-            f"a stream goes on with the arguments it began with, but {checkpoints.folder} began with others."
-        )
-    method.tasks = began.method.tasks
-    method.load_state(stored["state"])
-    return Learned(fresh, unpack_state(checkpoint.tensors, checkpoint.state["rows"])["rows"])
-
-
-def _arguments(joint: JointNetwork) -> tuple[Any, ...]:
-    # The recipe by what is not at the defaults: what is read back is of its base class, or of an earlier version.
-    method, functions = joint.method, joint.functions
-    recipe = differences(method.settings, defaults_of=Recipe)
-    for name in ("metric", *functions):  # nothing that is learned depends on a metric; functions are known by name
-        recipe.pop(name, None)
-    return method.name, method.options, recipe, functions, method.seed
+        for row in learned.rows[start:]:
+            key = f"{method.name}/{method.seed}/task-{row['place']}"
+            run.records.append(key, method=method.name, seed=method.seed, **row)
+    return len(learned.rows)
 
 
 def _check_order(stream: Stream, known: Sequence[TaskInfo], learned: Learned) -> None:

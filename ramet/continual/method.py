@@ -34,7 +34,8 @@ class Method(ABC):
 
     Attributes:
         name: How the method is called on the command line and in records.
-        forgets_nothing: Whether the outputs of a finished task stay the same, bit for bit, whatever is learned later.
+        forgets_nothing: Whether the outputs of a finished task stay the same, bit for bit, whatever is learned later;
+            a loop then measures a task when it is learned, and at the end.
         needs_earlier: Whether it needs the data of earlier tasks, that is the scenario ``all``.
         takes_shared_head: Whether its tasks may have one head in common.
         needs_chain: Why it needs a chain of layers, a ``Skeleton``, as the end of a sentence; empty if it takes any

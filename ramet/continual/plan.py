@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
-from ramet.fields import HIDDEN, option
+from ramet.fields import HIDDEN, option, require_types
 from ramet.registry import split_list
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ class LearnPlan:
         methods: one or several, joined by commas, each with options after a colon if wanted: individual, naive, frozen,
             adapters, joint, elastic, distillation, replay, packnet, bind-and-grow and random-growth take any network;
             progressive, firefly, learn-to-grow, cpg, den, rcl and apd take mlp and conv.
-        onto: a saved joint network that learns the stream on top of what it knows.
+        onto: a saved joint network that learns the stream on top of what it knows. Individual networks and all methods
+            then have its architecture.
+        earlier: a stream with tasks that the network of onto knows, by their names: each is measured before and after.
         network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths; vgg, mobilenet, or FILE.py:function for your
             own (a function that takes any of in_channels, image_size and num_classes and gives a module).
         start: a file of trained weights that the network starts with, its head left out: .safetensors, or a state_dict
@@ -52,6 +54,7 @@ class LearnPlan:
 
     methods: tuple[str | Method, ...] | str | Method = option("firefly", name="method", kind=str)
     onto: str | None = None
+    earlier: str | None = None
     network: str | Module | Callable[..., Any] = option("mlp", kind=str)
     start: str | None = None
     classifier: str | None = None
@@ -63,9 +66,12 @@ class LearnPlan:
     exports: bool = option(True, name=HIDDEN)
 
     def __post_init__(self) -> None:
+        require_types(self)
         if self.seeds < 1:
             raise ConfigError(f"seeds must be at least 1, but got {self.seeds}.")
         check_scenario(self.scenario)
+        if self.earlier is not None and self.onto is None:
+            raise ConfigError("earlier tasks are those of a network that goes on, but got earlier without onto.")
         if not self.each_method:
             raise ConfigError("a stream is learned by at least one method, but got none.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ class Saves:
             for path in sorted(self.folder.iterdir()):
                 if path.is_dir():
                     Checkpoints(path).clear()
+            shutil.rmtree(self.folder, ignore_errors=True)  # the checkpoints are gone: what is left are empty folders
 
 
 def classification(

@@ -127,7 +127,7 @@ def row_of(dataset: Any, index: int, place: str) -> Any:
     """A row of a data set, ``(image, label)``; a ``DataError`` if it raises, or gives something else."""
     try:
         row = dataset[index]
-    except Exception as error:  # whatever a data set of the user's own raises
+    except (Exception, SystemExit) as error:  # whatever a data set of the user's own raises
         first_line = (str(error).splitlines() or [""])[0]
         raise DataError(
             f"{place} must give every image, but raises {type(error).__name__} for {index}: {first_line}"

@@ -52,6 +52,10 @@ class Split:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __repr__(self) -> str:
+        shapes = f"x {list(self.x.shape)} {self.x.dtype}, y {list(self.y.shape)} {self.y.dtype}"
+        return f"{type(self).__name__}({shapes.replace('torch.', '')})"
+
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
@@ -156,6 +160,9 @@ class DataSet:
             digest.update(np.ascontiguousarray(inputs.numpy(), dtype=dtype).data)
             digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype=targets).data)
         return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
 
     def __str__(self) -> str:
         form = self.form

@@ -11,10 +11,11 @@ import http.client
 import os
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from ramet.errors import RunError
 
@@ -99,13 +100,26 @@ def _transfer(
             time.sleep(pause)
 
 
+class _HttpOnly(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect to http and https alone; Python's own goes to ftp as well."""
+
+    def redirect_request(self, req: urllib.request.Request, *others: Any) -> urllib.request.Request | None:
+        """The request of the new address, which is the last argument."""
+        if urllib.parse.urlsplit(others[-1]).scheme not in ("http", "https"):
+            raise RunError(f"{req.full_url} must lead to http or https, but leads to {others[-1]:.200}.")
+        return super().redirect_request(req, *others)
+
+
+_opener = urllib.request.build_opener(_HttpOnly)
+
+
 def _receive(url: str, file: IO[bytes], size: int, name: str, progress: Progress | None) -> None:
     start = _length(file)
     headers = {"Accept-Encoding": "identity", "User-Agent": "ramet"}
     if start:
         headers["Range"] = f"bytes={start}-"
     try:
-        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT)
+        response = _opener.open(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416 and start:

@@ -5,15 +5,18 @@ Images are read by Pillow (the extra ``images``); ``.npy`` files, one image each
 
 from __future__ import annotations
 
+import struct
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ramet.data.array_header import read_array_file
 from ramet.data.arrays import to_channels_first
+from ramet.data.memory import fits_in_memory, require_room
 from ramet.data.raw import Array, Labelled, Layout, RawData, require_file
-from ramet.data.stored import fits_in_memory
 from ramet.errors import DataError, MissingExtraError
 
 IMAGE_SUFFIXES = frozenset(
@@ -54,14 +57,23 @@ def _read_classes(folder: Path, layout: Layout | None, in_memory: bool | None) -
         pixels = FolderPixels(paths, layout)
         if in_memory is False or not fits_in_memory(pixels.shape):
             return Labelled(pixels, labels, str(folder)), None
-    images = [_read_file(path) for path in paths]
+    first = _read_file(paths[0])
+    require_room(len(paths) * first.nbytes, str(folder))  # all have its size; another one is refused undecoded
+    images, num_bytes = [first], first.nbytes
+    for path in paths[1:]:
+        images.append(_read_file(path, first.shape[:2], paths[0]))
+        num_bytes += images[-1].nbytes
+        require_room(num_bytes, str(folder))
     if all(path.suffix.lower() != ".npy" for path in paths):
-        images = _same_channels(images)
+        if len({image.ndim for image in images}) > 1:
+            require_room(3 * len(images) * min(image.nbytes for image in images), str(folder))
+            images = [np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image for image in images]
         layout = "NHWC" if images[0].ndim == 3 else "NHW"  # known, whatever the sizes look like
     for image, path in zip(images, paths, strict=True):
         if image.shape != images[0].shape:
             raise DataError(
-                f"all images must have one size, but {paths[0]} has {_size(images[0])} and {path} has {_size(image)}."
+                f"all images must have one size, but {paths[0]} has {_size(images[0].shape)} "
+                f"and {path} has {_size(image.shape)}."
             )
         if image.dtype != images[0].dtype:
             raise DataError(
@@ -129,11 +141,12 @@ class FolderPixels:
         return arranged
 
 
-def _read_file(path: Path) -> Array:
-    return _read_array(path) if path.suffix.lower() == ".npy" else _read_image(path)
+def _read_file(path: Path, size: tuple[int, ...] | None = None, like: Path | None = None) -> Array:
+    """One image; with a size, which the file ``like`` has, another one is refused."""
+    return _read_array(path) if path.suffix.lower() == ".npy" else _read_image(path, size, like)
 
 
-def _read_image(path: Path) -> Array:
+def _read_image(path: Path, size: tuple[int, ...] | None, like: Path | None) -> Array:
     """``[height, width]`` of a grey image, ``[height, width, 3]`` of any other; bytes, or floats of deep grey."""
     try:
         from PIL import Image
@@ -141,33 +154,35 @@ def _read_image(path: Path) -> Array:
         raise MissingExtraError("Pillow", "images") from error
     require_file(path)
     try:
-        with Image.open(path) as image:
+        with warnings.catch_warnings():
+            # Pillow looks at the header, and only warns of what would take a quarter of a gigabyte or more.
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = Image.open(path)
+        with image:
+            if size is not None and (image.height, image.width) != size:
+                found = _size((image.height, image.width))
+                raise DataError(f"all images must have one size, but {like} has {_size(size)} and {path} has {found}.")
             if image.mode in ("1", "L", "LA"):
                 return np.asarray(image.convert("L"))
             if image.mode == "F" or image.mode.startswith("I"):
                 return np.asarray(image, dtype=np.float32)
             return np.asarray(image.convert("RGB"))
+    except DataError:
+        raise
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        raise DataError(
+            f"an image must have at most {Image.MAX_IMAGE_PIXELS:,} pixels, but {path} says that it has more."
+        ) from error
     # Pillow raises all of these for damaged files, depending on the format.
-    except (OSError, ValueError, SyntaxError, TypeError, IndexError, Image.DecompressionBombError) as error:
+    except (OSError, ValueError, SyntaxError, TypeError, IndexError, KeyError, struct.error, MemoryError) as error:
         raise DataError(f"a class folder must hold images only, but {path} cannot be read as one.") from error
 
 
 def _read_array(path: Path) -> Array:
-    require_file(path)
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} must be a whole .npy file of numbers, but cannot be read as one.") from error
-    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3):
+    array = read_array_file(path)
+    if array.ndim not in (2, 3):
         raise DataError(f"{path} must hold one image, [height, width] or with channels, but does not.")
     return array
-
-
-def _same_channels(images: list[Array]) -> list[Array]:
-    """Grey images as coloured ones where both occur."""
-    if len({image.ndim for image in images}) == 1:
-        return images
-    return [np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image for image in images]
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -183,5 +198,5 @@ def _visible(folder: Path) -> list[Path]:
     return [child for child in children if not child.name.startswith(".") and child.name.lower() not in _LITTER]
 
 
-def _size(image: Array) -> str:
-    return " x ".join(map(str, image.shape))
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

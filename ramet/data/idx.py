@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ramet.data.memory import require_room
 from ramet.data.raw import Array, Labelled, RawData, require_file
 from ramet.errors import DataError
 
@@ -34,15 +35,16 @@ def read_idx(path: Path, num_axes: int) -> Array:
             if len(header) < 4 + 4 * num_axes:
                 raise DataError(f"{path} must name the sizes of {num_axes} axes, but ends after {len(header)} bytes.")
             shape = struct.unpack(f">{num_axes}I", header[4:])
-            content = file.read()
+            require_room(math.prod(shape), str(path))
+            content = file.read(math.prod(shape) + 1)  # one more tells a longer file, without unpacking the rest
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path} must be a whole gzip file, but is damaged: {error}.") from error
     except OSError as error:
         raise DataError(f"a data file must be readable, but {path} is not: {error.strerror}.") from error
     if len(content) != math.prod(shape):
+        found = "more" if len(content) > math.prod(shape) else str(len(content))
         raise DataError(
-            f"{path} must hold {math.prod(shape)} bytes after its header, for its shape {shape}, "
-            f"but holds {len(content)}."
+            f"{path} must hold {math.prod(shape)} bytes after its header, for its shape {shape}, but holds {found}."
         )
     return np.frombuffer(content, np.uint8).reshape(shape)
 

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.dataloader import default_collate
 
 from ramet.data.arrays import as_array, is_map_style
-from ramet.data.stored import fits_in_memory
+from ramet.data.memory import fits_in_memory
 from ramet.errors import DataError
 
 Row = tuple[Any, Any]
@@ -44,7 +44,7 @@ def read_rows(source: Any, place: str) -> list[Row]:
                 )
     except DataError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DataError(
             f"{place} must give every image, but raises {type(error).__name__} after {len(rows)}: {error}."
         ) from error

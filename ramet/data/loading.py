@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from ramet.data.dataset import DataSet, Split
 from ramet.data.folders import from_folder
 from ramet.data.iterables import data_set_of, is_iterable, read_rows
 from ramet.data.labels import encode
+from ramet.data.memory import fits_in_memory, require_room_beside
 from ramet.data.named import read_named
 from ramet.data.npz import from_arrays, from_npy_files, from_npz
 from ramet.data.numbers import Numbers, are_numbers, number_targets, standardised, target_statistics
@@ -27,7 +29,7 @@ from ramet.data.raw import Labelled, Layout, RawData, Targets
 from ramet.data.registry import DATA
 from ramet.data.sources import SOURCES, find_source
 from ramet.data.splits import Indices, hold_out, subset
-from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs, fits_in_memory
+from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.data.table import from_table, is_table
 from ramet.data.text import is_text, read_text
 from ramet.data.tokens import are_tokens, check_tokens
@@ -159,6 +161,9 @@ def load(
     size = _pooled_size(pixels[0], wanted)
 
     rows = cutting(labels, kinds)
+    if not stored:
+        num_values = sum(map(len, rows.values())) * math.prod((pixels[0].shape[1], *size))
+        require_room_beside(4 * num_values, sum(part.nbytes for part in pixels), raw.name)
     seen = _spread(rows["train"], STATISTICS_ROWS) if stored else rows["train"]
     with np.errstate(invalid="ignore"):  # of pixels that are not finite, which are refused next
         mean, deviation = channel_statistics(pixels[0], seen, size)
@@ -223,7 +228,7 @@ def _made(source: Any, trusted: bool) -> Any:
         return maker(*spec.values, **spec.options)
     except RametError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DataError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ramet.data.array_header import map_array_file, read_header
 from ramet.data.arrays import as_array
+from ramet.data.memory import require_room
 from ramet.data.raw import Array, Labelled, Layout, RawData, require_file
 from ramet.errors import DataError
 
@@ -18,25 +21,47 @@ SPLIT_NAMES = ("x_train", "y_train", "x_test", "y_test")
 WHOLE_NAMES = ("x", "y")
 
 
-def read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
-    """The named arrays of an ``.npz`` file; a name that it does not have is left out, other arrays are not read.
+def read_npz(path: Path, names: tuple[str, ...] | None = None) -> dict[str, Array]:
+    """The named arrays of an ``.npz`` file, or all; a name that it does not have is left out, others are not read.
+
+    What all of them will take is known from their headers before the first is unpacked.
 
     Raises:
-        DataError: If the file is missing or damaged, is no ``.npz``, or needs unpickling.
+        DataError: If the file is missing or damaged, is no ``.npz``, needs unpickling, or is too large.
     """
     require_file(path)
     try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise DataError(f"{path} must be an .npz file of named arrays, but is a single array.")
-        with file:
-            return {name: file[name] for name in names if name in file.files}
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as file:
+                if file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
+                    raise DataError(f"{path} must be an .npz file of named arrays, but is a single array.")
+        with zipfile.ZipFile(path) as archive:
+            members = _members(archive, names)
+            num_bytes = 0
+            for name, member in members.items():
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise DataError(f"{name} of {path} must be stored or deflated, as NumPy does it, but is not.")
+                with archive.open(member) as content:
+                    num_bytes += read_header(content, member.file_size, f"{name} of {path}").num_bytes
+            require_room(num_bytes, str(path))
+            arrays = {}
+            for name, member in members.items():
+                with archive.open(member) as content:
+                    arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
+                    content.read()  # the checksum is looked at where a member ends
+            return arrays
     except DataError:
         raise
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
-            raise DataError(f"{path} must hold arrays of numbers or text, but holds Python objects.") from error
         raise DataError(f"{path} must be a whole .npz file, but cannot be read as one.") from error
+    except (RuntimeError, MemoryError, OverflowError, struct.error) as error:  # a password, or sizes that are not true
+        raise DataError(f"{path} must be a whole .npz file, but cannot be read as one.") from error
+
+
+def _members(archive: zipfile.ZipFile, names: tuple[str, ...] | None) -> dict[str, zipfile.ZipInfo]:
+    """Where in an archive each array lies, as NumPy names them."""
+    found = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+    return {name: found[name] for name in (found if names is None else names) if name in found}
 
 
 def from_npz(path: Path, layout: Layout | None = None) -> RawData:
@@ -54,11 +79,7 @@ def from_npy_files(folder: Path, layout: Layout | None = None) -> RawData:
     for name in SPLIT_NAMES + WHOLE_NAMES:
         path = folder / f"{name}.npy"
         if path.exists():
-            require_file(path)
-            try:
-                arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (OSError, ValueError, EOFError) as error:
-                raise DataError(f"{path} must be a whole .npy file of numbers, but cannot be read as one.") from error
+            arrays[name] = map_array_file(path)
     return from_arrays(arrays, name=folder.absolute().name, place=f" of {folder}", layout=layout)
 
 

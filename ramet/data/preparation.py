@@ -35,10 +35,16 @@ def average_pool(images: npt.NDArray[np.float64], size: tuple[int, int]) -> npt.
             continue
         starts = np.arange(wanted) * length // wanted
         ends = -(-(np.arange(1, wanted + 1) * length) // wanted)
-        zero = np.zeros_like(np.take(images, [0], axis))
-        sums = np.concatenate([zero, np.cumsum(images, axis)], axis)  # one longer than the axis
         windows = (ends - starts).reshape([-1 if i == axis else 1 for i in range(4)])
-        images = (np.take(sums, ends, axis) - np.take(sums, starts, axis)) / windows
+        other = 5 - axis  # each line along the axis is summed by itself, so that strips across it change no bit
+        count = max(1, _MOST_VALUES * images.shape[other] // max(1, images.size))
+        strips = []
+        for start in range(0, images.shape[other], count):
+            strip = images[(slice(None),) * other + (slice(start, start + count),)]
+            zero = np.zeros_like(np.take(strip, [0], axis))
+            sums = np.concatenate([zero, np.cumsum(strip, axis)], axis)  # one longer than the axis
+            strips.append((np.take(sums, ends, axis) - np.take(sums, starts, axis)) / windows)
+        images = strips[0] if len(strips) == 1 else np.concatenate(strips, other)
     return images
 
 

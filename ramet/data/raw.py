@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
+from ramet.data.memory import require_room
 from ramet.errors import DataError
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -67,8 +68,9 @@ def require_file(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a data file; a ``DataError`` if it is missing, a folder, empty or not readable."""
+    """The content of a data file; a ``DataError`` if it is missing, a folder, empty, too large or not readable."""
     require_file(path)
+    require_room(path.stat().st_size, str(path))
     content: bytes = _look(path, path.read_bytes)
     return content
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import mmap
-import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +18,7 @@ from ramet.data.preparation import standardise
 from ramet.data.raw import Layout
 from ramet.data.splits import Indices
 from ramet.errors import DataError
+from ramet.execution.socket_folder import use_own_folder
 from ramet.seeding import derive_seed
 
 MOST_MAPPED = 2**28
@@ -134,6 +133,7 @@ class StoredInputs:
             batches: gives the number of each step and its rows, in the order in which they will be asked for.
         """
         if self.workers:
+            use_own_folder()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch has an opinion on how many there should be
                 loader: DataLoader[Any] = DataLoader(
@@ -152,15 +152,6 @@ class StoredInputs:
     def _with(self, rows: Indices, device: torch.device | str) -> StoredInputs:
         options = {"device": device, "workers": self.workers, "seed": self.seed}
         return StoredInputs(self._pixels, rows, self._size, self._mean, self._deviation, **options)  # type: ignore[arg-type]
-
-
-def fits_in_memory(shape: Sequence[int]) -> bool:
-    """Whether images of a shape, standardised to float32, take at most half of the machine's memory."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # not every system says
-        return True
-    return math.prod(shape) * 4 <= memory / 2
 
 
 class MappedPixels:

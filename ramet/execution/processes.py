@@ -18,6 +18,7 @@ from ramet.errors import RunError
 from ramet.execution.executor import Attempts, Done, Executor, Outcome
 from ramet.execution.numerics import Numerics, check_number
 from ramet.execution.sharing import SharedContext
+from ramet.execution.socket_folder import use_own_folder
 from ramet.execution.tasks import WorkItem
 from ramet.execution.worker import Broken, Pulse, Ready, work
 
@@ -107,11 +108,15 @@ class Processes(Executor):
                 worker.give(waiting.popleft())
 
     def _check_starts(self, num_lost: int, reason: str) -> None:
-        if num_lost >= self._num_attempts:
-            raise RunError(
-                f"worker processes must be able to start, but {num_lost} ended at once ({reason}); a script that uses "
-                "workers needs `if __name__ == '__main__':` around what it runs."
-            )
+        if num_lost < self._num_attempts:
+            return
+        # Whoever sends a signal is no script: the system where memory ends, a scheduler, or a person.
+        hint = (
+            "the system does that where memory ends"
+            if reason.startswith("killed")
+            else "a script that uses workers needs `if __name__ == '__main__':` around what it runs"
+        )
+        raise RunError(f"worker processes must be able to start, but {num_lost} were lost at once ({reason}); {hint}.")
 
 
 class _Worker:
@@ -122,6 +127,7 @@ class _Worker:
         # itself starts from nothing, so no thread and no lock of the driver comes along.
         server = torch.multiprocessing.get_context("forkserver")
         server.set_forkserver_preload(["ramet.execution.preload"])
+        use_own_folder()
         self.connection, theirs = server.Pipe()
         self.tasks: deque[WorkItem] = deque()
         self.is_ready = False

@@ -3,6 +3,8 @@
 ``torch.export`` keeps the example that a network was traced with, and stores whole storages: of a view, everything that
 lies behind it. An example cut from a data set would therefore take the data set along. So what is exported is told the
 *shape* of an input and never sees one, and every tensor goes into the file alone.
+
+The same network gives the same bytes, in any process, with the same version of torch.
 """
 
 from __future__ import annotations
@@ -48,8 +50,20 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
             giving_a_tensor(network, example), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
         )
         _put_apart(program.state_dict, program.constants)
+        _forget_how_it_was_traced(program.graph_module)
         torch.export.save(program, buffer)
     return buffer.getvalue()
+
+
+def _forget_how_it_was_traced(graph_module: nn.Module) -> None:
+    """Drop what torch notes of each operation for whoever mends a tracer: addresses in memory, files and their lines.
+
+    With them no file is the same twice, and it names folders of the machine that it was made on.
+    """
+    for module in graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            for name in ("from_node", "stack_trace"):
+                node.meta.pop(name, None)
 
 
 def giving_a_tensor(network: nn.Module, example: Tensor) -> nn.Module:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ramet.growth.methods.scratch import Scratch
     from ramet.growth.methods.splitting import Splitting
     from ramet.growth.methods.stacking import Stacking
+    from ramet.growth.own_loop import Grower
     from ramet.growth.plan import GrowPlan
     from ramet.growth.recipe import GrowRecipe
     from ramet.growth.saving import load_network, save_network
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from ramet.growth.surgery.writing import widen
     from ramet.growth.tracing.blocks import find_blocks
     from ramet.growth.tracing.checking import find_coupling
-    from ramet.growth.tracing.coupling import Coupling, Group, Refusal
+    from ramet.tracing.coupling import Coupling, Group, Refusal
 
 __all__ = ["GROWTHS", "METHODS", "NETWORKS", "AutoGrow", "BlockCopy", "BlockSite", "Budget", "Candidate", "Coupling"]
-__all__ += ["Deepening", "Edit", "Ends", "Firefly", "GradMax", "Group", "GrowPlan", "GrowRecipe", "Growth"]
+__all__ += ["Deepening", "Edit", "Ends", "Firefly", "GradMax", "Group", "GrowPlan", "GrowRecipe", "Grower", "Growth"]
 __all__ += [
     "GrowthContext",
     "GrowthStep",

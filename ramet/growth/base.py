@@ -15,14 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.growth.meter import Meter, select
 from ramet.growth.surgery.blocks import BlockCopy, BlockSite, copy_blocks
 from ramet.growth.surgery.layers import Deepening, Site, deepen
 from ramet.growth.surgery.widening import Widening
-from ramet.growth.surgery.writing import copy_network, widen
-from ramet.growth.tracing.coupling import Coupling
+from ramet.growth.surgery.writing import widen
 from ramet.params import Params
 from ramet.seeding import seeded_globally, torch_generator
+from ramet.tracing.coupling import Coupling
+from ramet.tracing.probing import copy_network
 from ramet.training import Batches, Recipe, Step, in_batches, output_of, training_modes
 from ramet.training.functions import Loss
 
@@ -157,6 +159,19 @@ class GrowthContext:
 
 class Growth(ABC):
     """A way to grow. Subclasses are final; what they remember between steps goes through ``state_dict``."""
+
+    @property
+    def needs_layers(self) -> bool:
+        """Whether it adds nothing but layers, so that a budget without any leaves it nothing to do."""
+        return False
+
+    def check_budget(self, layers: int) -> None:
+        """Refuse a budget of so many new layers a step that leaves the method nothing to do."""
+        if self.needs_layers and not layers:
+            raise ConfigError(
+                f"{type(self).__name__} adds nothing but layers, so that the budget must allow some, but it has none: "
+                "add layers=1, as in params=200k,layers=1."
+            )
 
     @abstractmethod
     def propose(self, context: GrowthContext) -> Proposal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ramet.errors import ConfigError
@@ -29,15 +29,20 @@ class Budget:
         step: how much one step may add (``eta_t``): a share of the present size below 1, an amount otherwise. The
             paper's width experiments have 0.3. A step that is smaller than one unit still adds one.
         layers: how many new layers one step may add (``eta_{t,1}``).
+        share: whether the step is a share after all, or an amount, where its size does not say so: ``step=150%`` is a
+            share, ``step=0.5ms`` an amount.
 
-    >>> Budget.parse("params=200k, step=25%, layers=1")
-    Budget(unit='params', total=200000.0, step=0.25, layers=1)
+    >>> Budget.parse("params=200k, step=25%, layers=1").allowance(1000)
+    250.0
+    >>> Budget.parse("params=200k, step=150%").allowance(1000)
+    1500.0
     """
 
     unit: str
     total: float
     step: float = 0.3
     layers: int = 0
+    share: bool | None = None
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -51,7 +56,8 @@ class Budget:
     def parse(cls, text: str) -> Budget:
         """A budget from text such as ``params=200k``, with ``step=30%`` and ``layers=1`` if wanted."""
         try:
-            fields = {name: quantity(value) for name, value in parse_options(text).items()}
+            given = parse_options(text)
+            fields = {name: quantity(value) for name, value in given.items()}
         except ConfigError as error:
             raise ConfigError(f"a budget reads like 'params=200k' or 'neurons=64, step=30%', but: {error}") from None
         if unknown := sorted(set(fields) - {*UNITS, "step", "layers"}):
@@ -59,12 +65,13 @@ class Budget:
         units = [name for name in fields if name in UNITS]
         if len(units) != 1:
             raise ConfigError(f"a budget names exactly one of {', '.join(UNITS)}, but got {text!r}.")
-        return cls(units[0], fields[units[0]], fields.get("step", 0.3), int(fields.get("layers", 0)))
+        step, layers = fields.get("step", 0.3), int(fields.get("layers", 0))
+        return cls(units[0], fields[units[0]], step, layers, _share(given.get("step"), step))
 
     def allowance(self, size: float) -> float:
         """How much the next step may add to a network of this size."""
-        step = self.step * size if self.step < 1 else self.step
-        return min(step, self.total - size)
+        is_share = self.step < 1 if self.share is None else self.share
+        return min(self.step * size if is_share else self.step, self.total - size)
 
     def num_steps(self, size: float) -> int:
         """How many steps lead from a size to the total, if each adds what it may; of neurons, whole ones.
@@ -79,6 +86,17 @@ class Budget:
             count += 1
         return count
 
+    def to_json(self) -> dict[str, str | float | bool]:
+        """The fields as JSON values; ``share`` only where it says something."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def _share(written: object, step: float) -> bool | None:
+    """Whether a step that was written with a unit is a share, where its size says otherwise."""
+    text = str(written).strip()
+    is_share = text.endswith("%") or (step < 1 and not text[-1].isalpha())
+    return None if written is None or is_share == (step < 1) else is_share
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
@@ -86,7 +104,8 @@ class Ends:
 
     Args:
         target: end when the metric on the validation data reaches this: by default the share of images that are right.
-        patience: end when so many steps have brought no gain; by default growth goes on to the budget.
+        patience: end when so many steps have brought no gain, and take the network of the best step; by default growth
+            goes on to the budget, and the last network is taken.
         min_gain: what counts as a gain for that.
         max_steps: end after so many growth steps.
     """
@@ -105,6 +124,11 @@ class Ends:
             raise ConfigError(f"min_gain must not be negative, but got {self.min_gain}.")
         if self.target is not None and self.target != self.target:
             raise ConfigError(f"target must be a number, but got {self.target}.")
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the network of the best step is taken instead of the last one's."""
+        return self.patience is not None
 
     def reason(self, history: History, budget: Budget, score_of: Callable[[float], float] = lambda value: value) -> str:
         """Why growth ends after the last step of a history, or nothing; ``score_of`` makes a score of a metric."""

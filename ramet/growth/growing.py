@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ramet.costs import count_parameters
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.exporting.onnx import export_onnx, onnx_latency
-from ramet.growth.base import Edit, Growth, GrowthContext, Proposal, carry_out, mean_loss
+from ramet.growth.base import Growth, GrowthContext, carry_out, mean_loss
 from ramet.growth.budget import MEASURED, Budget, Ends
-from ramet.growth.history import GrowthStep, History, describe, replay, silent
-from ramet.growth.meter import Meter, select
+from ramet.growth.choosing import check_edit, choose_within
+from ramet.growth.history import GrowthStep, History, describe, replay
+from ramet.growth.meter import Meter
 from ramet.growth.methods import GROWTHS
 from ramet.growth.recipe import GrowRecipe
 from ramet.growth.surgery.blocks import BlockSite
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.blocks import find_blocks
-from ramet.growth.tracing.checking import SINGLE_TOLERANCE, find_coupling, largest_change, outputs
-from ramet.growth.tracing.coupling import Coupling, evaluating
+from ramet.growth.tracing.checking import find_coupling
+from ramet.params import Params
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
+from ramet.tracing.coupling import Coupling, evaluating
+from ramet.tracing.probing import outputs
 from ramet.training import (
     Batches,
     SavedPart,
@@ -43,6 +47,7 @@ from ramet.training import (
 from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
 from ramet.training.functions import Loss
+from ramet.training.outputs import warn_of_probabilities
 
 PROBE_SIZE = 4
 """Examples that a network is traced and checked with."""
@@ -67,7 +72,11 @@ class Growing:
 
     Args:
         loss: of outputs and targets; by the targets' type if none.
-        optimizer: makes the optimizer that trains; SGD by the settings if none.
+        optimizer: makes the optimizer that trains; SGD by the settings if none. Its groups keep their learning rates,
+            and the settings' schedule multiplies them.
+        first_step: where the first training was saved by a growth with the same arguments, by whatever method; this one
+            then begins after it.
+        keep_best: whether what is handed back is the network of the step with the best score, not of the last one.
     """
 
     def __init__(
@@ -82,23 +91,29 @@ class Growing:
         loss: Loss | None = None,
         optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
         averages: list[nn.Module] | None = None,
+        keep_best: bool = False,
         checkpoints: SavesCheckpoints | None = None,
+        first_step: SavesCheckpoints | None = None,
         seconds_between_checkpoints: float = 30.0,
     ) -> None:
         self.network, self.budget, self.method, self.settings = network, budget, method, settings
         self.x, self.y, self.validation_x, self.validation_y = data
         self.metric = settings.metric_for(self.y, loss)
         self.loss: Loss = settings.loss_for(self.y) if loss is None else loss
+        self._takes_logits = loss is None and settings.takes_logits
         self.seed, self.averages = seed, averages or []
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
         self.optimizer = self.make_optimizer(network)
+        # At the settings' learning rate each group has the one that it was made with. They are read now, because a
+        # step writes what the schedule makes of them, and a checkpoint holds that.
+        self._group_rates = [float(group["lr"]) / settings.learning_rate for group in self.optimizer.param_groups]
         self.probe = self.x[:PROBE_SIZE]
         self.trained = 0
         self.inside = Inside()
         batches = self._batches(0)
         self.num_updates = settings.epochs * batches.steps_per_epoch
         name = GROWTHS.name_of(method)
-        self.history = History(name, asdict(budget))
+        self.history = History(name, budget.to_json())
         # The history comes first: the network and its optimizer get the shapes of what was saved from it.
         parts: dict[str, SavedPart] = {
             "history": Values(lambda: self.history.to_json(), self._replay),
@@ -114,15 +129,31 @@ class Growing:
         self._foreseen = 0  # trainings of the whole growth, where one schedule runs over them
         if isinstance(settings, GrowRecipe) and settings.schedule_over == "growth":
             parts["foreseen"] = Values(lambda: self._foreseen, lambda count: setattr(self, "_foreseen", count))
+        self._best: tuple[int, float, Params] | None = None
+        self._first = copy.deepcopy(network) if keep_best else None
+        if keep_best:
+            parts["best"] = Values(lambda: [] if self._best is None else list(self._best), self._load_best)
         self._saver = Saver(checkpoints, parts, seconds=seconds_between_checkpoints)
+        # No method has a part in the first training: only what methods remember is each one's own.
+        common = {part: value for part, value in parts.items() if part != "method"}
+        self._first_saver = Saver(first_step, common)
 
     def start(self) -> None:
         """Resume, or check that there is something to do."""
         if self._saver.resume() is not None:
             return
+        if self._first_saver.resume() is not None:
+            self.history.method, self.history.stopped = GROWTHS.name_of(self.method), ""
+            first = self.history.steps[0]
+            if self.trained and first.score is not None:
+                self._observe(first.score)
+            return
+        self.method.check_budget(self.budget.layers)
         coupling, sites, blocks = self._look()
         with evaluating(self.network):
-            output_of(self.network(self.probe))  # refused before anything is trained, if no loss can be taken of it
+            result = output_of(self.network(self.probe))  # refused before any training, if no loss can be taken of it
+        if self._takes_logits:
+            warn_of_probabilities(result, self.y[: len(result)])
         self.history.refusals = coupling.refusals
         if not coupling.groups and not (self.budget.layers and (sites or blocks)):
             reasons = "; ".join(f"{r.name}: {r.reason}" for r in coupling.refusals)
@@ -170,6 +201,30 @@ class Growing:
             self.save()
         return None if self.history.stopped else self.train(most)
 
+    @property
+    def kept_network(self) -> nn.Module:
+        """What the growth hands back: the network, or with ``keep_best`` that of the history's kept step."""
+        if self._first is None or self._best is None or self.history.kept is None:
+            return self.network
+        network = copy.deepcopy(self._first)
+        replay(network, self.probe, self.history.steps[: self.history.kept + 1])
+        network.load_state_dict(self._best[2])
+        return network
+
+    def _note_best(self, step: GrowthStep) -> None:
+        """Keep the network of the best step; of equal ones the first, which is the smallest."""
+        assert step.score is not None
+        if self._best is None or step.score > self._best[1]:
+            weights = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+            self._best = step.number, step.score, weights
+        number = self._best[0]
+        self.history.kept = number if number < step.number else None
+
+    def _load_best(self, saved: list[Any]) -> None:
+        if saved:
+            number, score, weights = saved
+            self._best = int(number), float(score), {name: value.to(self.x.device) for name, value in weights.items()}
+
     def _batches(self, phase: int) -> Batches:
         size = min(self.settings.batch_size, len(self.x))
         return Batches(len(self.x), size, derive_seed(self.seed, "train", phase))
@@ -187,7 +242,8 @@ class Growing:
         seed = derive_seed(self.seed, "train", phase)
         inside, started = self.inside, time.monotonic()
         spent = inside.seconds
-        step = Step(self.network, self.optimizer, settings, where=f" of phase {phase}")
+        where = f" of phase {phase}"
+        step = Step(self.network, self.optimizer, settings, group_rates=self._group_rates, where=where)
         read_ahead(self.x, batches, inside.number, self.num_updates)
         self.network.train()
         if settings.average is not None and self._average is None:
@@ -213,10 +269,16 @@ class Growing:
         grown = self._measure(inside.total, spent + time.monotonic() - started)
         self.trained, self.inside = len(self.history.steps), Inside()
         assert grown.score is not None
-        if not self.method.observe(grown.score):
-            self.history.stopped = "the method has nothing more to add"
+        if self._first is not None:
+            self._note_best(grown)
+        self._observe(grown.score)
         self.save()
         return grown
+
+    def _observe(self, score: float) -> None:
+        """Tell the method what came of the training."""
+        if not self.method.observe(score):
+            self.history.stopped = "the method has nothing more to add"
 
     def _measure(self, loss: float, seconds: float) -> GrowthStep:
         """Note what the trained network is: its sizes, its loss and its score."""
@@ -257,14 +319,14 @@ class Growing:
         proposal = self.method.propose(context)
         if not proposal.candidates:
             return "there are no candidates left"
-        scores = self.method.score(context, proposal).cpu()  # choosing is arithmetic over thousands of single numbers
-        chosen = [int(scores.argmax())] if proposal.exclusive else self._choose(context, proposal, scores, meter.size)
-        if not chosen or (proposal.exclusive and not bool(torch.isfinite(scores[chosen[0]]))):
+        scores = self.method.score(context, proposal).cpu()
+        chosen = choose_within(context, proposal, scores, self.budget, meter.size)
+        if not chosen:
             return "no candidate is worth its size" if bool((scores == -torch.inf).all()) else "the budget is reached"
         edit = self.method.apply(context, proposal, chosen)
         if not edit.num_units:
             return "the budget is reached"
-        self._check(context, edit)
+        check_edit(context, edit, self.probe)
         step = describe(context, edit, proposal.candidates, scores, chosen)
         step.number = number
         sample = slice(0, 1000)
@@ -283,23 +345,6 @@ class Growing:
         step.seconds = time.perf_counter() - start
         self.history.steps.append(step)
         return ""
-
-    def _choose(self, context: GrowthContext, proposal: Proposal, scores: Tensor, size: float) -> list[int]:
-        """What fits the step; the single best unit if the step is smaller than one and the whole budget is not."""
-        chosen = context.choose(proposal.candidates, scores)
-        if chosen:
-            return chosen
-        places = [(candidate.kind, candidate.where) for candidate in proposal.candidates]
-        return select(context.meter(), places, scores, self.budget.total - size, 0)[:1]
-
-    def _check(self, context: GrowthContext, edit: Edit) -> None:
-        """Try the edit's shapes on a copy, without effect: the outputs must not change."""
-        grown = context.grown(silent(edit))
-        change = largest_change(outputs(self.network, self.probe), outputs(grown, self.probe))
-        if change > SINGLE_TOLERANCE:
-            raise RunError(
-                f"a growth must keep the outputs, but it would change them by {change:.1e}; nothing was done."
-            )
 
     def save(self) -> None:
         """Store the state between two steps, or in the middle of a training."""

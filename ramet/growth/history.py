@@ -14,7 +14,7 @@ from ramet.growth.surgery.blocks import BlockCopy
 from ramet.growth.surgery.layers import Deepening, find_sites
 from ramet.growth.surgery.widening import Widening
 from ramet.growth.tracing.checking import find_coupling
-from ramet.growth.tracing.coupling import Inputs, Refusal
+from ramet.tracing.coupling import Inputs, Refusal
 
 
 @dataclass
@@ -67,13 +67,22 @@ class GrowthStep:
 
 @dataclass
 class History:
-    """All steps in order, what cannot grow in the network as it was at first, and why growth ended, if it has."""
+    """All steps in order, what cannot grow in the network as it was at first, and why growth ended, if it has.
+
+    ``kept`` is the number of the step whose network is handed back, where that is not the last one's.
+    """
 
     method: str
     budget: dict[str, Any]
     steps: list[GrowthStep] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     stopped: str = ""
+    kept: int | None = None
+
+    @property
+    def end(self) -> GrowthStep:
+        """The step whose network is handed back."""
+        return self.steps[-1 if self.kept is None else self.kept]
 
     def to_json(self) -> dict[str, Any]:
         """The history as JSON values."""
@@ -93,7 +102,8 @@ class History:
             for step in value["steps"]
         ]
         refusals = [Refusal(**refusal) for refusal in value["refusals"]]
-        return cls(value["method"], value["budget"], steps, refusals, value["stopped"])
+        kept = value.get("kept")  # earlier histories have none
+        return cls(value["method"], value["budget"], steps, refusals, value["stopped"], kept)
 
 
 def describe(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,13 +16,14 @@ from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import Growing
 from ramet.growth.history import GrowthStep, History
 from ramet.growth.methods.making import make_method
-from ramet.growth.surgery.attention import open_attention
+from ramet.growth.saving import load_network
+from ramet.tracing.attention import open_attention
 from ramet.training import SavesCheckpoints, Settings
 from ramet.training.functions import Loss
 
 
 def grow(
-    network: nn.Module,
+    network: nn.Module | str | Path,
     data: Any,
     budget: Budget | str,
     method: Growth | str = "firefly",
@@ -49,7 +51,8 @@ def grow(
     the grown network, a plain module of the same classes, and the history.
 
     Args:
-        network: any module that maps a batch of inputs to outputs.
+        network: any module that maps a batch of inputs to outputs, or the folder of a grown network of
+            ``save_network``, which ``load_network`` gives as a module, too, where it was made by code of one's own.
         data: ``(x, y, validation_x, validation_y)``, or an object with ``train`` and ``validation`` that have ``x`` and
             ``y`` (a ``ramet.data.DataSet``).
         budget: how large it may get, and how fast: a ``Budget`` or text such as ``"params=200k, step=30%"``.
@@ -60,13 +63,17 @@ def grow(
         loss: of outputs and targets; the cross-entropy for whole-number targets, the squared error otherwise.
         target: what the metric of the settings is to reach on the validation data: by default the accuracy for
             whole-number targets and r2 for others, or the loss where ``loss`` is given. Growth ends there.
-        patience: growth ends when the best score has not risen by ``min_gain`` for so many steps.
+        patience: growth ends when the best score has not risen by ``min_gain`` for so many steps. What is handed back
+            then, or at any other end, is the network of the best step, which ``History.kept`` names.
         min_gain: what counts as a rise.
         max_steps: the largest number of growth steps.
         seed: of everything random.
         in_place: grow ``network`` itself rather than a copy. Not to be combined with ``checkpoints``, because a
-            network that has grown already cannot be resumed from.
-        optimizer: makes the optimizer that trains; SGD by the settings if not given. Its state grows along.
+            network that has grown already cannot be resumed from, nor with ``patience``, because what has grown does
+            not shrink again.
+        optimizer: makes the optimizer that trains; SGD by the settings if not given. Its state grows along, and each
+            of its groups keeps its learning rate, which the schedule of the settings multiplies: the settings' own
+            learning rate then stands for a factor of 1.
         averages: copies of the network that follow it; they grow along (with ``in_place`` only).
         checkpoints: where the growth saves itself after each training and each growth, and resumes from.
         seconds_between_checkpoints: a training saves itself as often as that, too.
@@ -88,6 +95,10 @@ def grow(
     """
     if in_place and checkpoints is not None:
         raise ConfigError("a growth with checkpoints works on a copy, but got in_place=True.")
+    if in_place and patience is not None:
+        raise ConfigError("a growth with patience hands back a copy, the best network, but got in_place=True.")
+    if isinstance(network, str | Path):
+        network = load_network(network)
     ends = Ends(target=target, patience=patience, min_gain=min_gain, max_steps=max_steps)
     growing = Growing(
         network=open_attention(network if in_place else copy.deepcopy(network)),
@@ -99,13 +110,14 @@ def grow(
         seed=seed,
         optimizer=optimizer,
         averages=list(averages) if in_place else [],
+        keep_best=ends.keeps_best,
         checkpoints=checkpoints,
         seconds_between_checkpoints=seconds_between_checkpoints,
     )
     growing.start()
     while (step := growing.advance(ends)) is not None:
         after_step(step)
-    return growing.network, growing.history
+    return growing.kept_network, growing.history
 
 
 def _split(data: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from ramet.data import InputForm
-from ramet.errors import ConfigError, RametError
+from ramet.errors import ConfigError
 from ramet.growth import NETWORKS
 from ramet.registry import Spec
 from ramet.seeding import seeded_globally
@@ -76,10 +76,5 @@ def make_network(
     form = InputForm.given(
         in_channels=in_channels, image_size=image_size, input_shape=input_shape, length=length, words=words
     )
-    try:
-        with seeded_globally(seed, "network"):
-            return NETWORKS.make(source, trusted=trusted, **form.arguments(num_classes))
-    except RametError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"the function of {network} must run, but raises {type(error).__name__}: {error}.") from error
+    with seeded_globally(seed, "network"):
+        return NETWORKS.make(source, trusted=trusted, **form.arguments(num_classes))

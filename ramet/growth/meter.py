@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from ramet.growth.budget import MEASURED
 from ramet.growth.surgery.blocks import BlockSite
-from ramet.growth.surgery.expansions import wider
 from ramet.growth.surgery.layers import Site
-from ramet.growth.tracing.axes import Axis
-from ramet.growth.tracing.coupling import Coupling
+from ramet.tracing.axes import Axis
+from ramet.tracing.coupling import Coupling
+from ramet.tracing.expansions import wider
 
 
 class Meter:

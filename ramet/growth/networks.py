@@ -17,6 +17,9 @@ Sizes = int | Sequence[int]
 SMALLEST_SIDE = 4
 """Images are halved only while their smaller side stays at least so large: 8x8 once, 32x32 three times."""
 
+MOST_LAYERS = 1000
+"""Of a network by name; a slip such as 99999 would otherwise be noticed after hours, when the memory ends."""
+
 
 def mlp(
     in_channels: int, image_size: Sizes, num_classes: int, *, width: Sizes = 4, depth: int | None = None
@@ -195,6 +198,8 @@ def _sides(image_size: Sizes) -> tuple[int, int]:
 def _widths(width: Sizes, depth: int | None, default: int, name: str) -> list[int]:
     """A width for each layer."""
     if isinstance(width, int):
+        if depth is not None and depth > MOST_LAYERS:
+            raise ConfigError(f"the depth of {name} must be at most {MOST_LAYERS:,}, but got {depth}.")
         return [_positive("width", width)] * _positive("depth", default if depth is None else depth)
     widths = [_positive("width", one) for one in width]
     if not widths or depth not in (None, len(widths)):

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ramet.growth.tracing.checking import SINGLE_TOLERANCE, largest_change, outputs
-from ramet.growth.tracing.coupling import Inputs
+from ramet.tracing.coupling import Inputs
+from ramet.tracing.probing import SINGLE_TOLERANCE, largest_change, outputs
 
 Shapes = dict[str, tuple[int, ...]]
 """The shape of each tensor of a network, by its name."""

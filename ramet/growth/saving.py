@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,17 @@ import safetensors.torch
 from torch import Tensor, nn
 
 from ramet.data import InputForm
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, refusing
 from ramet.exporting import write_network
 from ramet.exporting.card import Card
 from ramet.growth.history import GroupGrowth, GrowthStep, replay
 from ramet.growth.making import make_network
 from ramet.growth.pretrained import save_pretrained
-from ramet.growth.surgery.attention import open_attention
 from ramet.growth.surgery.blocks import BlockCopy
 from ramet.runs.atomic import write_atomically, writing
+from ramet.runs.encoding import decode
 from ramet.seeding import torch_generator
+from ramet.tracing.attention import open_attention
 
 FORMAT = 1
 """The version of ``network.json``."""
@@ -81,6 +82,89 @@ def save_network(
     return write_network(network, folder / "network", input_shape=form.shape, dtype=form.dtype, onnx=onnx, card=card)
 
 
+@dataclass(frozen=True)
+class SavedNetwork:
+    """What ``save_network`` wrote: what made the network, what grew in it, and its tensors.
+
+    Attributes:
+        folder: where it lies.
+        origin: the arguments of ``make_network``; its ``network`` is none where the network was given as an object.
+        steps: what grew, in order.
+        tensors: by the names of ``state_dict()``.
+    """
+
+    folder: Path
+    origin: dict[str, Any]
+    steps: list[GrowthStep]
+    tensors: dict[str, Tensor]
+
+    def make(self, network: nn.Module | None = None, *, trust: bool = False) -> nn.Module:
+        """The network as the module that it is; see ``load_network``."""
+        origin = self.origin
+        if network is None and origin["network"] is None:
+            raise ConfigError(
+                "a network that was given as an object is loaded with that object, but got none: network=..."
+            )
+        if origin["network"] is not None and not isinstance(origin["network"], str):
+            raise ConfigError(f"network.json must name its network, but {self.folder} has {origin['network']!r}.")
+        with refusing(f"{self.folder} must hold what `save_network` wrote"):
+            return self._rebuilt(
+                make_network(**origin, trusted=trust) if network is None else copy.deepcopy(network)
+            ).eval()
+
+    def _rebuilt(self, network: nn.Module) -> nn.Module:
+        """The network before it grew, grown again by the same steps, with its weights."""
+        closed = {name.removesuffix(".in_proj_weight").removesuffix(".q_proj_weight") for name in self.tensors}
+        open_attention(network, kept=closed)  # networks of earlier versions kept torch's own
+        try:
+            replay(network, _probe(InputForm.from_json(self.origin)), self.steps)
+            network.load_state_dict(self.tensors)
+        except (KeyError, RuntimeError) as error:
+            first_line = str(error).splitlines()[0]
+            what = self.origin["network"] or "the module"
+            raise ConfigError(f"{what} must make the network that grew, but does not: {first_line}") from None
+        return network
+
+
+def is_saved(folder: str | Path) -> bool:
+    """Whether a folder has the description that ``save_network`` writes."""
+    try:
+        return (Path(folder) / "network.json").is_file()
+    except (OSError, ValueError):  # a text that no path can have
+        return False
+
+
+def read_network(folder: str | Path) -> SavedNetwork:
+    """What ``save_network`` wrote into a folder; nothing is made or run.
+
+    Raises:
+        ConfigError: the folder holds no network of this format.
+    """
+    folder = Path(folder)
+    try:
+        description = decode((folder / "network.json").read_bytes())
+        version, written, grown = description["format"], description["origin"], description["steps"]
+        # Only what save_network writes: no other entry of the file may reach make_network.
+        origin = {name: written[name] for name in ("network", "num_classes")}
+        origin |= InputForm.from_json(written).to_json()
+        origin |= {name: written[name] for name in ("options", "seed") if name in written}
+        tensors = safetensors.torch.load_file(folder / "weights.safetensors")
+        steps = [
+            GrowthStep(
+                step["number"],
+                {name: GroupGrowth(**group) for name, group in step["widened"].items()},
+                step["layers"],
+                [BlockCopy(**copied) for copied in step.get("blocks", [])],  # earlier versions have none
+            )
+            for step in grown
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, safetensors.SafetensorError) as error:
+        raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
+    if version != FORMAT:
+        raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
+    return SavedNetwork(folder, origin, steps, tensors)
+
+
 def load_network(folder: str | Path, network: nn.Module | None = None, *, trust: bool = False) -> nn.Module:
     """A grown network as the module that it is, of the classes that it was made of, ready to go on with.
 
@@ -94,44 +178,7 @@ def load_network(folder: str | Path, network: nn.Module | None = None, *, trust:
         ConfigError: the folder holds no network of this format, what made the network makes another one now, or it is
             code that is not trusted.
     """
-    folder = Path(folder)
-    try:
-        description = json.loads((folder / "network.json").read_text())
-        version, written, grown = description["format"], description["origin"], description["steps"]
-        # Only what save_network writes: no other entry of the file may reach make_network.
-        origin = {name: written[name] for name in ("network", "num_classes")}
-        form = InputForm.from_json(written)
-        origin |= form.to_json()
-        origin |= {name: written[name] for name in ("options", "seed") if name in written}
-        tensors = safetensors.torch.load_file(folder / "weights.safetensors")
-        steps = [
-            GrowthStep(
-                step["number"],
-                {name: GroupGrowth(**group) for name, group in step["widened"].items()},
-                step["layers"],
-                [BlockCopy(**copied) for copied in step.get("blocks", [])],  # earlier versions have none
-            )
-            for step in grown
-        ]
-    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise ConfigError(f"a grown network's folder must hold network.json and its weights, but: {error}.") from None
-    if version != FORMAT:
-        raise ConfigError(f"network.json must be of format {FORMAT}, but {folder} has {version!r}.")
-    if network is None and origin["network"] is None:
-        raise ConfigError("a network that was given as an object is loaded with that object, but got none: network=...")
-    if origin["network"] is not None and not isinstance(origin["network"], str):
-        raise ConfigError(f"network.json must name its network, but {folder} has {origin['network']!r}.")
-    network = make_network(**origin, trusted=trust) if network is None else copy.deepcopy(network)
-    closed = {name.removesuffix(".in_proj_weight").removesuffix(".q_proj_weight") for name in tensors}
-    open_attention(network, kept=closed)  # networks of earlier versions kept torch's own
-    try:
-        replay(network, _probe(form), steps)
-        network.load_state_dict(tensors)
-    except (KeyError, RuntimeError) as error:
-        first_line = str(error).splitlines()[0]
-        what = origin["network"] or "the module"
-        raise ConfigError(f"{what} must make the network that grew, but does not: {first_line}") from None
-    return network.eval()
+    return read_network(folder).make(network, trust=trust)
 
 
 def _probe(form: InputForm) -> Tensor:

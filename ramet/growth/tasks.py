@@ -18,14 +18,15 @@ from ramet.errors import ConfigError
 from ramet.exporting.card import Card, described_inputs
 from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import PROBE_SIZE, Growing
+from ramet.growth.history import GrowthStep
 from ramet.growth.making import make_network
 from ramet.growth.methods.making import make_method
 from ramet.growth.saving import save_network
-from ramet.growth.surgery.attention import open_attention
-from ramet.growth.surgery.layers import is_new_layer, is_wrapper
 from ramet.registry import file_name
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import encode
+from ramet.tracing.attention import open_attention
+from ramet.tracing.blocks import is_new_layer, is_wrapper
 from ramet.training import EVALUATION_BATCH, Metric, Settings, measure, output_of, training_modes
 from ramet.training.rehearsal import rehearse as try_recipe
 from ramet.training.weights import check_module, load_weights
@@ -40,6 +41,8 @@ class GrowthSetup:
 
     Attributes:
         network: its name, ``FILE.py:function``, or a module, which is copied.
+        saved: what made the network, and what grew in it before, where it is one that was saved: the grown one is then
+            written as what both made of the first.
         weights: a file of trained weights that the network begins with, or none.
         start: the weights before anything grew; those that the function and the file give if none.
         described: what the network and the data are, in plain values, for the records.
@@ -57,6 +60,7 @@ class GrowthSetup:
     ends: Ends
     methods: dict[str, str]
     seed: int
+    saved: tuple[dict[str, Any], list[GrowthStep]] | None = None
     weights: str | None = None
     start: dict[str, Tensor] = field(default_factory=dict)
     described: dict[str, Any] = field(default_factory=dict)
@@ -69,11 +73,14 @@ class GrowthSetup:
     @property
     def name(self) -> str:
         """What the network is called in words to the user."""
-        return self.network if isinstance(self.network, str) else type(self.network).__name__
+        named = self.network if self.saved is None else self.saved[0]["network"]
+        return named if isinstance(named, str) else type(self.network).__name__
 
     @property
     def origin(self) -> dict[str, Any]:
         """The arguments that make the network before it grew; nothing makes a module again but its owner."""
+        if self.saved is not None:
+            return self.saved[0]
         return {
             "network": self.network if isinstance(self.network, str) else None,
             **self.data.form.to_json(),
@@ -110,8 +117,8 @@ class GrowthSetup:
             None if folder is None else Checkpoints(folder / "checkpoints" / file_name(method), identity=self.identity)
         )
 
-    def growing(self, method: str) -> Growing:
-        """The growth by one method, taken up where it was left."""
+    def growing(self, method: str, own: Checkpoints | None = None) -> Growing:
+        """The growth by one method, taken up where it was left, in its own checkpoints or in others."""
         data, splits = self.data, ("train", "validation")
         growing = Growing(
             network=self.new_network(),
@@ -120,11 +127,26 @@ class GrowthSetup:
             method=make_method(self.methods[method]),
             settings=self.settings,
             seed=self.seed,
-            checkpoints=self.checkpoints(method),
+            keep_best=self.ends.keeps_best,
+            checkpoints=self.checkpoints(method) if own is None else own,
+            first_step=self.checkpoints(FIRST_STEP) if own is None else None,
             seconds_between_checkpoints=self.seconds_between_checkpoints,
         )
         growing.start()
         return growing
+
+
+FIRST_STEP = "first step"
+"""The checkpoints of the training that all methods begin with."""
+
+
+def train_first(setup: GrowthSetup) -> None:
+    """Do the first training, in which no method has a part, once for all methods."""
+    own = setup.checkpoints(FIRST_STEP)
+    assert own is not None
+    growing = setup.growing(next(iter(setup.methods)), own)
+    if not growing.trained:
+        growing.advance(setup.ends)
 
 
 def take_turn(setup: GrowthSetup, method: str) -> dict[str, Any]:
@@ -141,15 +163,16 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     growing = setup.growing(method)
     while growing.advance(setup.ends) is not None:  # over already, unless its last checkpoint was damaged
         pass
-    metric, rows = setup.metric, setup.data.rows
-    test = measure(growing.network, setup.data.test.x, setup.data.test.y, metric)
+    metric, rows, network = setup.metric, setup.data.rows, growing.kept_network
+    test = measure(network, setup.data.test.x, setup.data.test.y, metric)
     folder = setup.folder / "networks" / file_name(method)
     history, data = growing.history, setup.data
-    score = history.steps[-1].score
+    end = history.end
+    score = end.score
     assert score is not None
     card = Card(
         title=f"{setup.name}, grown by {method}",
-        network={name: round(value) for name, value in history.steps[-1].sizes.items()},
+        network={name: round(value) for name, value in end.sizes.items()},
         inputs=described_inputs(data.form.shape, data, data.form.dtype),
         data={"data": str(data), "fingerprint": data.fingerprint()},
         figures={
@@ -158,17 +181,16 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
         },
         made={
             "method": setup.methods[method],
-            "growth steps": len(history.steps) - 1,
+            "growth steps": end.number,
             "ended because": history.stopped,
             "recipe": encode(setup.settings.to_json()),
             "seed": setup.seed,
         },
         words=("`ramet.growth.load_network` gives the module itself, of the classes that it was made of.",),
     )
-    problem = save_network(
-        growing.network, folder, steps=history.steps, origin=setup.origin, onnx=setup.onnx, card=card
-    )
-    return {"test": test, "layers": describe_layers(growing.network, setup.probe), "not_exported": problem}
+    steps = [*([] if setup.saved is None else setup.saved[1]), *history.steps[: end.number + 1]]
+    problem = save_network(network, folder, steps=steps, origin=setup.origin, onnx=setup.onnx, card=card)
+    return {"test": test, "layers": describe_layers(network, setup.probe), "not_exported": problem}
 
 
 def rehearse(setup: GrowthSetup) -> GrowthSetup:
@@ -180,7 +202,7 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     x, y = data.train.x[: max(2, PROBE_SIZE)], data.train.y[: max(2, PROBE_SIZE)]
     try:
         result = network(x)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         first_line = (str(error).splitlines() or [""])[0]
         raise ConfigError(
             f"a network must run on {data.form}, but {setup.name} raises {type(error).__name__}: {first_line}"
@@ -203,7 +225,7 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
         "data": data.fingerprint(),
         "layers": describe_layers(setup.new_network(), setup.probe),
         "refusals": [asdict(refusal) for refusal in first.history.refusals],
-        "budget": asdict(setup.budget),
+        "budget": setup.budget.to_json(),
     }
     described |= setup.metric.described()
     if data.rows != "images":  # what was always so is not said

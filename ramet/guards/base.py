@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.guards.names import StepSizes, on_path, plain_names
+from ramet.guards.names import StepSizes, on_path, plain_names, require_named
 from ramet.params import Params
+from ramet.registry.lines import one_line
 
 
 class Guard(ABC):
@@ -93,6 +94,7 @@ class Guard(ABC):
         if fisher is None:
             path = on_path(params)
         else:
+            require_named(params)
             fisher = dict(zip(plain_names(fisher), fisher.values(), strict=True))
             named = zip(plain_names(params), params.values(), strict=True)
             path = {name: param for name, param in named if name in fisher}
@@ -108,6 +110,9 @@ class Guard(ABC):
     def report(self) -> dict[str, float]:
         """Figures that say how much the guard holds at present, by name."""
         return {}
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     # What an author writes.
 

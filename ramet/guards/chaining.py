@@ -68,6 +68,9 @@ class Chain(Guard):
         self.least_turn, self.what_is_void = slowest.least_turn, slowest.what_is_void
         self.needs_gradients = any(guard.needs_gradients for guard in self.guards)
 
+    def __repr__(self) -> str:
+        return f"Chain({', '.join(map(repr, self.guards))})"
+
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
         """Let every guard listen."""

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
-from ramet.guards.closing import finite_columns, gram_of
 from ramet.guards.coverage import Coverage
-from ramet.guards.interaction import (
-    Bases,
-    eigenbasis,
-    interaction,
-    interaction_gradient,
-    proximal_in_metric,
-    proximal_interaction,
-)
+from ramet.guards.factors import Factors, output_columns
+from ramet.guards.interaction import interaction_gradient, proximal_in_metric, proximal_interaction
+from ramet.guards.kronecker_memory import KroneckerMemory
 from ramet.guards.layers import RECURRENT, Product
 from ramet.guards.listening import Ears, Named, SeenProduct, Slot, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
@@ -28,157 +22,9 @@ from ramet.guards.names import StepSizes, matches, patterns, sizes_of
 from ramet.guards.placing import Place
 from ramet.guards.precision import precise
 from ramet.guards.quadratic import Form, Unit, all_finite, check_penalty
-from ramet.guards.ranks import part_of, process_group_of, sum_over_ranks, world_size
+from ramet.guards.ranks import part_of, process_group_of, world_size
 from ramet.guards.turns import Turns
 from ramet.params import Params
-
-Acting = tuple[Tensor, Tensor, float]
-"""A, G, and how many models they are the mean of."""
-
-
-def output_columns(gradient: Tensor, seen: SeenProduct) -> tuple[Tensor, int]:
-    """The gradients of a product's outputs in columns, [groups, outputs / groups, n], and the number of samples.
-
-    The gradient of a mean over N samples is a sample's own gradient divided by N, which is undone here. It is [batch,
-    ..., outputs] for a linear layer, [batch, outputs, ...] for a convolution; n is samples times positions.
-    """
-    gradient = precise(gradient)
-    if seen.axis == -1:
-        gradient = gradient.unsqueeze(0) if gradient.dim() == 1 else gradient
-        num_samples = seen.num_samples or gradient.shape[0]
-        columns = gradient.reshape(-1, gradient.shape[-1]).mT
-    else:
-        gradient = gradient if gradient.dim() == seen.num_axes else gradient.unsqueeze(0)
-        num_samples = gradient.shape[0]
-        columns = gradient.transpose(0, 1).reshape(gradient.shape[1], -1)
-    groups = seen.product.groups
-    return finite_columns(columns.reshape(groups, -1, columns.shape[-1]) * num_samples), num_samples
-
-
-class Factors:
-    """The second moments of one product's inputs and output gradients, gathered by the names of ``PARTS``."""
-
-    PARTS: ClassVar[tuple[str, ...]] = ("input_sum", "gradient_sum", "num_inputs", "num_gradients", "num_samples")
-
-    def __init__(self, key: str, sums: dict[str, Tensor] | None = None) -> None:
-        self.key = key
-        self.sums = dict(sums or {})
-
-    def add_inputs(self, columns: Tensor, num_repeats: int = 1) -> None:
-        """Take the inputs of one forward pass, [groups, width, n], which ``num_repeats`` ranks take alike."""
-        self._add("input_sum", gram_of(finite_columns(columns)) / num_repeats)
-        self._add("num_inputs", torch.tensor(columns.shape[-1] / num_repeats, dtype=torch.float64))
-
-    def add_gradients(self, columns: Tensor, num_samples: int, num_repeats: int = 1) -> None:
-        """Take the samples' output gradients of one backward pass, [groups, outputs, n], likewise."""
-        self._add("gradient_sum", gram_of(columns) / num_repeats)
-        self._add("num_gradients", torch.tensor(columns.shape[-1] / num_repeats, dtype=torch.float64))
-        self._add("num_samples", torch.tensor(num_samples / num_repeats, dtype=torch.float64))
-
-    def _add(self, part: str, value: Tensor) -> None:
-        kept = self.sums.get(part)
-        self.sums[part] = value if kept is None else kept.to(value.device) + value
-
-    def moments(self, group: Any | None) -> tuple[Tensor, Tensor] | None:
-        """A, summed over positions and averaged over samples, and G, averaged over both; None without a backward."""
-        if len(self.sums) < len(self.PARTS):
-            return None
-        sum_over_ranks([self.sums[part] for part in self.PARTS], group)
-        positions = float(self.sums["num_gradients"] / self.sums["num_samples"])
-        inputs = self.sums["input_sum"] * (positions / float(self.sums["num_inputs"]))
-        outputs = self.sums["gradient_sum"] / float(self.sums["num_gradients"])
-        return _bounded(inputs), _bounded(outputs)
-
-
-def _bounded(moments: Tensor) -> Tensor:
-    """The matrix scaled down where its values are so large that products of them would overflow in float32."""
-    return moments * (1e15 / moments.abs().amax().clamp(min=1e15))
-
-
-class KroneckerMemory:
-    """What is kept of one product: A, G, the anchor, and how many models they are the mean of.
-
-    The eigenbases that the proximal step needs are costly, and one more model among many hardly changes a mean. So they
-    are renewed when there are a tenth more models than they were made of: with each of the first ten, and ever more
-    rarely then. In between the proximal step is that of ``acting``, the A and G that they were made of.
-    """
-
-    PARTS: ClassVar[tuple[str, ...]] = ("inputs", "outputs", "anchor", "count")
-    ACTING: ClassVar[tuple[str, ...]] = ("acting_inputs", "acting_outputs", "acting_count")
-    RENEWAL: ClassVar[float] = 1.1
-
-    def __init__(
-        self, key: str, inputs: Tensor, outputs: Tensor, anchor: Tensor, count: float, acting: Acting | None = None
-    ) -> None:
-        self.key = key
-        self.inputs = inputs.to(anchor.dtype)
-        self.outputs = outputs.to(anchor.dtype)
-        self.anchor = anchor
-        self.count = count
-        self.acting = acting or (self.inputs, self.outputs, count)
-        self._bases: Bases | None = None
-        self._alone: KroneckerMemory | None = None
-
-    def learn(self, inputs: Tensor, outputs: Tensor, anchor: Tensor) -> None:
-        """Take the next model into the means, and its weights as the anchor."""
-        self.count += 1
-        self.inputs = torch.lerp(self.inputs, inputs.to(self.inputs), 1.0 / self.count)
-        self.outputs = torch.lerp(self.outputs, outputs.to(self.outputs), 1.0 / self.count)
-        self.anchor = anchor
-        self._alone = None
-        if self.count >= self.RENEWAL * self.acting[2]:
-            self.acting, self._bases = (self.inputs, self.outputs, self.count), None
-
-    def within(self, params: Params) -> KroneckerMemory:
-        """This, or without the bias where that is not among the parameters: what does not train has not moved."""
-        bias = bias_of(self.key)
-        if bias is None or bias in params:
-            return self
-        if self._alone is None:
-            names = parts_of(self.key)
-            key, inputs = names.weight + names.marker, self.inputs[..., :-1, :-1]
-            self._alone = KroneckerMemory(key, inputs, self.outputs, self.anchor[..., :-1], self.count)
-        return self._alone
-
-    def change(self, params: Params) -> Tensor:
-        """How far the parameters are from the anchor, [groups, outputs, width]."""
-        self._move(params[weight_of(self.key)].device)
-        return self.matrix(params) - self.anchor
-
-    def matrix(self, tensors: Params) -> Tensor:
-        """Tensors of the parameters' shapes as one, [groups, outputs, width]."""
-        return joined(self.key, self.anchor.shape[0], self.anchor.shape[-1], tensors)
-
-    def _move(self, device: torch.device) -> None:
-        if self.anchor.device != device:
-            self.inputs, self.outputs, self.anchor = (t.to(device) for t in (self.inputs, self.outputs, self.anchor))
-            inputs, outputs, count = self.acting
-            self.acting, self._bases = (inputs.to(device), outputs.to(device), count), None
-
-    def penalty(self, params: Params) -> Tensor:
-        """The term v' Omega v of the parameters."""
-        return self.count * interaction(self.change(params), self.inputs, self.outputs)
-
-    def trace(self) -> float:
-        """The sum of Omega's diagonal, for all models: of a Kronecker product it is the product of the traces."""
-        factors = (self.inputs, self.outputs)
-        inputs, outputs = (factor.diagonal(dim1=-2, dim2=-1).double().sum(-1) for factor in factors)  # [groups]
-        return self.count * float((inputs * outputs).sum())
-
-    def bases(self) -> Bases:
-        """The eigenbases of the acting factors, computed when those have changed."""
-        if self._bases is None:
-            self._bases = eigenbasis(*self.acting[:2])
-        return self._bases
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The parts by name."""
-        count = torch.tensor(float(self.count))
-        found = {"inputs": self.inputs, "outputs": self.outputs, "anchor": self.anchor, "count": count}
-        if self.acting[2] != self.count:
-            acting = (*self.acting[:2], torch.tensor(float(self.acting[2])))
-            found.update(zip(self.ACTING, acting, strict=True))
-        return found
 
 
 class KroneckerPlasticity(Guard):

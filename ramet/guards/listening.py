@@ -102,10 +102,13 @@ def listening(module: nn.Module, named: Named, ears: Ears) -> Iterator[None]:
     """
     mode = _Listening(named, ears)
     with ExitStack() as stack:
-        is_compiled = False
-        for layer in module.modules():
+        is_compiled, hooked = False, set[nn.Module]()
+        for _, layer in _layers_of(module):
             is_compiled |= _is_compiled(layer)
+            if layer in hooked:  # it is used in several places
+                continue
             if _has_own_kernel(layer) and not (ears.with_outputs and isinstance(layer, RECURRENT)):
+                hooked.add(layer)
                 stack.callback(layer.register_forward_pre_hook(mode.before, with_kwargs=True).remove)
                 stack.callback(layer.register_forward_hook(mode.after, with_kwargs=True).remove)
         if is_compiled:
@@ -120,9 +123,32 @@ Named = list[tuple[str, nn.Parameter]]
 
 def named_of(module: nn.Module) -> Named:
     """All parameters of a module inside its wrappers."""
-    named = list(unwrapped(module).named_parameters(remove_duplicate=False))
+    root = unwrapped(module)
+    if (
+        type(root).named_parameters is nn.Module.named_parameters
+        and type(root).named_modules is nn.Module.named_modules
+    ):
+        own = ((name, layer._parameters) for name, layer in _layers_of(root))
+        named = [(f"{name}{key}", p) for name, params in own for key, p in params.items() if p is not None]
+    else:
+        named = list(root.named_parameters(remove_duplicate=False))
     names = plain_names(name for name, _ in named)
     return [(name, param) for name, (_, param) in zip(names, named, strict=True)]
+
+
+def _layers_of(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """All modules in a module, it being the first, each as often as it is there, with the prefix of its parameters.
+
+    Torch's own walk is a generator in a generator for every level: in a supernet of hundreds of modules, which is
+    walked in every step, it took longer than the projections.
+    """
+    found, left = [], [("", module)]
+    while left:
+        prefix, layer = left.pop()
+        found.append((prefix, layer))
+        children = [(f"{prefix}{key}.", child) for key, child in layer._modules.items() if child is not None]
+        left += reversed(children)
+    return found
 
 
 def signature_of(named: Named) -> list[Any]:
@@ -275,9 +301,9 @@ class _Listening(TorchFunctionMode):
         bias = None if meeting.bias is None else self._owner(meeting.bias)
         product = self._product(name, param, "matrix", place, bias if place.is_whole else None)
         goes_along = bias is not None and bias[0] == product.bias
-        columns = meeting.inputs(ears.mean)
-        num_inputs, has_bias = columns.shape[-1], product.bias is not None
         pooled = ears.mean and not (ears.by_position and meeting.has_positions)
+        columns = meeting.pooled() if pooled and meeting.pooled is not None else meeting.inputs(ears.mean)
+        num_inputs, has_bias = columns.shape[-1], product.bias is not None
         columns = with_bias(columns, has_bias, mean=pooled, value=float(goes_along))
         columns = columns if place.is_whole else spread(columns, place, has_bias=has_bias)
         found: list[Read] = [(meeting, product, columns, place.is_whole)]

@@ -13,6 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
 from ramet.params import Params
 from ramet.training.step_sizes import OptimizerStepSizes, StepSize
 
@@ -45,8 +46,16 @@ def plain_names(names: Iterable[str]) -> list[str]:
     return plain
 
 
+def require_named(params: object) -> None:
+    """Refuse a network, or parameters without names, in the place of parameters by name."""
+    if not isinstance(params, Mapping):
+        what = f"a {type(params).__name__}"
+        raise ConfigError(f"a guard takes parameters by name, ramet.params.named_params(network), but got {what}.")
+
+
 def on_path(params: Params) -> Params:
     """The parameters that have a gradient, by plain name: those are the ones that the current model uses."""
+    require_named(params)
     return {
         name: param for name, param in zip(plain_names(params), params.values(), strict=True) if param.grad is not None
     }
@@ -63,7 +72,7 @@ def patterns(protect: str | Sequence[str]) -> tuple[str, ...]:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a name fits one of some shell patterns, such as ``cells.*``."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def sizes_of(step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:

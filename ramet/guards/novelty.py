@@ -66,12 +66,16 @@ class NoveltyConstraints(Guard):
     more forward and backward passes.
 
     Args:
-        weight: beta, what the constraints weigh together; 0.5 in the paper.
-        size: the most constraints; 8 in the paper.
-        num_neighbours: how many of the nearest a model's novelty is measured by.
+        weight: beta, what the constraints weigh together; 0.5 in the released code.
+        size: the most constraints; 8 there.
+        num_neighbours: how many of the nearest a model's novelty is measured by; 10 there, which of 8 are all.
 
     Raises:
         ConfigError: for a value outside its range.
+
+    Departs from the released code: what may take a place in a full set is the model that was trained, and not the most
+    novel of the last 50. And the constraints' loss has a gradient here, as the paper has it; the released search takes
+    it as a number, so that it changes nothing but the size of the step.
 
     Reference: Zhang, Li, Pan, Chang and Su, Overcoming Multi-Model Forgetting in One-Shot NAS with Diversity
     Maximization, 2020.

@@ -123,10 +123,10 @@ class MatrixProjector(Projector):
         """Keep the columns, or add them to X X' once they are more than the width."""
         self.dtype = inputs.dtype
         inputs = self.fitted(inputs)
-        self._columns.append(finite_columns(inputs))
+        self._columns.append(inputs)
         gram = self.parts.get("gram")
         if sum(columns.shape[-1] for columns in self._columns) > inputs.shape[-2] or gram is not None:
-            added = gram_of(torch.cat(self._columns, dim=-1))
+            added = gram_of(finite_columns(torch.cat(self._columns, dim=-1)))
             self.parts["gram"] = added if gram is None else gram + added
             self._columns = []
 
@@ -148,10 +148,11 @@ class MatrixProjector(Projector):
         gram, self._columns = self.parts.pop("gram", None), []
         if not self.mean and world_size(group) > 1:
             if columns is not None:
-                gram, columns = gram_of(columns), None
+                gram, columns = gram_of(finite_columns(columns)), None
             if gram is not None:
                 sum_over_ranks([gram], group)
         if self.by_energy:
+            columns = None if columns is None else finite_columns(columns)
             columns = None if columns is None else columns / _mean_energy(columns.square()).sqrt()
             gram = None if gram is None else gram / _mean_energy(gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-1))
         return columns, gram

@@ -42,9 +42,9 @@ class TrustRegionProjection(Guard):
     makes these, see ``ScaledInputs``; without it, this is gradient projection memory.
 
     Args:
-        threshold: the share of the energy of inputs that a core holds; 0.97 as in gradient projection memory.
-        trust: how much of the gradient must lie in a task's core; 0.5 in the paper.
-        most: tasks in a trust region; 2 in the paper.
+        threshold: the share of the energy of inputs that a core holds; as in gradient projection memory.
+        trust: how much of the gradient must lie in a task's core; 0.5 in the released code's runs on CIFAR-100.
+        most: tasks in a trust region; 2 there.
 
     Raises:
         ConfigError: for a value outside its range.

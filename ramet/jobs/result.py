@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.fields import from_json, to_json
-from ramet.reports.tables import Table
+from ramet.reports.tables import Headline, Table
 from ramet.runs import read_config
 from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import Json, decode, encode
+from ramet.runs.showing import without_folders
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
     from ramet.reports.page import Page
@@ -27,6 +29,17 @@ class Result(ABC):
     """The result of a job, and the run directory, if it has one."""
 
     folder: Path | None = field(default=None, compare=False, repr=False)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Before the dataclass is made, which would write out all figures.
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        best = self.headline()
+        told = [] if best is None else [f"{best.name} {best.text}" + (f" of {best.of}" if best.of else "")]
+        told += [] if self.folder is None else [str(self.folder)]
+        return f"{type(self).__name__}({'; '.join(told)})"
 
     @abstractmethod
     def words(self) -> list[str]:
@@ -55,6 +68,10 @@ class Result(ABC):
         """The table and the words as plain text."""
         return "\n".join([self.table().to_text(), "", *self.words()])
 
+    def headline(self) -> Headline | None:
+        """The one figure that stands for the result: the best of the first column of its table that is compared."""
+        return self.table().headline()
+
     def show(self) -> None:
         """The table and the words on standard output, as wide as the terminal."""
         self.table().print()
@@ -67,6 +84,16 @@ class Result(ABC):
         except ImportError:
             raise MissingExtraError("pandas", "pandas") from None
         return pandas.DataFrame(self.table().to_json())
+
+    def plot(self, column: str | None = None, ax: Axes | None = None) -> Axes:
+        """A column of the table with matplotlib, by default the first that is compared, with its intervals.
+
+        Gives matplotlib's axes, whose ``figure`` a notebook shows and ``savefig`` writes; a ``MissingExtraError`` if
+        matplotlib is not installed.
+        """
+        from ramet.reports.plots import plot_table
+
+        return plot_table(self.table(), column, ax)
 
     def _repr_html_(self) -> str:
         """The table and the words in a notebook."""
@@ -83,7 +110,7 @@ class Result(ABC):
         """Write ``report.html`` into the run directory, and give its path."""
         if self.folder is None or self.report is None:
             raise ConfigError("a report is written into a run directory, but this result has none.")
-        self.page(read_config(self.folder)).write(self.report)
+        self.page(without_folders(read_config(self.folder))).write(self.report)
         return self.report
 
     def to_json(self) -> Json:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, refusing
 from ramet.execution import Executor
 from ramet.execution.ranks import ALONE, Ranks
 from ramet.fields import differing_places, from_json
@@ -17,9 +17,10 @@ from ramet.jobs import JOBS, Job, job_class
 from ramet.jobs.job import Session
 from ramet.jobs.result import Result
 from ramet.registry import check_trust
-from ramet.runs import Run, ScalarMirror, differences, read_config, read_records, remove_run, require_tensorboard
+from ramet.runs import Run, differences, read_config, read_records, remove_run
 from ramet.runs.encoding import Json, decode, encode, plain
 from ramet.runs.identity import agrees
+from ramet.runs.loggers import Mirror, RunLogger
 
 _logger = logging.getLogger(__name__)
 Notify = Callable[[str, Json], None]
@@ -33,7 +34,7 @@ def start(
     overwrite: bool = False,
     go_on: bool = False,
     trust: bool = False,
-    tensorboard: bool = False,
+    loggers: Sequence[RunLogger] = (),
     seconds_between_checkpoints: float = 30.0,
     ranks: Ranks = ALONE,
     notify: Notify = lambda event, values: None,
@@ -47,7 +48,7 @@ def start(
         overwrite: replace a run that is there already.
         go_on: go on with a run of the same job that is there already.
         trust: run code that files name which the job names; what the job itself names runs in any case.
-        tensorboard: also write the numbers of the records as TensorBoard scalars.
+        loggers: what is told the numbers of the records besides; ``ramet.runs.loggers.make_loggers`` makes some.
         seconds_between_checkpoints: how much work a kill may cost; it has no influence on the result.
         ranks: the processes that do the job together; only the leader writes, the others get no result.
         notify: called with events while the job is done.
@@ -56,7 +57,7 @@ def start(
         ConfigError: something cannot work, or ``out`` is in the way; nothing is written then.
         RunError: the job failed.
     """
-    _check(job, tensorboard, seconds_between_checkpoints, ranks)
+    _check(job, seconds_between_checkpoints, ranks)
     setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build(trust=trust))
 
     def make() -> Run | None:
@@ -70,7 +71,7 @@ def start(
 
     with ranks.agree(make) or nullcontext() as run:
         session = Session(run, executor, ranks, seconds_between_checkpoints, notify)  # type: ignore[arg-type]
-        return _do(job, setup, session, tensorboard)
+        return _do(job, setup, session, loggers)
 
 
 def resume(
@@ -78,7 +79,7 @@ def resume(
     executor: Executor,
     *,
     trust: bool = False,
-    tensorboard: bool = False,
+    loggers: Sequence[RunLogger] = (),
     seconds_between_checkpoints: float = 30.0,
     ranks: Ranks = ALONE,
     notify: Notify = lambda event, values: None,
@@ -89,20 +90,19 @@ def resume(
     refused. Only the leader of the ranks needs the path, and there may be more or fewer ranks than before. All else is
     as in ``start``.
     """
-    if tensorboard:
-        require_tensorboard()
     with ranks.agree(lambda: Run.open(path) if ranks.is_leader else None) or nullcontext() as run:
         kind, config = decode(ranks.tell(b"" if run is None else encode([run.kind, run.config]).encode()))
         if ranks.size == 1 and run is not None and "result" in run.records:
             known = job_class(kind) if kind in JOBS else None
             if known is not None and not known.is_checked_when_finished:
-                return _given(known, run)
+                with refusing(f"{path} must hold a result as a run writes it"):
+                    return _given(known, run)
         job = ranks.agree(lambda: read_job(kind, config, path))
-        _check(job, tensorboard, seconds_between_checkpoints, ranks)
+        _check(job, seconds_between_checkpoints, ranks)
         ranks.agree(lambda: check_trust(job.code(), trust))
         setup = ranks.agree(lambda: replace(job, device=ranks.device(job.device)).build(trust=trust))
         session = Session(run, executor, ranks, seconds_between_checkpoints, notify)  # type: ignore[arg-type]
-        return _do(job, setup, session, tensorboard)
+        return _do(job, setup, session, loggers)
 
 
 def read_job(kind: str, config: Json, where: Path) -> Job[Any]:
@@ -128,9 +128,7 @@ def read_result(path: Path) -> Result:
     return job_class(kind).result_class().from_json(values, path)
 
 
-def _check(job: Job[Any], tensorboard: bool, seconds_between_checkpoints: float, ranks: Ranks) -> None:
-    if tensorboard:
-        require_tensorboard()
+def _check(job: Job[Any], seconds_between_checkpoints: float, ranks: Ranks) -> None:
     if not seconds_between_checkpoints >= 0:
         raise ConfigError(f"seconds_between_checkpoints must not be negative, but got {seconds_between_checkpoints}.")
     if ranks.size > 1 and not job.can_share_ranks:
@@ -148,10 +146,10 @@ def _opened(path: Path, job: Job[Any]) -> Run:
     return run
 
 
-def _do(job: Job[Any], setup: Any, session: Session, tensorboard: bool) -> Result | None:
+def _do(job: Job[Any], setup: Any, session: Session, loggers: Sequence[RunLogger]) -> Result | None:
     run: Run | None = session.run  # none on a rank that is not the leader, whose job does not ask for it
     session.ranks.agree(lambda: _identify(job, setup, run))
-    with closing(ScalarMirror(run)) if tensorboard and run is not None else nullcontext():
+    with Mirror(run, loggers) if loggers and run is not None else nullcontext():
         values = job.work(setup, session)
         if run is None or values is None:
             return None

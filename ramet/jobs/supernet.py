@@ -93,5 +93,5 @@ def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
         return make_space(source, **(fitting | size_options(source, **given) | momentum | dict(spec.options)))
     except RametError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error

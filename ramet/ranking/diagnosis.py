@@ -37,18 +37,22 @@ CHILDREN_A_TASK = 8
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One diagnosis under way: all it needs, its run directory, and the ``cache`` of truths across runs."""
+    """One diagnosis under way: all it needs, its run directory, and the ``cache`` of truths across runs.
+
+    A cache that the user did not name is not needed: where it cannot be used, the diagnosis goes on without.
+    """
 
     setup: SupernetSetup
     plan: Plan
     run: Run
     executor: Executor
     cache: Path
+    needs_cache: bool = True
 
     @cached_property
     def truth_cache(self) -> TruthCache:
         """The trainings alone that are known already; read once, because its name is a digest of all the data."""
-        return TruthCache(self.cache, self.setup)
+        return TruthCache(self.cache, self.setup, is_needed=self.needs_cache)
 
     @cached_property
     def _context(self) -> SupernetSetup:
@@ -63,18 +67,21 @@ class Diagnosis:
         if "result" in self.run.records:
             return {key: value for key, value in self.run.records["result"].items() if key != "key"}
         groups = self._groups()
-        self._finish([*self._instance_tasks(groups, scored), *known.missing_tasks()])
-        self._finish(self._fine_tuning_tasks(groups, scored))
+        alone = known.missing_tasks()
+        label = "training supernets and children alone" if alone else "training supernets"
+        self._finish([*self._instance_tasks(groups, scored), *alone], label)
+        self._finish(self._fine_tuning_tasks(groups, scored), "fine-tuning children")
         result = self._analyse(groups, scored, known.collect())
         self.run.records.append("result", **result)
         return result
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 
-    def _finish(self, tasks: Iterable[WorkItem]) -> None:
+    def _finish(self, tasks: Iterable[WorkItem], label: str) -> None:
         """Run the tasks whose result is not recorded yet, and record each result when it arrives."""
         waiting = [task for task in tasks if task.key not in self.run.records]
-        for task, result in self.executor.run(waiting, self._context, on_failure=self.run.record_failure):
+        done = self.executor.run(waiting, self._context, label=label, on_failure=self.run.record_failure)
+        for task, result in done:
             # Before the result itself, whose record says that the task is done.
             for epoch, loss in enumerate(result["loss"] if task.function is train_instance else [], start=1):
                 self.run.records.append(f"{task.key}/epoch/{epoch}", loss=loss)
@@ -176,7 +183,7 @@ class Diagnosis:
                     "overrides": {"epochs": self._supernet_epochs()},
                 },
             )
-            self._finish([pilot])
+            self._finish([pilot], "training a supernet to measure interference with")
             network = load_network(self.setup, pilot.arguments)
             affinity = gradient_affinity(network, list(space), *self._affinity_sample())
             groups = affinity_groups(affinity, sharing.num_groups)
@@ -207,6 +214,7 @@ class Diagnosis:
         result["truth_source"] = None if truth is None else truth.source
         result["costs"] = self._training_costs(groups, scored)
         result["guard"] = self._guard_report(groups)
+        result["sizes"] = {"parameters": costs[0].astype(int).tolist(), "flops": costs[1].astype(int).tolist()}
         result["variations"] = [
             self._variation(text, self._scores(groups, scored, truth, costs, variation=text), truth)
             for text in self.plan.also

@@ -105,6 +105,34 @@ def drops_by_distance(accuracies: ArrayLike) -> Floats:
     return means
 
 
+def growth_within_rows(disturbances: ArrayLike) -> Floats:
+    """Whether what later architectures do to an earlier one grows with their number, from -1 to 1 (Figure 1b).
+
+    Kendall's tau between j and the disturbance of architecture i after the training of j, [..., n, n], within the row
+    of each i that has two later ones or more, then the mean over rows: rows differ in how much can be disturbed at all,
+    so that they are not mixed. What stands on and below the diagonal is not read. A row without a change counts as 0.
+
+    Raises:
+        ConfigError: the last two dimensions differ, or there are fewer than three architectures.
+
+    >>> float(growth_within_rows([[0.0, 0.1, 0.2, 0.3], [0.0, 0.0, 0.9, 0.8], [0.0] * 4, [0.0] * 4]))
+    0.0
+    """
+    found = np.asarray(disturbances, dtype=float)
+    size = found.shape[-1]
+    if found.ndim < 2 or found.shape[-2] != size or size < 3:
+        raise ConfigError(f"disturbances must have the shape [..., n, n] with n at least 3, but have {found.shape}.")
+    rows = []
+    for place in range(size - 2):
+        signs = pair_signs(found[..., place, place + 1 :])  # [..., pairs], earlier less later of each pair
+        num_changed = np.abs(signs).sum(axis=-1)
+        rising = -signs.sum(axis=-1)
+        # tau-b against an order without ties
+        rows.append(rising / np.sqrt(np.maximum(num_changed, 1) * signs.shape[-1]))
+    mean: Floats = np.asarray(np.mean(rows, axis=0))
+    return mean
+
+
 def stability_gain(
     scores: ArrayLike, baseline: ArrayLike, *, generator: np.random.Generator, num_resamples: int = 1000
 ) -> Floats:

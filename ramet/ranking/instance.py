@@ -17,7 +17,7 @@ from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoint
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
-from ramet.spaces import Arch, Choice
+from ramet.spaces import Arch, Choice, training_loss
 from ramet.training import (
     Batches,
     Step,
@@ -101,6 +101,7 @@ def train_instance(
                 log["epochs"].append(scores())
         pulse(done / num_steps)
 
+    of_outputs = settings.loss_for(data.train.y)
     keeper = None if guard == "none" else make_guard(guard if setup.guard is None else setup.guard)
     fit(
         network,
@@ -108,7 +109,7 @@ def train_instance(
         data.train.y,
         settings,
         seed=batches_seed,
-        arguments=lambda step: (space[child_at(step)],),
+        loss_of=lambda step, x, y: training_loss(network, x, y, space[child_at(step)], of_outputs),
         after_step=after_step,
         checkpoints=setup.checkpoints(name),
         log=log,

@@ -134,6 +134,28 @@ def kept_best(scores: ArrayLike, truth: ArrayLike, *, pruned: float = 0.5, best:
     return float(np.isin(truly_best, kept).mean())
 
 
+def discounted_gain(scores: ArrayLike, truth: ArrayLike, n: int | None = None) -> float:
+    """How much of the truth the highest scores gather, earlier ones counting more: nDCG, 1 at best.
+
+    The gain of a child is its true score above the worst, divided by the range; the child at place i of the order is
+    divided by log2(i + 1). Divided by what the true order gathers. Of tied scores the truly worst come first.
+
+    Args:
+        scores: [children].
+        truth: [children].
+        n: how many of the highest scores count; all if none.
+
+    >>> round(discounted_gain(scores=[3, 2, 1], truth=[0.5, 1.0, 0.0]), 4)
+    0.8597
+    """
+    values, true = _covered(scores, truth)
+    gains = (true - true.min()) / (np.ptp(true) or 1.0)
+    weights = 1 / np.log2(np.arange(len(values)) + 2)
+    weights[len(values) if n is None else n :] = 0.0
+    best = float(np.sort(gains)[::-1] @ weights)
+    return float(gains[np.lexsort((true, -values))] @ weights) / best if best > 0 else 1.0
+
+
 def reliability_of_mean(correlation: float, num_seeds: float) -> float:
     """The reliability of a mean over seeds, from the correlation of single seeds (Spearman and Brown).
 

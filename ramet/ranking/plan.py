@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
-from ramet.fields import HIDDEN, option, to_json
+from ramet.fields import HIDDEN, option, require_types, to_json
 
 if TYPE_CHECKING:
     from ramet.guards.making import GuardSource
@@ -73,6 +73,7 @@ class Plan:
     seed: int = option(0, name=HIDDEN)
 
     def __post_init__(self) -> None:
+        require_types(self)
         counts = ("instances", "last_epochs", "last_steps", "truth_seeds", "batches_per_model")
         for name in (*counts, "supernet_epochs", "stop_epoch", "step_samples"):
             if (value := getattr(self, name)) is not None and value < 1:

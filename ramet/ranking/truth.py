@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
+from ramet.data.npz import read_npz
 from ramet.errors import ConfigError, DataError, RunError
 from ramet.ranking.metrics import Floats
 from ramet.ranking.setup import SupernetSetup
 from ramet.spaces import Space
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,19 +43,29 @@ class TruthCache:
     One file holds one setting: its name is the fingerprint of the space, the data and the settings, its first line says
     them in full, and each further line is one training. Lines are appended under a file lock, so that several runs may
     share a cache.
+
+    Args:
+        folder: where the files lie; made when there is something to keep.
+        setup: what children are trained with.
+        is_needed: whether a folder that cannot be used ends the run, because the user named it. A run has all results
+            in its own records, and goes on without a cache that nobody asked for.
     """
 
-    def __init__(self, folder: Path, setup: SupernetSetup) -> None:
+    def __init__(self, folder: Path, setup: SupernetSetup, *, is_needed: bool = True) -> None:
         self._path = folder / f"{setup.fingerprint()}.jsonl"
-        former = folder / f"{setup.former_fingerprint()}.jsonl"
-        if former.exists():  # a cache goes on under the name that it was begun with
-            self._path = former
         self._bench = setup
+        self._is_needed, self._is_usable = is_needed, True
         self._results: dict[tuple[str, int], dict[str, Any]] = {}
-        if self._path.exists():
-            for line in _lines(self._path):
-                if "arch" in line:
-                    self._results[line["arch"], line["seed"]] = line["result"]
+        try:
+            former = folder / f"{setup.former_fingerprint()}.jsonl"
+            if former.exists():  # a cache goes on under the name that it was begun with
+                self._path = former
+            if self._path.exists():
+                for line in _lines(self._path):
+                    if "arch" in line:
+                        self._results[line["arch"], line["seed"]] = line["result"]
+        except OSError as error:
+            self._give_up(error)
 
     def get(self, index: int, seed: int) -> dict[str, Any] | None:
         """The result of a training, if it is known."""
@@ -62,6 +76,8 @@ class TruthCache:
         if (self._name(index), seed) in self._results:
             return
         self._results[self._name(index), seed] = result
+        if not self._is_usable:
+            return
         entry = {"arch": self._name(index), "seed": seed, "result": result}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +87,14 @@ class TruthCache:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise RunError(f"the truth cache {self._path} must be writable, but: {error.strerror}.") from error
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        reason = f"the truth cache {self._path} must be readable and writable, but: {error.strerror}."
+        if self._is_needed:
+            raise RunError(reason) from error
+        self._is_usable = False
+        _logger.warning("No truth is kept for other runs: %s", reason)
 
     def _name(self, index: int) -> str:
         return self._bench.space.name(self._bench.space[index])
@@ -155,19 +178,15 @@ def _parsed(space: Space, text: str, path: Path) -> int:
 
 
 def _read_npz(path: Path) -> tuple[list[str], Mapping[str, Floats]]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            columns = {
-                name: arrays[name].astype(float)
-                for name in arrays.files
-                if name != "arch" and arrays[name].dtype.kind in "fiu" and arrays[name].ndim == 1
-            }
-            archs = [str(text) for text in arrays["arch"]]
-    except KeyError:
-        raise DataError(f"{path.name} must have an array named arch, but has none.") from None
-    except Exception as error:
-        raise DataError(f"{path.name} must be an npz file without pickles, but cannot be read: {error}.") from None
-    return archs, columns
+    arrays = read_npz(path)
+    if "arch" not in arrays:
+        raise DataError(f"{path.name} must have an array named arch, but has none.")
+    columns = {
+        name: array.astype(float)
+        for name, array in arrays.items()
+        if name != "arch" and array.dtype.kind in "fiu" and array.ndim == 1
+    }
+    return [str(text) for text in arrays["arch"].reshape(-1)], columns
 
 
 def _read_csv(path: Path) -> tuple[list[str], Mapping[str, Floats]]:

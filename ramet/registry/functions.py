@@ -10,6 +10,7 @@ from ramet.errors import ConfigError
 from ramet.registry.entries import parameters_of
 from ramet.registry.registry import Registry
 from ramet.registry.specs import Spec, parse_chain
+from ramet.registry.values import suited
 
 
 class FunctionRegistry(Registry[Callable[..., Any]]):
@@ -75,4 +76,4 @@ class FunctionRegistry(Registry[Callable[..., Any]]):
         if unknown or len(spec.values) > len(own):
             got = ", ".join(unknown) or f"{len(spec.values)} values"
             raise ConfigError(f"options of {spec.name} are {', '.join(own) or 'none'}, but got {got}.")
-        return named
+        return {key: suited(value, parameters.get(key), spec.name) for key, value in named.items()}

@@ -88,7 +88,7 @@ def anchored_parts(text: str, names: Container[str] = ()) -> str:
 def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ImportError as error:
+    except (Exception, SystemExit) as error:  # the name may be none, and the module may do anything
         raise ConfigError(f"{name} must be a module that can be imported, but: {error}.") from error
 
 
@@ -107,7 +107,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[path.stem]
         raise ConfigError(f"{path.name} must run without an error, but: {type(error).__name__}: {error}.") from error
     return module

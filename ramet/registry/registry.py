@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ramet.errors import ConfigError, RametError
 from ramet.registry.entries import Entry, describe_maker, parameters_of
 from ramet.registry.references import reference_to, resolve_reference
 from ramet.registry.specs import Spec, parse_chain, parse_spec, split_list
+from ramet.registry.values import suited
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -181,14 +181,15 @@ class Registry(Generic[Part]):
         known_parameters = parameters_of(maker)
         parameters = known_parameters or {}
         takes_all = known_parameters is None or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-        options = {name: _suited(value, parameters.get(name)) for name, value in spec.options.items()}
-        if unknown := sorted(set(options) - set(parameters)) if not takes_all else []:
+        if unknown := sorted(set(spec.options) - set(parameters)) if not takes_all else []:
             known = [each for each in parameters if each not in self._given]
             raise ConfigError(f"options of {name} are {', '.join(known) or 'none'}, but got {', '.join(unknown)}.")
-        positional = [each for each in parameters.values() if each.kind is not each.KEYWORD_ONLY]
-        filled = {each.name for each in positional[: len(arguments) + len(spec.values)]}
-        pairs = zip_longest(spec.values, positional[len(arguments) :][: len(spec.values)])
-        values = [_suited(value, parameter) for value, parameter in pairs]
+        options = {each: suited(value, parameters.get(each), name) for each, value in spec.options.items()}
+        placed = [each for each in parameters.values() if each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD)]
+        values = (
+            spec.values if known_parameters is None else self._values(name, spec, placed[len(arguments) :], parameters)
+        )
+        filled = {each.name for each in placed[: len(arguments) + len(spec.values)]}
         passed = {key: value for key, value in context.items() if (takes_all or key in parameters)}
         passed = {key: value for key, value in passed.items() if key not in filled} | options
         required = [each for each in parameters.values() if each.default is each.empty]
@@ -201,9 +202,26 @@ class Registry(Generic[Part]):
             raise
         except TypeError as error:
             raise ConfigError(f"{self.kind} {name} must get the values that it takes, but: {error}.") from error
+        except (Exception, SystemExit) as error:  # whatever values that it did not foresee, or a stranger's code, raise
+            first_line = (str(error).splitlines() or [""])[0]
+            told = f"{type(error).__name__}: {first_line}"
+            raise ConfigError(f"{self.kind} {name} must run, but raises {told}.") from error
         if not isinstance(made, self.base):
             raise ConfigError(f"{name} must make a {self.base.__name__}, but made {type(made).__name__}.")
         return made
+
+    def _values(
+        self, name: str, spec: Spec, placed: Sequence[inspect.Parameter], parameters: Collection[str]
+    ) -> list[Any]:
+        """What stands without a key, each value as its parameter wants it; there may not be more than parameters."""
+        wanted = [*placed[: len(spec.values)]]
+        if placed and placed[-1].kind is inspect.Parameter.VAR_POSITIONAL:  # as many as there are
+            wanted += [placed[-1]] * (len(spec.values) - len(wanted))
+        if len(wanted) < len(spec.values):
+            known = ", ".join(each for each in parameters if each not in self._given) or "none"
+            took = f"at most {len(placed)} values without a key" if placed else "no values without a key"
+            raise ConfigError(f"{self.kind} {name} takes {took}, but got {str(spec)!r}; its options are {known}.")
+        return [suited(value, parameter, name) for value, parameter in zip(spec.values, wanted, strict=True)]
 
     @cached_property
     def _installed(self) -> dict[str, list[EntryPoint]]:
@@ -222,7 +240,7 @@ class Registry(Generic[Part]):
             raise ConfigError(f"a {self.kind} has one installed package, but {first.name} comes from {origins}.")
         try:
             return cast("Callable[..., Part]", first.load())
-        except Exception as error:  # whatever a stranger's package raises when it is imported
+        except (Exception, SystemExit) as error:  # whatever a stranger's package raises when it is imported
             raise ConfigError(f"{_origin(first)} must bring {first.value}, but: {error}.") from error
 
 
@@ -236,13 +254,6 @@ def _described(source: Mapping[str, Any]) -> Spec:
     return Spec(source["class"], tuple(values), options)
 
 
-def _suited(value: Any, parameter: inspect.Parameter | None) -> Any:
-    """A value of a text as a parameter wants it: 60 for a number that may be broken is 60.0."""
-    wanted = "" if parameter is None else str(getattr(parameter.annotation, "__name__", parameter.annotation))
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return float(value) if is_whole and wanted in ("float", "float | None") else value
-
-
 def _origin(point: EntryPoint) -> str:
     return "an installed package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
@@ -252,7 +263,10 @@ def _is_reference(name: str) -> bool:
     place, colon, _ = name.rpartition(":")
     if not colon:
         return False
-    return place.endswith(".py") or "." in place or importlib.util.find_spec(place) is not None
+    try:
+        return place.endswith(".py") or "." in place or importlib.util.find_spec(place) is not None
+    except (ImportError, ValueError):  # no name of a module at all
+        return False
 
 
 KINDS = {
@@ -271,6 +285,7 @@ KINDS = {
     "loss": "ramet.training.registry:LOSSES",
     "metric": "ramet.training.registry:METRICS",
     "augmentation": "ramet.training.registry:AUGMENTATIONS",
+    "logger": "ramet.runs.loggers:LOGGERS",
 }
 """For each kind a reference to its registry."""
 

@@ -16,7 +16,7 @@ _KEY = re.compile(r"[A-Za-z_][\w-]*")
 _FILE = re.compile(r"(?P<name>.*?\.py:[A-Za-z_][\w.]*)(?P<rest>:.*)?", re.DOTALL)
 _MODULE = re.compile(r"(?P<name>[A-Za-z_]\w*(?P<inner>(\.[A-Za-z_]\w*)*):[A-Za-z_][\w.]*)(?P<rest>:.*)?", re.DOTALL)
 _NUMBER = re.compile(r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)\s*(?P<unit>[a-z%]*)", re.IGNORECASE)
-_UNITS = {"": 1.0, "%": 0.01, "k": 1e3, "m": 1e6, "g": 1e9, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+_UNITS = {"": 1.0, "%": 0.01, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 _WORDS = {"True": True, "False": False, "None": None}
 _OPENING, _CLOSING = "[{", "]}"
 _PLAIN = re.compile(r"[\w./@~-][\w./@~ -]*")
@@ -68,6 +68,8 @@ def parse_spec(text: str, names: Container[str] | None = None) -> Spec:
     >>> parse_spec("mine.py:Slowing:rate=0.5").name
     'mine.py:Slowing'
     """
+    if not isinstance(text, str):  # a value of config.json may be anything
+        raise ConfigError(f"a part is named by a text, NAME or NAME:key=value, but got {text!r:.80}.")
     text = text.strip()
     name, rest = _split_name(text, names)
     if not name:
@@ -150,7 +152,7 @@ def parse_options(text: str) -> dict[str, Any]:
 
 
 def quantity(value: Any) -> float:
-    """An amount with its unit: thousands (k), millions (m), billions (g), shares (%), seconds (s, ms, us).
+    """An amount with its unit: thousands (k), millions (m), billions (g), trillions (t), shares (%), seconds (s, ms).
 
     Raises:
         ConfigError: it is no finite number with one of these units.

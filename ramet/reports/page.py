@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ramet.errors import RunError
-from ramet.reports.charts.chart import Chart
+from ramet.reports.charts.chart import WIDE, Chart
 from ramet.reports.charts.palette import style_classes, style_variables
 from ramet.reports.charts.svg import clean
 from ramet.reports.formats import Estimate, Format
@@ -96,7 +96,7 @@ class Page:
 
     def chart(self, chart: Chart, caption: str, *, title: str = "") -> None:
         """A chart; the caption says what to see in it."""
-        self._add("chart", drawing=chart.markup(), caption=prose_markup(caption), title=title)
+        self._add("chart", drawing=chart.markup(), caption=prose_markup(caption), title=title, csv=chart.csv())
 
     def details(self, summary: str, content: Mapping[str, JSON] | Table | str) -> None:
         """Something to unfold: a configuration, an environment, a long table, a text as it is."""
@@ -209,6 +209,16 @@ def _style() -> str:
 @cache
 def _script() -> str:
     return (_TEMPLATES / "page.js").read_text("utf-8")
+
+
+def picture(chart: Chart, width: float = WIDE) -> str:
+    """A chart as an SVG file of its own, which brings the page's colours along."""
+    element, style = str(chart.svg(width)), _style()
+    start, end = style.index("\n.chart {"), style.index("@media (hover: hover)")
+    variables = style[: style.index("*, *::before")]
+    ground = "svg { background: var(--page); font-family: system-ui, sans-serif; }"
+    opening, rest = element.split(">", 1)
+    return f"{opening}><style>{variables}{ground}{style[start:end]}</style>{rest}\n"
 
 
 def _policy(style: str, script: str) -> str:

@@ -57,6 +57,17 @@ class HtmlCell:
 
 
 @dataclass(frozen=True)
+class Headline:
+    """The one figure that a table stands for: what it is, its value and text, and the row that it is of."""
+
+    name: str
+    value: float
+    text: str
+    of: str
+    best: Literal["highest", "lowest"]
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows under named columns.
 
@@ -93,6 +104,27 @@ class Table:
         for row in self.rows:
             if len(row) != len(made):
                 raise ConfigError(f"A row needs a cell for each of the {len(made)} columns, but got {len(row)}.")
+
+    def headline(self) -> Headline | None:
+        """The best value of the first column that says which is best; none without such a column or value.
+
+        >>> table = Table(["method", Column("error", best="lowest")], [["a", 0.3], ["b", 0.2]])
+        >>> table.headline().name, table.headline().value, table.headline().of
+        ('error', 0.2, 'b')
+        """
+        for index, column in enumerate(self._columns):
+            values = {which: value for which, row in enumerate(self.rows) if (value := _value(row[index])) is not None}
+            if column.best is not None and values:
+                which = (max if column.best == "highest" else min)(values, key=lambda place: values[place])
+                cell = self.rows[which][index]
+                of = self._columns[0].text(self.rows[which][0]) if index else ""
+                return Headline(column.name, values[which], column.text(cell), of, column.best)
+        return None
+
+    @property
+    def described(self) -> tuple[Column, ...]:
+        """The columns, those that were plain strings too."""
+        return self._columns
 
     @property
     def headings(self) -> list[tuple[str, str]]:
@@ -199,7 +231,7 @@ class Table:
     def _best(self, index: int) -> set[int]:
         wanted = self._columns[index].best
         cells = [row[index] for row in self.rows]
-        numbers = [as_number(cell.value if isinstance(cell, Estimate) else cell) for cell in cells]
+        numbers = [_value(cell) for cell in cells]
         values = {which: value for which, value in enumerate(numbers) if value is not None}
         if wanted is None or len(values) < 2:  # the best of one is no news
             return set()
@@ -225,6 +257,11 @@ class Table:
             value, interval = value.replace("-", "−"), interval.replace("-", "−")
         classes = self._alignment(index) + (" best" if best else "")
         return HtmlCell(value, interval, classes, best)
+
+
+def _value(cell: Cell) -> float | None:
+    """The number of a cell; none of what is missing, not a number, or words."""
+    return as_number(cell.value if isinstance(cell, Estimate) else cell)
 
 
 def _json(cell: Cell) -> JSON:

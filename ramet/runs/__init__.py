@@ -12,12 +12,11 @@ from ramet.runs.environment import describe_environment
 from ramet.runs.identity import differences
 from ramet.runs.records import Records, read_records
 
-if TYPE_CHECKING:  # these need torch or tensorboard, which readers of records must not wait for
+if TYPE_CHECKING:  # these need torch, which readers of records must not wait for
     from ramet.runs.packing import pack_state, state_from_bytes, state_to_bytes, unpack_state
-    from ramet.runs.scalars import ScalarMirror, require_tensorboard
 
-__all__ = ["FORMAT_VERSION", "JSON", "Checkpoint", "Checkpoints", "Records", "Run", "ScalarMirror"]
+__all__ = ["FORMAT_VERSION", "JSON", "Checkpoint", "Checkpoints", "Records", "Run"]
 __all__ += ["describe_environment", "differences", "pack_state", "read_config", "read_records", "remove_run"]
-__all__ += ["require_tensorboard", "state_from_bytes", "state_to_bytes", "unpack_state"]
+__all__ += ["state_from_bytes", "state_to_bytes", "unpack_state"]
 
 __getattr__ = lazy_front(__name__)

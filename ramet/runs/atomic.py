@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from ramet.errors import RunError
 
 _SUFFIX = ".ramet-tmp"
+_SECONDS_BEFORE_REMOVED = 3600.0
 
 
 @contextlib.contextmanager
@@ -36,6 +40,43 @@ def write_atomically(path: Path, data: bytes) -> None:
                 temporary.unlink()
             raise
         sync_folder(path.parent)
+        _remove_left(path)
+
+
+def _remove_left(path: Path) -> None:
+    """Remove what earlier writes of the same file left when they were killed: their processes are gone, and it is old.
+
+    It must be old because on a disk that machines share the process may live on another one.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}"):
+        number = left.name.removesuffix(_SUFFIX).rpartition(".")[2]
+        with contextlib.suppress(OSError, ValueError):
+            if time.time() - left.stat().st_mtime > _SECONDS_BEFORE_REMOVED and not _lives(int(number)):
+                left.unlink()
+
+
+def _lives(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # another user's
+    return True
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that is either whole or absent: it loses its name first, and its content after that.
+
+    What earlier removals of the same folder left when they were killed goes with it.
+    """
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*{_SUFFIX}"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+    nameless = folder.with_name(f".{folder.name}.{os.getpid()}{_SUFFIX}")
+    with writing(folder):
+        os.rename(folder, nameless)
+    shutil.rmtree(nameless, ignore_errors=True)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

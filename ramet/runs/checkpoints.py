@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError, RunError
 from ramet.runs.atomic import is_temporary, write_atomically, writing
-from ramet.runs.encoding import FORMAT_VERSION, JSON, decode, encode
+from ramet.runs.encoding import JSON, decode, encode
 from ramet.runs.lock import folder_lock
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _logger = logging.getLogger(__name__)
+_FORMAT = 1  # of a checkpoint; raised whenever an older ramet could not read what a newer one writes
 _FILE = re.compile(r"step-(\d{12,})(\.json|-[0-9a-f]{16}\.safetensors)")
 
 
@@ -105,7 +106,7 @@ class Checkpoints:
         digest = hashlib.sha256(data).hexdigest()
         tensor_file = f"step-{step:012d}-{digest[:16]}.safetensors"
         body: dict[str, Any] = {
-            "format": FORMAT_VERSION,
+            "format": _FORMAT,
             "step": step,
             "tensors": {"file": tensor_file, "bytes": len(data), "sha256": digest},
             "aliases": aliases,
@@ -206,9 +207,9 @@ class Checkpoints:
             raise _DamagedError("its JSON is damaged") from None
         if hashlib.sha256(encode(body).encode()).hexdigest() != digest:
             raise _DamagedError("its JSON does not match its checksum")
-        if body["format"] != FORMAT_VERSION:
+        if body["format"] != _FORMAT:
             raise ConfigError(
-                f"this ramet reads checkpoints of format {FORMAT_VERSION}, but {self.folder} has {body['format']}."
+                f"this ramet reads checkpoints of format {_FORMAT}, but {self.folder} has {body['format']}."
             )
         if self.identity is not None and body.get("identity") != self.identity:
             raise ConfigError(f"a run goes on from its own checkpoints, but those in {self.folder} are another run's.")

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,9 +13,9 @@ from typing import Any, Self
 
 import ramet
 from ramet.errors import ConfigError, RunError
-from ramet.runs.atomic import is_temporary, write_atomically, writing
+from ramet.runs.atomic import is_temporary, remove_folder, write_atomically, writing
 from ramet.runs.checkpoints import Checkpoints
-from ramet.runs.encoding import FORMAT_VERSION, JSON, decode, encode, plain
+from ramet.runs.encoding import FORMAT_VERSION, JSON, READABLE_FORMATS, decode, encode, plain
 from ramet.runs.environment import changed_entries, describe_environment
 from ramet.runs.identity import agrees, identity
 from ramet.runs.lock import RunLock
@@ -44,13 +43,15 @@ class Run:
     ('rank', {'seed': 1}, 0.5)
     """
 
-    def __init__(self, path: Path, kind: str, config: dict[str, Any], lock: RunLock) -> None:
+    def __init__(
+        self, path: Path, kind: str, config: dict[str, Any], lock: RunLock, version: int = FORMAT_VERSION
+    ) -> None:
         self.path = path
         self.kind = kind
         self.config = config
         self.identity: str | None = None
         self._lock = lock
-        self.records = Records(path / "records.jsonl")
+        self.records = Records(path / "records.jsonl", checked=version > 1)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], kind: str, config: Mapping[str, JSON]) -> Self:
@@ -106,11 +107,12 @@ class Run:
             RunError: If it is in use, its records are damaged, or it cannot be written.
         """
         folder = Path(path)
-        document = read_config(folder)
+        read_config(folder)
         lock = RunLock(folder / "lock")
         try:
+            document = read_config(folder)  # Again: another process may have put a new run in its place before.
             _sweep(folder)
-            run = cls(folder, document["kind"], document["config"], lock)
+            run = cls(folder, document["kind"], document["config"], lock, document["format"])
         except BaseException:
             lock.release()
             raise
@@ -202,8 +204,9 @@ def read_config(run: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ConfigError(f"config.json must be a JSON object, but {path} is not.")
     version = document.get("format")
-    if version != FORMAT_VERSION:
-        raise ConfigError(f"this ramet reads run directories of format {FORMAT_VERSION}, but {folder} has {version}.")
+    if type(version) is not int or version not in READABLE_FORMATS:
+        known = " and ".join(map(str, READABLE_FORMATS))
+        raise ConfigError(f"this ramet reads run directories of the formats {known}, but {folder} has {version!r:.80}.")
     if not isinstance(document.get("kind"), str) or not isinstance(document.get("config"), dict):
         raise ConfigError(f"config.json must hold a kind and a config, but {path} does not.")
     return document
@@ -218,8 +221,7 @@ def remove_run(path: str | os.PathLike[str]) -> None:
         raise ConfigError(f"only a run directory can be overwritten, but {folder} is not one.")
     lock = RunLock(folder / "lock")
     try:
-        with writing(folder):
-            shutil.rmtree(folder)
+        remove_folder(folder)
     finally:
         lock.release()
 
@@ -247,7 +249,10 @@ def _check_free(folder: Path) -> None:
         except OSError as error:
             raise RunError(f"cannot read {folder}: {error.strerror or error}.") from error
         if names - _HALF_CREATED or (names and "lock" not in names):
-            raise ConfigError(f"a new run needs a new or empty directory, but {folder} is not empty.")
+            hint = "name another one"
+            if _is_run(folder):
+                hint = f"`ramet resume {folder}` goes on with the run in it, --overwrite replaces it"
+            raise ConfigError(f"a new run needs a new or empty directory, but {folder} is not empty; {hint}.")
 
 
 def _make_folder(folder: Path) -> bool:
@@ -262,7 +267,8 @@ def _make_folder(folder: Path) -> bool:
 def _discard(folder: Path, is_new: bool) -> None:
     """Remove what a failed creation made, and nothing that was there before."""
     if is_new:
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(RunError):
+            remove_folder(folder)
     else:
         for name in ("environment.json", "records.jsonl", "lock"):
             with contextlib.suppress(OSError):

@@ -18,8 +18,11 @@ JSON: TypeAlias = "Mapping[str, JSON] | Sequence[JSON] | str | int | float | boo
 Json = dict[str, Any]
 """An object of such values, where its keys are known to whoever reads it."""
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The layout of a run directory; raised whenever an older ramet could not read what a newer one writes."""
+
+READABLE_FORMATS = (1, FORMAT_VERSION)
+"""Those that this ramet reads and goes on with, each as it is. The records of the first have no checksums."""
 
 _TAG = "$float"
 
@@ -69,7 +72,10 @@ def decode(text: str | bytes) -> Any:
     >>> decode('{"loss":{"$float":"-inf"}}')
     {'loss': -inf}
     """
-    return json.loads(text, object_hook=_untag, parse_constant=_refuse)
+    try:
+        return json.loads(text, object_hook=_untag, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _tag(value: Any) -> Any:
@@ -84,6 +90,8 @@ def _tag(value: Any) -> Any:
 
 def _untag(mapping: dict[str, Any]) -> Any:
     if set(mapping) == {_TAG}:
+        if not isinstance(mapping[_TAG], str):
+            raise ValueError(f"{_TAG} must be a text")
         return float(mapping[_TAG])
     return mapping
 

@@ -36,7 +36,7 @@ def describe_environment() -> dict[str, Any]:
 
 def changed_entries(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """The entries in which two environments differ, each as ``name: before -> now``."""
-    names = sorted(set(before) | set(now))
+    names = sorted((set(before) | set(now)) - {"format"})  # no number depends on how it is written down
     return [f"{name}: {before.get(name)} -> {now.get(name)}" for name in names if before.get(name) != now.get(name)]
 
 

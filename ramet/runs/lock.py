@@ -8,6 +8,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from ramet.errors import RunError
 from ramet.runs.atomic import writing
@@ -20,26 +21,15 @@ class RunLock:
     resumption. The file stays behind on purpose: deleting it would let two processes lock two files of one name. It
     holds the process id of the last owner, for the message.
 
+    A directory that is overwritten takes its lock with it. Whoever had opened that file by then would hold a lock that
+    nobody else meets, so the file that is locked is compared with the one that has the name.
+
     Spawned processes do not inherit the descriptor (Python opens files close-on-exec). Forked ones do, and would keep
     the lock after their parent is gone, so they close it at once.
     """
 
     def __init__(self, path: Path) -> None:
-        with writing(path):
-            self._file = open(path, "a+", encoding="ascii")  # noqa: SIM115 (held until release)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._file.seek(0)
-            owner = self._file.read().strip()
-            self._file.close()
-            who = f"process {owner}" if owner else "another process"
-            raise RunError(
-                f"a run directory has one writer at a time, but {path.parent} is in use by {who}."
-            ) from error
-        except OSError as error:
-            self._file.close()
-            raise RunError(f"cannot lock {path}: {error.strerror or error}.") from error
+        self._file = _locked(path)
         with contextlib.suppress(OSError):  # A full disk: what the run itself writes says so, and better.
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
@@ -48,6 +38,36 @@ class RunLock:
     def release(self) -> None:
         """Let another process have the run; twice is the same as once."""
         self._file.close()
+
+
+def _locked(path: Path) -> IO[str]:
+    """The file of that name, locked; none that lost its name between opening and locking."""
+    while True:
+        with writing(path):
+            file = open(path, "a+", encoding="ascii")  # noqa: SIM115 (held until release)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            owner = file.read().strip()
+            file.close()
+            who = f"process {owner}" if owner else "another process"
+            raise RunError(
+                f"a run directory has one writer at a time, but {path.parent} is in use by {who}."
+            ) from error
+        except OSError as error:
+            file.close()
+            raise RunError(f"cannot lock {path}: {error.strerror or error}.") from error
+        if _has_the_name(file, path):
+            return file
+        file.close()
+
+
+def _has_the_name(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 _held: weakref.WeakSet[RunLock] = weakref.WeakSet()

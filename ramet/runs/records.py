@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,10 @@ from ramet.runs.atomic import write_all, writing
 from ramet.runs.encoding import JSON, decode, encode
 
 _SECONDS_BETWEEN_SYNCS = 1.0
+_SUM = "$sha256"
+_NUM_DIGITS = 16
+_SUM_AT_THE_END = re.compile(rf',"\{_SUM}":"[0-9a-f]{{{_NUM_DIGITS}}}"}}$')
+_SUM_LENGTH = len(f',"{_SUM}":"{"0" * _NUM_DIGITS}"}}')
 
 
 class Records:
@@ -26,13 +32,15 @@ class Records:
     Args:
         path: The file; made if it is missing. A last line without its end, left by a kill in the middle of a write, is
             cut off.
+        checked: Whether each line ends with a checksum of the rest of it. Runs of the first format have none.
 
     Raises:
         RunError: If a whole line is damaged or repeats a key (the line is named), or the disk refuses.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, checked: bool = True) -> None:
         self._path = path
+        self._checked = checked
         self._observers: list[Callable[[dict[str, Any]], None]] = []
         self._synced_at = time.monotonic()
         with writing(path):
@@ -40,7 +48,7 @@ class Records:
         try:
             content = _read(path)
             whole = content[: content.rfind(b"\n") + 1]
-            self._lines = _index(path, whole)
+            self._lines = _index(path, whole, checked)
             if len(whole) < len(content):
                 with writing(path):
                     os.ftruncate(self._descriptor, len(whole))
@@ -68,13 +76,13 @@ class Records:
         """
         if not isinstance(key, str) or not key:
             raise TypeError(f"the key of a record must be a string that is not empty, but got {key!r}.")
-        if "key" in fields:
-            raise TypeError(f"a record's field must not be called 'key', but the one of {key!r} is.")
+        if taken := {"key", _SUM} & set(fields):
+            raise TypeError(f"a record's field must not be called {min(taken)!r}, but the one of {key!r} is.")
         line = encode({"key": key, **fields}, where=f"record {key!r}")
         if key in self._lines:
             self._check_same(key, line)
             return False
-        self._write(line.encode() + b"\n")
+        self._write((_with_sum(line) if self._checked else line).encode() + b"\n")
         self._lines[key] = line
         for observer in self._observers:
             observer(decode(line))
@@ -149,7 +157,8 @@ def read_records(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
     if not path.is_file():
         raise ConfigError(f"a run directory must contain records.jsonl, but {run} does not.")
     content = _read(path)
-    return [decode(line) for line in _index(path, content[: content.rfind(b"\n") + 1]).values()]
+    lines = _index(path, content[: content.rfind(b"\n") + 1], _are_checked(Path(run)))
+    return [decode(line) for line in lines.values()]
 
 
 def _read(path: Path) -> bytes:
@@ -159,19 +168,39 @@ def _read(path: Path) -> bytes:
         raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
-def _index(path: Path, content: bytes) -> dict[str, str]:
+def _are_checked(run: Path) -> bool:
+    """Whether the records of a run directory have checksums, by the format that its ``config.json`` names."""
+    try:
+        return bool(decode((run / "config.json").read_bytes())["format"] > 1)
+    except (OSError, ValueError, TypeError, KeyError):
+        return False  # records alone: those that have a checksum are compared with it, in any case
+
+
+def _with_sum(line: str) -> str:
+    """A record's line with its checksum as its last field, so that it stays one JSON object."""
+    return f'{line[:-1]},"{_SUM}":"{hashlib.sha256(line.encode()).hexdigest()[:_NUM_DIGITS]}"}}'
+
+
+def _index(path: Path, content: bytes, checked: bool) -> dict[str, str]:
     lines: dict[str, str] = {}
     for number, data in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            record = decode(data)
+            line = data.decode()
+            if _SUM_AT_THE_END.search(line):
+                line, found = line[:-_SUM_LENGTH] + "}", line
+                if _with_sum(line) != found:
+                    raise ValueError
+            elif checked:
+                raise ValueError
+            record = decode(line)
             key = record["key"]
             if not isinstance(key, str):
                 raise TypeError
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise RunError(f"every line of {path} must be a record, but line {number} is damaged.") from None
         if key in lines:
             raise RunError(f"every key of {path} must be there once, but line {number} repeats {key!r}.")
-        lines[key] = data.decode()
+        lines[key] = line
     return lines
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from ramet.costs import count_parameters
+from ramet.errors import RunError
 from ramet.execution import pulse
 from ramet.fields import from_json
 from ramet.ranking.setup import SupernetSetup
@@ -16,9 +17,12 @@ from ramet.searching.measures import measure
 from ramet.searching.plan import FinalNetworkOptions
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, NetworkAlone, Supernet
-from ramet.training import Batches, fit, saved_part
+from ramet.training import Batches, fit, reestimated_batch_norm, saved_part
 from ramet.training.augmentation import cutout
 from ramet.training.recipes import final_settings
+
+NUM_CALIBRATION_BATCHES = 16
+"""Mini-batches from which the batch-norm statistics of a child that inherits its weights are made."""
 
 
 def train_final(
@@ -32,11 +36,14 @@ def train_final(
 ) -> Json:
     """Train one architecture from scratch, and measure it on both held-out splits; gives JSON values.
 
-    It is a single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless a network
+    A child that inherits its weights (``Space.inherits``) is measured as the search left it. Every other one is a
+    single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless a network
     of its own is asked for, by ``FinalNetworkOptions`` as JSON values, which a worker can be sent. A ``recipe`` by name
     sets its fields in place of the setup's. ``parameters`` are those of what is exported.
     """
     choices: Arch = tuple(arch)
+    if setup.space.inherits:
+        return _inherited(setup, choices)
     made = from_json(FinalNetworkOptions, final_network or {}, "final_network")
     settings = final_settings(setup.settings, recipe)
     settings = settings if epochs is None else replace(settings, epochs=epochs)
@@ -76,11 +83,46 @@ def train_final(
 
 def trained_child(setup: SupernetSetup, arch: Arch, seed: int, final_network: Json | None = None) -> nn.Module:
     """The plain module of a finished ``train_final``, in evaluation mode."""
+    if setup.space.inherits:
+        supernet = _searched(setup)
+        with reestimated_batch_norm(supernet, _calibration(setup), arch):
+            return supernet.child(arch).eval()
     network, checkpoints = _new(setup, arch, seed, from_json(FinalNetworkOptions, final_network or {}, "final_network"))
     saved = None if checkpoints is None else checkpoints.load()
     if saved is not None:
         network.load_state_dict(saved_part(saved, "network"))
     return _plain(network, arch).eval()
+
+
+def _inherited(setup: SupernetSetup, arch: Arch) -> Json:
+    """A child as the search has trained it, with batch-norm statistics of its own, on both held-out splits."""
+    supernet, data = _searched(setup), setup.data
+    with reestimated_batch_norm(supernet, _calibration(setup), arch):
+        return {
+            "validation": measure(supernet, arch, data.validation.x, data.validation.y).error,
+            "test": measure(supernet, arch, data.test.x, data.test.y).error,
+            "parameters": count_parameters(supernet.child(arch)),
+        }
+
+
+def _searched(setup: SupernetSetup) -> Supernet:
+    """The supernet as the search left it."""
+    checkpoints = setup.checkpoints("search")
+    saved = None if checkpoints is None else checkpoints.load()
+    if saved is None:
+        raise RunError("a child that inherits its weights needs the search's last checkpoint, but there is none.")
+    supernet = setup.new_supernet(0)
+    supernet.load_state_dict(saved_part(saved, "network"))
+    assert isinstance(supernet, Supernet)
+    return supernet.eval()
+
+
+def _calibration(setup: SupernetSetup) -> list[Tensor]:
+    """Training inputs from which a child's batch-norm statistics are made, always the same."""
+    x = setup.data.train.x
+    batches = Batches(len(x), setup.settings.batch_size, derive_seed(0, "calibration"))
+    count = min(NUM_CALIBRATION_BATCHES, batches.steps_per_epoch)
+    return [x[batches[number].to(x.device)] for number in range(count)]
 
 
 def _plain(network: nn.Module, arch: Arch) -> nn.Module:

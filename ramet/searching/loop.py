@@ -30,7 +30,7 @@ from ramet.searching.shared import share
 from ramet.searching.strategies import RandomSearch, Strategy
 from ramet.searching.undoing import Undo
 from ramet.seeding import derive_seed, seeded_globally
-from ramet.spaces import Arch
+from ramet.spaces import Arch, training_loss
 from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead, set_training
 from ramet.training.losses import cross_entropy
 
@@ -160,7 +160,9 @@ class Search:
             loss = self._step(
                 step,
                 rate,
-                lambda x, y: loss_of(arch, lambda one: together.share(part, of_outputs(self.network(x, one), y))),
+                lambda x, y: loss_of(
+                    arch, lambda one: together.share(part, training_loss(self.network, x, y, one, of_outputs))
+                ),
                 x[part.rows],
                 y[part.rows],
                 guard=self.guard if guarded else None,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
-from ramet.fields import HIDDEN, option, to_json
+from ramet.fields import HIDDEN, option, require_types, to_json
 from ramet.registry import parse_spec
+from ramet.searching.staged.options import STAGED, StagedOptions
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class FinalNetworkOptions:
     def __post_init__(self) -> None:
         from ramet.spaces.darts.final_network import check_drop_path
 
+        require_types(self)
         check_drop_path(self.drop_path)
         counts = [count for count in (self.channels, self.cells) if count is not None]
         if any(count < 1 for count in counts) or self.cutout < 0 or not 0 <= self.auxiliary_weight < float("inf"):
@@ -104,8 +106,9 @@ class SearchPlan:
     ``archs_per_step`` children on a validation mini-batch.
 
     Args:
-        strategy: what proposes architectures: enas, nao, evolution, random or darts, with options after a colon, such
-            as nao:num_seeds=100.
+        staged: what a staged search may spend, and its stages.
+        strategy: what proposes architectures: staged, which a budget of minutes, evaluations or cost implies, enas,
+            nao, evolution, random or darts, with options after a colon, such as nao:num_seeds=100.
         guard: what keeps a child's updates from disturbing the others: none, plasticity, projection or elastic, with a
             strength after a colon if wanted, or several joined by a plus sign.
         sharing: which children use which copy of the weights: full, groups:M:similar, groups:M:random, or prefix:K.
@@ -133,11 +136,14 @@ class SearchPlan:
             darts or adamw:learning_rate=0.002, whose fields are set in place of the search's; by default as the shared
             weights are.
         final_network: what their training adds to the search's own network.
+        without_baselines: do not train a random architecture, the largest within the budget and the best untrained one
+            alone, too, to stand beside what was found; a staged search compares them by short trainings in any case.
         exports: whether the best network is written as ``network.pt2``.
         onnx: write it for onnxruntime, too, and compare it there with the module.
         seed: what all randomness follows from.
     """
 
+    staged: StagedOptions = field(default_factory=StagedOptions)
     strategy: StrategySource = option("enas", kind=str)
     guard: GuardSource = option("none", kind=str)
     sharing: SharingSource = option("full", kind=str)
@@ -159,11 +165,13 @@ class SearchPlan:
     final_epochs: int = 10
     final_recipe: str | None = None
     final_network: FinalNetworkOptions = field(default_factory=FinalNetworkOptions)
+    without_baselines: bool = option(False, name="no-baselines")
     exports: bool = option(True, name=HIDDEN)
     onnx: bool = False
     seed: int = option(0, name=HIDDEN)
 
     def __post_init__(self) -> None:
+        require_types(self)
         for name in ("epochs", "models_per_epoch", "batches_per_model", "strategy_steps", "archs_per_step"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, but got {getattr(self, name)}.")
@@ -210,7 +218,19 @@ class SearchPlan:
         from ramet.guards.turns import check_turn
         from ramet.sharing import make_sharing
 
-        if not self.is_relaxed:
+        if space.inherits and (self.is_relaxed or self.is_staged or not make_sharing(self.sharing).is_full):
+            raise ConfigError(
+                "sizes that inherit their weights are slices of one network: they are shared in full and found by "
+                f"enas, nao, evolution or random, but got {self.strategy!r} and {self.sharing!r}."
+            )
+        if self.is_staged:
+            from ramet.ranking import SCORES
+
+            for name in [] if self.staged.scores is None else self.staged.scores.split("+"):
+                SCORES.maker(SCORES.parse(name).name)
+            if not isinstance(make_guard(self.guard), NoGuard) or not make_sharing(self.sharing).is_full:
+                raise ConfigError("a staged search takes no guard and no sharing but full.")
+        elif not self.is_relaxed:
             self.make_strategy(space)
             check_turn(make_guard(self.guard), self.batches_per_model)
         elif (
@@ -246,6 +266,11 @@ class SearchPlan:
         return make_strategy(self.strategy, space, seed=self.seed)
 
     @property
+    def is_staged(self) -> bool:
+        """Whether the search has stages: it is named, or has a budget of minutes, evaluations or cost."""
+        return self.strategy == STAGED or self.staged.is_limited
+
+    @property
     def is_relaxed(self) -> bool:
         """Whether all children are trained at once, by ``RelaxedSearch``."""
         return isinstance(self.strategy, str) and parse_spec(self.strategy).name == RELAXED
@@ -259,11 +284,13 @@ class SearchPlan:
     def code(self) -> list[str]:
         """The references to code that the plan's texts name; see ``ramet.registry.check_trust``."""
         from ramet.guards import GUARDS
+        from ramet.ranking import SCORES
         from ramet.searching.strategies import STRATEGIES
         from ramet.sharing import SHARINGS
         from ramet.training.registry import RECIPES
 
         final = [] if self.final_recipe is None else RECIPES.code(self.final_recipe)
+        final += [] if self.staged.scores is None else SCORES.code(self.staged.scores)
         return [*STRATEGIES.code(self.strategy), *GUARDS.code(self.guard), *SHARINGS.code(self.sharing), *final]
 
     def describe(self) -> dict[str, Any]:

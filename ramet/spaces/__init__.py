@@ -8,7 +8,7 @@ from ramet.registry import Registry
 from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
-    from ramet.spaces.base import Arch, CellGraph, NetworkAlone, Space, Supernet
+    from ramet.spaces.base import Arch, CellGraph, NetworkAlone, Space, Supernet, training_loss
     from ramet.spaces.cells.cells64 import Cells64
     from ramet.spaces.cells.nasbench201 import NasBench201
     from ramet.spaces.child import trace_child
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from ramet.spaces.own.module_space import Choice, ModuleSpace, space_of
     from ramet.spaces.recurrent.space import Recurrent
     from ramet.spaces.relaxed import Relaxed
+    from ramet.spaces.slicing.sandwich import Sandwich
+    from ramet.spaces.slicing.space import ElasticSpace, ElasticSupernet, elastic
 
 __all__ = ["SPACES", "Arch", "CellGraph", "Cells64", "Choice", "Darts", "DartsNetwork", "EnasMicro", "EnasNetwork"]
+__all__ += ["ElasticSpace", "ElasticSupernet", "Sandwich", "elastic", "training_loss"]
 __all__ += ["FinalNetwork", "ModuleSpace", "NasBench201", "NetworkAlone", "Recurrent", "Relaxed", "Space", "Supernet"]
 __all__ += ["fitting_options", "make_space", "size_options", "space_of", "takes_text", "trace_child"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, overload
 
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ramet.errors import ConfigError
+from ramet.registry.lines import one_line
 
 Arch = tuple[int, ...]
 """One architecture: for each decision of its space, the index of the option taken, counted from 0."""
@@ -53,6 +54,9 @@ class Space(ABC, Sequence[Arch]):
 
     has_final_network: ClassVar[bool] = False
     """Whether ``final_network`` makes a network that differs from the path in a supernet."""
+
+    inherits: ClassVar[bool] = False
+    """Whether a child is finished with the weights that it has in a trained supernet, and not trained anew alone."""
 
     calls_its_weights: ClassVar[bool] = False
     """Whether a child's weights are those of the layers that its forward pass calls, so that calls can be counted."""
@@ -93,6 +97,9 @@ class Space(ABC, Sequence[Arch]):
     def num_archs(self) -> int:
         """The number of architectures; ``len(space)`` is the same, where it fits into a machine's word."""
         return math.prod(self.num_options)
+
+    def __repr__(self) -> str:
+        return one_line(self, f"{self.num_archs:,} architectures")
 
     def __len__(self) -> int:
         return self.num_archs
@@ -173,6 +180,17 @@ class Space(ABC, Sequence[Arch]):
         """The cells of an architecture, to be drawn; nothing for a space that draws none."""
         return []
 
+    def derived(self, arch: Arch) -> Arch:
+        """The architecture that a search may end with in place of one that it may only look at; most are their own."""
+        return arch
+
+    def function_of(self, arch: Arch) -> Hashable:
+        """What an architecture computes: those of one value are one function in several notations.
+
+        A search looks at one of them, the first. By default each architecture is a function of its own.
+        """
+        return arch
+
     @property
     def mixed_options(self) -> tuple[int, ...]:
         """Of each edge that DARTS mixes operations on, how many there are."""
@@ -209,6 +227,13 @@ class NetworkAlone(nn.Module, ABC):
         """Change how probably an operation is left out for an image in training."""
 
 
+def training_loss(
+    network: nn.Module, x: Tensor, y: Tensor, arch: Arch, of_outputs: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """The loss of an architecture's turn: a supernet says what that is, of any other network it is the path's own."""
+    return network.loss(x, y, arch, of_outputs) if isinstance(network, Supernet) else of_outputs(network(x, arch), y)
+
+
 class Supernet(nn.Module, ABC):
     """A module that holds every architecture of a space on one set of weights.
 
@@ -227,6 +252,10 @@ class Supernet(nn.Module, ABC):
     @abstractmethod
     def child(self, arch: Arch) -> nn.Module:
         """One architecture as a plain module with a copy of the inherited weights, which needs no ramet to run."""
+
+    def loss(self, x: Tensor, y: Tensor, arch: Arch, of_outputs: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """What a step that an architecture's turn has come to minimises on a mini-batch; by default its own loss."""
+        return of_outputs(self(x, arch), y)
 
     def forward_all(self, x: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
         """Logits of many architectures on one batch, in order; spaces override it to walk common prefixes once.

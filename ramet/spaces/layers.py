@@ -10,12 +10,20 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.spaces.base import Arch
 
+MOST = {"num_nodes": 100, "num_cells": 10_000, "cells_per_stage": 10_000}
+"""Counts of which each costs modules; of channels and classes the memory is the bound."""
+
 
 def check_counts(**counts: int) -> None:
-    """Raise a ``ConfigError`` that names the first of the counts which is not a whole number of at least 1."""
+    """Raise a ``ConfigError`` that names the first of the counts which is not a whole number of at least 1.
+
+    It is also bounded from above: otherwise a slip would be noticed after hours, when the memory ends.
+    """
     for name, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ConfigError(f"{name} must be a whole number of at least 1, but got {value!r}.")
+        if value > MOST.get(name, 2**31):
+            raise ConfigError(f"{name} must be at most {MOST.get(name, 2**31):,}, but got {value!r:.80}.")
 
 
 def check_momentum(bn_momentum: float) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 from torch import nn
 
 from ramet.errors import ConfigError
-from ramet.registry import Spec, check_trust
+from ramet.registry import Spec, check_trust, reference_to
 from ramet.spaces import SPACES
 from ramet.spaces.base import Space
-from ramet.spaces.own.module_space import ModuleSpace, asks_for_text
+from ramet.spaces.own.module_space import GaveSpaceError, ModuleSpace, asks_for_text
+from ramet.spaces.slicing.space import ElasticSpace
 
 SpaceSource = str | Mapping[str, Any] | Space | Callable[..., Space | nn.Module]
 """What names a space: a text, a description, a space, a class of spaces, or a factory of modules with choices."""
@@ -23,8 +24,9 @@ def make_space(source: SpaceSource, *, trusted: bool | None = None, **arguments:
 
     Args:
         source: a name of ``SPACES``, with options after a colon if wanted (``cells64:channels=8``); a reference to a
-            factory of one's own modules or to a class of spaces (``package.module:name`` or ``FILE.py:name``), or such
-            a factory or class itself; a space, which is given back; or what ``space.describe()`` gave.
+            factory of one's own modules, to a function that makes a space (``elastic``) or to a class of spaces
+            (``package.module:name`` or ``FILE.py:name``), or such a factory, function or class itself; a space, which
+            is given back; or what ``space.describe()`` gave.
         trusted: whether code that the source names may run; by default that of a text, which the caller wrote, and not
             that of a description, which is data.
         **arguments: further arguments of the space.
@@ -46,6 +48,8 @@ def make_space(source: SpaceSource, *, trusted: bool | None = None, **arguments:
         spec, trusted = Spec(str(arguments.pop("kind", ""))), bool(trusted)
         if spec.name == "module":
             return _make_module_space(arguments, trusted)
+        if spec.name == "elastic":
+            return _make_elastic(arguments, trusted)
     elif isinstance(source, str):
         spec = SPACES.parse(source)
     else:
@@ -89,7 +93,7 @@ def _class_of(source: SpaceSource, trusted: bool) -> type[Space] | None:
     if isinstance(source, Space):
         return type(source)
     if isinstance(source, Mapping):
-        return None if source.get("kind") == "module" else _class_of(str(source.get("kind", "")), trusted)
+        return None if source.get("kind") in ("module", "elastic") else _class_of(str(source.get("kind", "")), trusted)
     maker: Any = SPACES.maker(SPACES.parse(source).name, trusted=trusted) if isinstance(source, str) else source
     return maker if isinstance(maker, type) and issubclass(maker, Space) else None
 
@@ -102,6 +106,11 @@ def _made(name: str, maker: Any, factory: Any, spec: Spec) -> Space:
         raise ConfigError(f"a space is made by a factory of modules or a class of spaces, but {name} is neither.")
     try:
         space: Space = maker(*spec.values, **spec.options)
+    except GaveSpaceError as given:  # a function of one's own may make the space itself
+        space = given.space
+        if isinstance(space, ElasticSpace):
+            reference = factory if isinstance(factory, str) else reference_to(factory)
+            space.source = None if reference is None else (reference, dict(spec.options))
     except TypeError as error:
         raise ConfigError(f"the space {name!r} must get the arguments it knows, but: {error}.") from error
     return space
@@ -118,4 +127,15 @@ def _make_module_space(description: dict[str, Any], trusted: bool) -> ModuleSpac
     space = ModuleSpace(factory, **description)
     if expected is not None and space.fingerprint != expected:
         raise ConfigError(f"{factory} must make the module that was described, but it has changed since.")
+    return space
+
+
+def _make_elastic(description: dict[str, Any], trusted: bool) -> Space:
+    factory = description.get("factory")
+    if not isinstance(factory, str):
+        raise ConfigError("an elastic space is made again by a function that can be imported, but it has none.")
+    check_trust([factory], trusted)
+    space = make_space(factory, **description.get("arguments", {}))
+    if {**space.describe(), "kind": "elastic"} != {**description, "kind": "elastic"}:
+        raise ConfigError(f"{factory} must make the network and the sizes that were described, but it has changed.")
     return space

@@ -25,7 +25,8 @@ from ramet.growth.budget import Budget
 from ramet.growth.meter import Meter
 from ramet.growth.surgery.layers import find_sites
 from ramet.growth.tracing.blocks import find_blocks
-from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
+from ramet.growth.tracing.checking import find_coupling
+from ramet.tracing.probing import largest_change, outputs
 from ramet.training.functions import Loss
 
 

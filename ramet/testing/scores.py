@@ -17,7 +17,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ramet.ranking.training_free import TrainingFreeScore
+from ramet.ranking.scores.base import TrainingFreeScore
 from ramet.seeding import seeded_globally, torch_generator
 from ramet.spaces import Cells64
 

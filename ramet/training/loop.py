@@ -37,6 +37,7 @@ def fit(
     seconds_between_checkpoints: float = 30.0,
     save_last: bool = True,
     stop_after: int | None = None,
+    num_steps: int | None = None,
 ) -> None:
     """Train a network in place by a recipe.
 
@@ -63,6 +64,7 @@ def fit(
         save_last: whether the trained network itself is saved at the end; without it, a training that is over in less
             than ``seconds_between_checkpoints`` writes nothing.
         stop_after: end after that many steps; the schedule still spans all epochs.
+        num_steps: the steps that the schedule spans, in place of the recipe's epochs.
 
     Raises:
         ConfigError: there are more inputs than targets, or fewer; or the recipe gives what no step can use.
@@ -86,7 +88,8 @@ def fit(
         parts["average"] = average
     saver = Saver(checkpoints, parts, seconds=seconds_between_checkpoints)
     batches = Batches(len(x), settings.batch_size, seed)
-    num_steps = settings.epochs * batches.steps_per_epoch
+    if num_steps is None:
+        num_steps = settings.epochs * batches.steps_per_epoch
     last = num_steps if stop_after is None else min(stop_after, num_steps)
     of_outputs = settings.loss_for(y)
 

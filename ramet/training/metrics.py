@@ -59,7 +59,7 @@ class Metric:
             found = self.value(gathered, targets)
         except RametError:
             raise
-        except Exception as error:  # whatever a function of the user's own raises
+        except (Exception, SystemExit) as error:  # whatever a function of the user's own raises
             first_line = (str(error).splitlines() or [""])[0]
             raise ConfigError(
                 f"a metric must run, but {self.name} raises {type(error).__name__}: {first_line}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +48,36 @@ def output_of(result: Any) -> Tensor:
     raise ConfigError(
         f"a network must give one tensor, or its logits by that name, but got {type(result).__name__} with {held}."
     )
+
+
+class SoftmaxWarning(UserWarning):
+    """A network gives probabilities where a loss takes logits: it learns, but slowly and not as far."""
+
+
+def warn_of_probabilities(outputs: Tensor, targets: Tensor) -> None:
+    """Say so if outputs that a cross-entropy takes for logits are probabilities already.
+
+    A cross-entropy has a softmax of its own, and that of numbers between 0 and 1 can never be sure of anything.
+
+    >>> from torch import ones, zeros
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_of_probabilities(ones(4, 5) / 5, zeros(4).long())
+    ...     warn_of_probabilities(ones(4, 5), zeros(4).long())
+    >>> len(caught)
+    1
+    """
+    if targets.is_floating_point() or outputs.ndim < 2:
+        return
+    classes = classes_last(outputs, targets).detach().float()
+    is_whole = bool(((classes.sum(-1) - 1).abs() < 1e-3).all())  # half precision included
+    if classes.shape[-1] > 1 and is_whole and bool((classes >= 0).all()):
+        warnings.warn(
+            "a network should give logits, which the cross-entropy makes probabilities of, but its outputs are not "
+            "negative and add up to 1 already: leave out the softmax at its end.",
+            SoftmaxWarning,
+            stacklevel=3,
+        )
 
 
 def classes_last(outputs: Tensor, targets: Tensor) -> Tensor:

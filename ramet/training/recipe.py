@@ -217,6 +217,13 @@ class Recipe:
             return LOSSES.bind(self.loss)
         return squared_error if targets.is_floating_point() else cross_entropy
 
+    @property
+    def takes_logits(self) -> bool:
+        """Whether the loss of classes is the cross-entropy, which takes logits."""
+        if self.loss is None:
+            return True
+        return isinstance(self.loss, str) and LOSSES.parse(self.loss).name == "cross-entropy"
+
     def metric_for(self, targets: Tensor, loss: Loss | None = None) -> Metric:
         """What networks are measured by on these targets.
 

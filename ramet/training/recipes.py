@@ -29,7 +29,7 @@ def recipe_options(text: str) -> dict[str, Any]:
         made = RECIPES.bind(text)()
     except RametError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"the function of {text} must run, but raises {type(error).__name__}: {error}.") from error
     plain = Recipe()
     if isinstance(made, Recipe):

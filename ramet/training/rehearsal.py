@@ -16,7 +16,7 @@ from ramet.seeding import seeded_globally
 from ramet.training.acceleration import precision_of
 from ramet.training.batches import Batches
 from ramet.training.optimizers import make_optimizer
-from ramet.training.outputs import output_of
+from ramet.training.outputs import output_of, warn_of_probabilities
 from ramet.training.recipe import Recipe
 from ramet.training.step import Step
 
@@ -66,6 +66,8 @@ def rehearse(recipe: Recipe, network: nn.Module, x: Tensor, y: Tensor, *argument
         step = Step(trial, optimizer, recipe, skips=True)  # one that is not finite is said here, in other words
         with _saying("a step must be taken on a training batch"):
             found = step(0, rate, loss, *batch)
+    if recipe.takes_logits and not y.is_floating_point():
+        warn_of_probabilities(outputs[0], y[: len(outputs[0])])
     if not math.isfinite(found):
         what = "are not" if not all(bool(output.isfinite().all()) for output in outputs) else "are"
         raise ConfigError(

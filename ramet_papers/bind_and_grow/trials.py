@@ -12,6 +12,7 @@ from ramet.continual.methods.bind_and_grow.random_growth import RandomGrowth, dr
 from ramet.continual.study.sequences import SequenceSetup, run_sequence, train_alone
 from ramet.continual.study.space import GrowSequence
 from ramet.execution import WorkItem
+from ramet.registry import parse_spec
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed, numpy_generator
 from ramet.training import Settings
@@ -20,6 +21,7 @@ from ramet_papers.experiment import Experiment, Key
 from ramet_papers.workspace import Workspace
 
 KIND = "bind-and-grow"
+SLOW: Json = {"old_weights": "slow"}
 RULES: dict[str, Json] = {
     "the paper's": {"measure": "rsa", "blame": "whole"},
     "the default": {"measure": BindAndGrow.measure, "blame": BindAndGrow.blame},
@@ -51,7 +53,8 @@ class BindingSetup:
         numbers = range(num_seeds or preset.seeds)
         streams = [stream_setting.make(workspace, number) for number in numbers]
         seeds = [derive_seed(workspace.seed, "trial", number) for number in numbers]
-        settings, options = stream_setting.settings or preset.settings, dict(stream_setting.method)
+        # As in the paper, old layers are slow unless the setting says otherwise.
+        settings, options = stream_setting.settings or preset.settings, {**SLOW, **stream_setting.method}
         return cls(streams, stream_setting.skeleton(streams[0]), settings, seeds, folder, options)
 
     @property
@@ -101,11 +104,11 @@ def grown_at_random(
 
 def compared(setup: BindingSetup, *, number: int, method: str) -> Json:
     """The whole stream by one method."""
-    made = make_method(method)
+    made, said = make_method(method), parse_spec(method).options
     if isinstance(made, RandomGrowth):
-        made = make_method(method, **setup.options)
+        made = make_method(method, **{name: value for name, value in setup.options.items() if name not in said})
     elif made.name == "bind-and-grow":
-        made = make_method(method, **setup.guided)
+        made = make_method(method, **{name: value for name, value in setup.guided.items() if name not in said})
     how: Json = {"network": setup.skeleton, "settings": setup.settings, "seed": setup.seeds[number]}
     learned = learn(setup.streams[number], method=made, scenario="all", **how)
     figures = learned.figures()

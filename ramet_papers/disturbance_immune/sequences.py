@@ -33,7 +33,7 @@ class Guarding:
 
 
 class Sequences:
-    """The sequences of a preset: one run directory, from which both figures read what they have in common."""
+    """The sequences over which lambda is varied: one run directory."""
 
     def __init__(self, experiment: Experiment, preset: DisturbancePreset) -> None:
         self.preset, self.seed = preset, experiment.workspace.seed
@@ -58,11 +58,6 @@ class Sequences:
         """An unguarded sequence for each learning rate; the one whose architectures are best at the end is taken."""
         return {lr: [self.task(Guarding(), PILOT, lr)] for lr in self.preset.learning_rates}
 
-    def chosen(self, inputs: str, lr: float) -> Guarding:
-        """The lambda whose ten architectures are best at the end, on the validation data of a seed apart."""
-        guardings = [Guarding(inputs, value) for value in self.preset.lambdas[inputs]]
-        return best_of(self.trials.finish({guarding: [self.task(guarding, PILOT, lr)] for guarding in guardings}))
-
     def tasks(self, guardings: list[Guarding], lr: float) -> dict[Guarding, list[WorkItem]]:
         """The sequences of all seeds."""
         return {g: [self.task(g, seed, lr) for seed in range(self.preset.seeds)] for g in guardings}
@@ -76,6 +71,31 @@ class Sequences:
         guardings = [Guarding(), *(Guarding(inputs, v) for inputs, vs in self.preset.lambdas.items() for v in vs)]
         found = look(self.tasks(guardings, lr))
         return None if found is None else (found, lr)
+
+
+class Rows:
+    """The rows of Figure 1b: unguarded sequences whose architectures are trained to the end; one run directory."""
+
+    def __init__(self, experiment: Experiment, preset: DisturbancePreset) -> None:
+        self.preset, self.seed = preset, experiment.workspace.seed
+        subject = (preset.row_space_options, preset.row_settings)
+        self.trials = preset.trials(experiment, "figure-1b", *subject, architectures=preset.num_architectures)
+
+    def over_seeds(self) -> list[Json]:
+        """What each row gives."""
+        return self.trials.in_order([self._task(seed) for seed in range(self.preset.row_seeds)], "training in a row")
+
+    def _task(self, seed: int) -> WorkItem:
+        key = f"seed-{seed}"
+        arguments: Json = {
+            "name": key,
+            "num_archs": self.preset.num_architectures,
+            "seed": derive_seed(self.seed, "sequence", seed),
+            "inputs": None,
+            "regularisation": 1.0,
+            "lr": self.preset.row_settings.learning_rate,
+        }
+        return WorkItem(key, train_sequence, arguments)
 
 
 class Pairs:

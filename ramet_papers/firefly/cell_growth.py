@@ -26,6 +26,7 @@ from ramet.growth.loop import grow
 from ramet.growth.methods.firefly import Firefly
 from ramet.seeding import derive_seed
 from ramet.training import Settings
+from ramet_papers.firefly.choice import PAPERS_CHOICE
 
 OPERATIONS = ("sep_conv_3x3", "sep_conv_5x5", "dil_conv_3x3", "dil_conv_5x5")
 """What stands on every edge; ``identity`` is what an edge without growth becomes."""
@@ -228,13 +229,15 @@ def grow_cells(
     search: CellSearch,
     *,
     settings: Settings | None = None,
+    num_epochs: float = 5.0,
     num_steps: int | None = None,
     epsilon: float = 0.1,
     seed: int = 0,
 ) -> tuple[CellNetwork, list[History]]:
     """Grow the cells of a copy in turn, each by a share of its units; ``settings`` train before and after each growth.
 
-    Candidates are trained for ``num_steps`` mini-batches, or an epoch. Gives the network and a history for each growth.
+    Candidates are trained for ``num_epochs`` passes over the data, 5 in B.3, or for ``num_steps`` mini-batches. Gives
+    the network and a history for each growth.
     """
     histories = []
     for number in range(search.rounds * len(network.cells)):
@@ -245,7 +248,16 @@ def grow_cells(
             for op in range(len(OPERATIONS))
         )
         units = sum(width for edge in widths_of(network)[cell] for width in edge.values())
-        method = Firefly(num_new=search.num_new[cell], layer_width=0, epsilon=epsilon, num_steps=num_steps, only=names)
+        method = Firefly(
+            num_new=search.num_new[cell],
+            layer_width=0,
+            epsilon=epsilon,
+            num_epochs=num_epochs,
+            num_steps=num_steps,
+            num_score_batches=4,
+            only=names,
+            **PAPERS_CHOICE,
+        )
         budget = Budget("neurons", 1e12, step=float(max(1, round(search.share * units))))
         grown, history = grow(
             network, data, budget, method, settings=settings, max_steps=1, seed=derive_seed(seed, "cell", number)

@@ -44,9 +44,9 @@ CellSetup: TypeAlias = Setup[DataSet, CellPreset]
 
 
 def search_epochs(preset: CellPreset) -> int:
-    """Epochs of a whole search by growth: before and after each growth, and one for the candidates."""
+    """Epochs of a whole search by growth: before and after each growth, and for its candidates."""
     num_growths = preset.search.rounds * len(preset.search.widths)
-    return num_growths * (2 * preset.settings.epochs + 1)
+    return num_growths * (2 * preset.settings.epochs + preset.candidate_epochs)
 
 
 def find_cells(setup: CellSetup, *, method: str, seed: int) -> Json:
@@ -81,7 +81,7 @@ def _search(setup: CellSetup, method: str, seed: int) -> list[Genotype]:
     with seeded_globally(seed, "weights"):
         network = search_network(preset.search, data.in_channels, data.num_classes).to(data.train.x.device)
     grown, _ = grow_cells(
-        network, data, preset.search, settings=preset.settings, num_steps=preset.num_candidate_steps, seed=seed
+        network, data, preset.search, settings=preset.settings, num_epochs=preset.candidate_epochs, seed=seed
     )
     return derive_genotypes(grown, preset.search)
 

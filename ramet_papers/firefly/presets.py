@@ -9,6 +9,7 @@ from typing import Any
 from ramet.training import Settings
 from ramet_papers.experiment import Preset, sgd
 from ramet_papers.firefly.cell_growth import CellSearch
+from ramet_papers.firefly.choice import PAPERS_CHOICE
 from ramet_papers.firefly.rbf import RbfSettings
 
 Options = Mapping[str, Any]
@@ -57,7 +58,7 @@ class CellPreset(Preset):
     data: str  # the data set
     data_options: Options  # of ``ramet.data.load``; half of the training images validate, as in DARTS
     search: CellSearch  # the numbers of the growth
-    num_candidate_steps: int | None  # mini-batches that candidates are trained for; an epoch if not given
+    candidate_epochs: int  # passes over the training data that candidates are trained for; 5 in B.3
     # Of the training before and after each growth. DARTS is searched for the same number of epochs in all.
     settings: Settings
     final: Settings  # of the training of the found cells
@@ -95,7 +96,7 @@ class FireflyPreset(Preset):
     continual: ContinualPreset  # of Figure 5 and Table 2
 
 
-FULL_EPOCH: Options = {"num_epochs": 1.0, "num_score_batches": 4}
+FULL_EPOCH: Options = {"num_epochs": 1.0, "num_score_batches": 4, **PAPERS_CHOICE}
 """How long the paper trains its candidates (B.2); the method's own default is shorter, for the sake of its cost."""
 
 TIMED: Mapping[str, tuple[str, Options]] = {"splitting, 4 batches": ("splitting", {"num_batches": 4})}
@@ -149,7 +150,7 @@ PAPER = FireflyPreset(
         "each, then 200 anew.",
     ),
     cells=CellPreset(
-        data="cifar10", data_options={"validation_fraction": 0.5}, search=CellSearch(), num_candidate_steps=None,
+        data="cifar10", data_options={"validation_fraction": 0.5}, search=CellSearch(), candidate_epochs=5,
         settings=sgd(5, 64, 0.025, 3e-4, final=0.001), final=sgd(600, 96, 0.025, 3e-4),
         num_cells=20, final_params=3_300_000, seeds=5,
         note="CIFAR-10, half of it to search; 5 cells, each grown twice by 25 %; 20 cells trained for 600 epochs.",
@@ -204,7 +205,7 @@ SMALL = FireflyPreset(
         search=CellSearch(
             widths=(2, 4, 4), channels=(4, 8, 8), reductions=(1,), num_nodes=2, rounds=1, num_new=(2, 4, 4), share=0.25
         ),
-        num_candidate_steps=None, settings=sgd(2, 64, 0.1, 3e-4, final=0.01), final=sgd(12, 64, 0.1, 3e-4),
+        candidate_epochs=1, settings=sgd(2, 64, 0.1, 3e-4, final=0.01), final=sgd(12, 64, 0.1, 3e-4),
         num_cells=3, final_params=6000,
         note="Fashion-MNIST at 14x14, 2,000 images to train, 3 cells of 2 nodes, each grown once by 25 %, then trained "
         "anew for 12 epochs.",

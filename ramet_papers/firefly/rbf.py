@@ -27,6 +27,7 @@ from ramet.growth.methods.random_choice import RandomChoice
 from ramet.growth.methods.splitting import Splitting
 from ramet.growth.tracing.checking import find_coupling
 from ramet.seeding import derive_seed, torch_generator
+from ramet_papers.firefly.choice import PAPERS_CHOICE
 
 TRUE_NEURONS = 15
 NUM_POINTS = 1000
@@ -131,7 +132,7 @@ def make_growth(method: str, settings: RbfSettings, num_new: int = 5) -> Growth:
         new = num_new if method == "firefly" else 0
         return Firefly(
             num_new=new, layer_width=0, num_steps=steps, epsilon=epsilon, learning_rate=rate, num_score_batches=1,
-            separate=True, new_scale=0.1**0.5,
+            separate=True, new_scale=0.1**0.5, **PAPERS_CHOICE,
         )  # fmt: skip
     if method == "splitting":
         return Splitting(epsilon=epsilon, num_iterations=2, num_batches=1)

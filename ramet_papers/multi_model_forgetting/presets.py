@@ -33,15 +33,18 @@ class ComparedGuard:
 
 
 # On two models, elastic consolidation is the explicit penalty of plasticity; what differs is whose labels the Fisher
-# information takes. The explicit penalties end where they would diverge, at step size x strength x Fisher = 2.
+# information takes. The explicit penalties end where they would diverge, at step size x strength x Fisher = 2. The weak
+# ones are for an A that has hardly begun, where what holds A keeps B from learning.
 METHODS: Mapping[str, ComparedGuard] = {
     "none": ComparedGuard(lambda strength: NoGuard(), (0.0,)),
-    "plasticity": ComparedGuard(WeightPlasticity, (1e3, 1e4, 1e5, 1e6)),
+    "plasticity": ComparedGuard(WeightPlasticity, (1.0, 10.0, 30.0, 100.0, 300.0, 1e3, 1e4, 1e5, 1e6)),
     "plasticity, explicit": ComparedGuard(
         lambda alpha: WeightPlasticity(alpha, form="explicit"), (3.0, 10.0, 30.0, 100.0)
     ),
-    "plasticity, mini-batch Fisher": ComparedGuard(WeightPlasticity, (1e5, 1e6, 1e7, 1e8), fisher="mini-batch"),
-    "Kronecker plasticity": ComparedGuard(KroneckerPlasticity, (1e2, 1e3, 1e4, 1e5)),
+    "plasticity, mini-batch Fisher": ComparedGuard(
+        WeightPlasticity, (1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8), fisher="mini-batch"
+    ),
+    "Kronecker plasticity": ComparedGuard(KroneckerPlasticity, (1.0, 10.0, 1e2, 1e3, 1e4, 1e5)),
     "elastic": ComparedGuard(ElasticConsolidation, (3.0, 10.0, 30.0, 100.0), fisher="sampled-labels"),
     "projection, mean inputs": ComparedGuard(
         lambda size: OrthogonalProjection(size, inputs="mean"), (10.0, 1.0, 0.1, 0.01)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ramet.ranking.metrics import Floats
+from ramet.ranking.setup import SupernetSetup
 from ramet.reports import Table
 from ramet.runs.encoding import Json
 from ramet.seeding import derive_seed
+from ramet.spaces import Arch, Cells64
 from ramet_papers.claims import Claim
+from ramet_papers.deeper_insights import presets as deeper
 from ramet_papers.experiment import Experiment, Outcome, Row, tabled
 from ramet_papers.multi_model_forgetting import judges
-from ramet_papers.multi_model_forgetting.search_presets import DROPOUTS, PATH_DROPOUT, SEARCHES
+from ramet_papers.multi_model_forgetting.search_presets import (
+    DROPOUTS,
+    PATH_DROPOUT,
+    PATH_DROPPING_SEEDS,
+    SEARCHES,
+)
 from ramet_papers.searches import (
     DIFFERENCES,
     GuardedSearches,
@@ -31,30 +39,47 @@ from ramet_papers.searches import (
     tune_and_compare,
     with_space,
 )
+from ramet_papers.truth import cached_truth
 from ramet_papers.workspace import Workspace
 
 Pairs = list[tuple[Json, Json]]
 
 
 def figure_4(experiment: Experiment) -> Outcome:
-    """Error differences and rewards of an ENAS search for a recurrent cell; claims W4 and W6.
+    """Error differences of an ENAS search for a recurrent cell; claim W4."""
+    return _compared(experiment, "recurrent", "Figure 4", judges.judge_w4)
 
-    The rewards are those of a longer run, where a preset has one: see ``search_presets``.
-    """
-    return _compared(experiment, "recurrent", "Figure 4", judges.judge_w4, judges.judge_w6)
+
+def figure_4d(experiment: Experiment) -> Outcome:
+    """The rewards of such a search over a run that is long enough for alpha to be large and to fall; claim W6."""
+    studies = SEARCHES[experiment.preset_name]
+    study = studies.get("rewards", studies["recurrent"])
+    guard, tuned, pairs = tune_and_compare(experiment.workspace, study)
+    early, late = (
+        np.array([[reward(run) for run in pair] for pair in pairs]) for reward in (early_reward, late_reward)
+    )  # [seeds, 2]
+    figures = judges.W6Figures(
+        command=experiment.command,
+        setting=f"{_setting(study)} Guard {guard}; the reward is 80 / perplexity on validation words.",
+        early=early[:, 1] - early[:, 0],
+        late=late[:, 1] - late[:, 0],
+        alphas=guard_strengths(pairs[0][1]),
+    )
+    rows: list[Row] = [
+        {"half": half, "without guard": rewards[:, 0].mean(), guard: rewards[:, 1].mean()}
+        for half, rewards in (("first", early), ("second", late))
+    ]
+    tables = [tabled(rows, "Figure 4d: reward in both halves of the rewarded epochs"), _tuning_table(tuned)]
+    return Outcome("Multi-model forgetting, Figure 4d", tables, [judges.judge_w6(figures)], [_setting(study)])
 
 
 def figure_b(experiment: Experiment) -> Outcome:
-    """The same for a convolutional cell; claim W5."""
+    """The same as Figure 4 for a convolutional cell; claim W5."""
     return _compared(experiment, "convolutional", "Figure B", judges.judge_w5)
 
 
 def _compared(
-    experiment: Experiment,
-    name: str,
-    figure: str,
-    judge: Callable[[judges.DifferenceFigures], Claim],
-    judge_rewards: Callable[[judges.W6Figures], Claim] | None = None,
+    experiment: Experiment, name: str, figure: str, judge: Callable[[judges.DifferenceFigures], Claim]
 ) -> Outcome:
     study = SEARCHES[experiment.preset_name][name]
     guard, tuned, pairs = tune_and_compare(experiment.workspace, study)
@@ -66,16 +91,8 @@ def _compared(
         largest=differences(pairs, "difference_max"),
         remark=study.remark,
     )
-    claims = [judge(found)]
-    if judge_rewards:
-        longer = SEARCHES[experiment.preset_name].get("rewards")
-        rewarded = (study, guard, pairs)
-        if longer is not None:
-            own, _, found_pairs = tune_and_compare(experiment.workspace, longer)
-            rewarded = (longer, own, found_pairs)
-        claims.append(judge_rewards(_reward_figures(experiment, *rewarded)))
     tables = [_difference_table(pairs, guard, f"{figure}: {name} search"), _tuning_table(tuned)]
-    return Outcome(f"Multi-model forgetting, {figure}", tables, claims, [_setting(study)])
+    return Outcome(f"Multi-model forgetting, {figure}", tables, [judge(found)], [_setting(study)])
 
 
 def figure_5(experiment: Experiment) -> Outcome:
@@ -113,53 +130,68 @@ def figure_5(experiment: Experiment) -> Outcome:
 def _with_path_dropping(workspace: Workspace, study: GuardedSearches) -> list[Json]:
     """The unguarded searches of a study once more, with nodes left out at random (Bender et al., 2018)."""
     dropping = replace(study, job=with_space(study.job, path_dropout=PATH_DROPOUT))
-    jobs = {f"path dropping {n}": dropping.of(derive_seed(workspace.seed, n), "none") for n in range(study.seeds)}
+    count = min(study.seeds, PATH_DROPPING_SEEDS)
+    jobs = {f"path dropping {n}": dropping.of(derive_seed(workspace.seed, n), "none") for n in range(count)}
     return list(run_searches(workspace, study.name, jobs).values())
 
 
 def table_1(experiment: Experiment) -> Outcome:
-    """The architectures found, trained from scratch; claim W8."""
+    """The architectures found, and what they reach alone; claim W8.
+
+    They are trained from scratch, or, where a preset searches a space whose children have all been trained alone, their
+    errors are looked up.
+    """
     workspace, studies = experiment.workspace, SEARCHES[experiment.preset_name]
     rows: list[Row] = []
     found: dict[str, judges.Retrained] = {}
-    for name, paper in (("recurrent", "65.01 to 61.9"), ("convolutional", "4.87 to 3.81")):
-        guard, _, pairs = tune_and_compare(workspace, studies[name])
-        errors = np.array([[final_error(run) for run in pair] for pair in pairs])  # [seeds, 2]
-        found[name] = judges.Retrained(errors, train_random(workspace, studies[name]))
-        without, guarded = errors.mean(axis=0)
+    papers = {"recurrent": "65.01 to 61.9", "convolutional": "4.87 to 3.81"}
+    asked = ["cells64"] if "cells64" in studies else list(papers)
+    for name in asked:
+        study = studies[name]
+        guard, _, pairs = tune_and_compare(workspace, study)
+        if name == "cells64":
+            found[name] = looked_up(pairs, _known_errors(experiment))
+        else:
+            errors = np.array([[final_error(run) for run in pair] for pair in pairs])  # [seeds, 2]
+            found[name] = judges.Retrained(errors, train_random(workspace, study))
+        without, guarded = found[name].errors.mean(axis=0)
         rows.append(
             {
                 "search": name,
                 "guard": guard,
                 "without, test": without,
                 "with, test": guarded,
-                "gain": experiment.mean(errors[:, 0] - errors[:, 1]),
+                "gain": experiment.mean(found[name].errors[:, 0] - found[name].errors[:, 1]),
                 "random architectures, test": experiment.mean(found[name].random),
-                "paper": paper,
+                "paper": papers.get(name),
             }
         )
+    settings = " ".join(
+        f"{_setting(studies[name])} Guard {row['guard']}." for name, row in zip(asked, rows, strict=True)
+    )
     figures = judges.W8Figures(
         command=experiment.command,
-        setting="Perplexity for the recurrent, share of errors for the convolutional search; at random is the mean "
-        f"of {studies['recurrent'].num_random} architectures. {_setting(studies['recurrent'])}",
+        setting=f"Shares of errors, or perplexities of a recurrent cell; at random is the mean of the space or of "
+        f"architectures drawn from it. {settings}",
         searches=found,
     )
     table = tabled(rows, "Table 1: what was found, trained from scratch")
     return Outcome("Multi-model forgetting, Table 1", [table], [judges.judge_w8(figures)])
 
 
-def _reward_figures(experiment: Experiment, study: GuardedSearches, guard: str, pairs: Pairs) -> judges.W6Figures:
-    early, late = (
-        np.array([reward(guarded) - reward(without) for without, guarded in pairs])
-        for reward in (early_reward, late_reward)
-    )
-    return judges.W6Figures(
-        command=experiment.command,
-        setting=f"{_setting(study)} Guard {guard}; the reward is 80 / perplexity on validation words.",
-        early=early,
-        late=late,
-        alphas=guard_strengths(pairs[0][1]),
-    )
+def looked_up(pairs: Pairs, known: Mapping[Arch, float]) -> judges.Retrained:
+    """The errors of what searches without and with a guard found, in a space of which all errors are known."""
+    errors = [[known[tuple(run["result"]["candidates"][0]["arch"])] for run in pair] for pair in pairs]
+    return judges.Retrained(np.array(errors), np.array(list(known.values())))
+
+
+def _known_errors(experiment: Experiment) -> dict[Arch, float]:
+    """The error of every child of ``Cells64`` trained alone, the mean over the seeds of the truth."""
+    workspace, setting = experiment.workspace, deeper.PRESETS[experiment.preset_name]
+    data = workspace.load(setting.data, setting.data_options)
+    setup = SupernetSetup(Cells64(**setting.space_options), data, setting.settings)
+    accuracies = cached_truth(workspace, setup, setting.truth_seeds).mean(axis=0)
+    return {tuple(setup.space[index]): 1 - float(one) for index, one in enumerate(accuracies)}
 
 
 def _difference_table(pairs: Pairs, guard: str, title: str) -> Table:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ramet.data import data_folder
 from ramet.execution import WorkItem
 from ramet.ranking.metrics import Floats
+from ramet.ranking.scores.aggregate import combine_ranks
 from ramet.ranking.setup import SupernetSetup
-from ramet.ranking.training_free import combine_ranks
 from ramet.ranking.truth import read_table
 from ramet.runs.atomic import write_atomically, writing
 from ramet.runs.encoding import Json, plain

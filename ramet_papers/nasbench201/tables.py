@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
 from ramet.ranking.metrics import Floats
-from ramet.ranking.training_free import combine_ranks
+from ramet.ranking.scores.aggregate import combine_ranks
 from ramet.reports import Column, Estimate, Table
 from ramet.reports.formats import percent
 from ramet.runs.encoding import Json

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ramet.ranking.instance import load_network, train_instance
+from ramet.ranking.scores.jacobian import JacobianCovariance
+from ramet.ranking.scores.synflow import Synflow
 from ramet.ranking.setup import SupernetSetup
-from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.runs.encoding import Json
 from ramet.searching.costs import ArchCosts
 from ramet.searching.final import train_final

@@ -77,7 +77,9 @@ def test_bad_input_is_refused_in_one_line(
 IN_A_PROCESS = ("unknown command", "--epochs ten", "data: NaN pixel", "overwrite: a folder that is no run")
 
 
-@pytest.mark.parametrize("name", IN_A_PROCESS)
+@pytest.mark.parametrize(
+    "name", [IN_A_PROCESS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in IN_A_PROCESS[1:])]
+)
 def test_a_process_of_its_own_says_the_same(name: str, home: Path) -> None:
     (row,) = (row for row in ROWS if row.name == name)
     arguments = row.make(home / "work")

@@ -37,6 +37,16 @@ def test_a_run_of_relative_paths_is_resumed_from_another_folder(tmp_path, monkey
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.parametrize("options", [["--out", "X"], ["--overwrite"], ["--seed", "5"], ["--seed", "5", "--out", "X"]])
+def test_resume_refuses_what_it_would_ignore(options, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["resume", "run", *options])
+    assert end.value.code == 2 and list(tmp_path.iterdir()) == []
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and options[0] in said
+
+
 @pytest.mark.parametrize("length", [300, 5000])
 def test_a_path_that_is_too_long_is_bad_input(length, capsys):
     with pytest.raises(SystemExit) as end:

@@ -15,7 +15,7 @@ from ramet.continual import JointNetwork, Stream, Task, learn, make_method, make
 from ramet.continual.streams.makers import rotate
 from ramet.data import DataSet, Split, load
 from ramet.errors import ConfigError, DataError
-from ramet.runs import Run
+from ramet.runs import Checkpoints, Run
 from ramet.testing.methods import SETTINGS, make_skeletons
 from ramet.testing.methods import make_stream as small_stream
 from ramet.training import Settings
@@ -362,3 +362,31 @@ def test_unknown_methods_and_options_are_refused():
     assert make_method("elastic:strength=5,form=explicit").options["strength"] == 5
     with pytest.raises(ConfigError):
         Settings(epochs=0)
+
+
+def test_many_short_tasks_are_saved_now_and_then(tmp_path, monkeypatch):
+    """Saved after each, what was learned before would be written again with every task; the end is the same."""
+    stream = make_stream("split-digits:5", train_size=60, eval_size=20)
+    arguments = {"method": "naive", "network": "mlp:4", "settings": Settings(epochs=1), "seed": 1}
+    whole = learn(stream, **arguments)
+    saved = []
+    save = Checkpoints.save
+    monkeypatch.setattr(
+        Checkpoints, "save", lambda self, step, *rest: (saved.append((self.folder.name, step)), save(self, step, *rest))
+    )
+
+    def stop(row):
+        if row["place"] == 3:
+            raise KeyboardInterrupt
+
+    for _ in range(2):  # the second time phases of later tasks are there, and must not be taken for earlier ones
+        with pytest.raises(KeyboardInterrupt):
+            learn(stream, **arguments, folder=tmp_path, seconds_between_checkpoints=1e9, after_task=stop)
+    assert "stream" not in {name for name, _ in saved}
+    learned = learn(stream, **arguments, folder=tmp_path, seconds_between_checkpoints=1e9)
+    assert [step for name, step in saved if name == "stream"] == [5]
+    assert str(learned.matrix()) == str(whole.matrix())  # as text, because NaN differs from itself
+    saved.clear()
+    learn(stream, **arguments, folder=tmp_path / "each", seconds_between_checkpoints=0)
+    assert [step for name, step in saved if name == "stream"] == [1, 2, 3, 4, 5]
+    assert [path.name for path in (tmp_path / "each").iterdir()] == ["stream"], "nothing is left of finished tasks"

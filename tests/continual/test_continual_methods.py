@@ -31,8 +31,12 @@ def maker(name):
     return partial(make_method, name, **OPTIONS.get(name, {}))
 
 
+LONG = ("joint", "random-growth", "learn-to-grow", "apd", "rcl")
+"""Long, or near relatives of others: their formulas are held below, the seam's promises with the slow tests."""
+
+
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in METHODS])
 def test_conformance(name, check):
     check(maker(name))
 

@@ -39,7 +39,13 @@ def recipe_of(name):
     return replace(RICH, average=None) if name in OWN_STEPS else RICH
 
 
-@pytest.mark.parametrize("name", METHODS)
+QUICK = ("individual", "adapters", "firefly", "den")
+"""Run with the required tests, too: one that shares nothing, one of a graph, one that grows, one of own steps."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+)
 def test_every_method_learns_by_a_rich_recipe_forgets_no_more_and_resumes(name, monkeypatch):
     monkeypatch.setattr(suite, "SETTINGS", recipe_of(name))
     make = partial(make_method, name, **OPTIONS.get(name, {}))

@@ -57,8 +57,14 @@ def on_modules(monkeypatch, tmp_path_factory):
     monkeypatch.setattr(suite, "make_skeletons", lambda: made)
 
 
+QUICK = ("individual", "adapters", "replay", "packnet", "bind-and-grow")
+"""Run with the required tests, too: one of each way to share a module."""
+
+
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", ON_MODULES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in ON_MODULES]
+)
 def test_conformance(name, check, on_modules):
     check(partial(make_method, name, **OPTIONS.get(name, {})))
 
@@ -202,7 +208,7 @@ def test_untrained_modules_grow_by_delta():
 def test_shared_blocks_of_an_untrained_module_are_slow():
     stream, moved = suite.make_stream(2), []
     for rate in (1e-6, 1.0):
-        method = BindAndGrow(delta=0.0, old_rate=rate)
+        method = BindAndGrow(delta=0.0, old_weights="slow", old_rate=rate)
         net = learn(Stream("one", stream.tasks[:1]), method=method, network=Small, settings=SETTINGS).network
         before = net.task("task 0").stem[0].weight.detach()
         net.learn(stream[1].data())

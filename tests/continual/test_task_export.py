@@ -35,13 +35,21 @@ save_file(outputs, folder / "outputs.safetensors")
 """
 
 
-def test_every_method_exports_what_torch_alone_runs(tmp_path):
+QUICK = ["individual", "firefly", "bind-and-grow"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [QUICK, pytest.param([name for name in METHODS if name not in QUICK], marks=pytest.mark.slow)],
+    ids=["quick", "rest"],
+)
+def test_every_method_exports_what_torch_alone_runs(tmp_path, names):
     stream = make_stream(size=3)
     x = stream[0].dataset.test.x[:5].clone()
     save_file({"x": x}, tmp_path / "x.safetensors")
     expected = {}
     skeleton = make_skeletons()["convolution with batch norm"]
-    for name in METHODS:
+    for name in names:
         method = started(partial(make_method, name, **OPTIONS.get(name, {})), skeleton)
         learn_next(method, stream)
         learn_next(method, stream)
@@ -61,7 +69,7 @@ def test_every_method_exports_what_torch_alone_runs(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     outputs = load_file(tmp_path / "outputs.safetensors")
-    assert len(outputs) == 2 * len(METHODS)
+    assert len(outputs) == 2 * len(names)
     for name, values in expected.items():
         # Another process may lay tensors out otherwise and add in another order: at most a thousand terms a layer, four
         # layers, so 4e3 roundings of 1e-16 there and of 6e-8 here, against the largest output.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
 import tarfile
 import threading
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +17,7 @@ import bad_data
 import numpy as np
 import pytest
 
-from ramet.data import SOURCES, Source, SourceFile, fetch, load
+from ramet.data import SOURCES, Source, SourceFile, downloads, fetch, load
 from ramet.errors import DataError, RunError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -360,3 +362,13 @@ def test_checksums_of_the_registry(name: str, monkeypatch: pytest.MonkeyPatch) -
         if not (folder / file.path).exists():
             pytest.skip(f"{file.path} is not in {folder}")
         assert is_whole(folder / file.path, file.size, file.sha256)
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/file", "file:///etc/passwd", "gopher://127.0.0.1"])
+def test_a_redirect_leads_to_http_alone(address: str) -> None:
+    handler, request = downloads._HttpOnly(), urllib.request.Request("http://127.0.0.1/file")
+    arguments = (None, 302, "Found", http.client.HTTPMessage())
+    assert handler.redirect_request(request, *arguments, "https://127.0.0.1/other").full_url.endswith("/other")
+    with pytest.raises(RunError, match="must lead to http or https, but leads to"):
+        handler.redirect_request(request, *arguments, address)
+    assert any(isinstance(each, downloads._HttpOnly) for each in downloads._opener.handlers)

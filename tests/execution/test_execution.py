@@ -251,6 +251,7 @@ def test_the_workers_end_with_the_driver(tmp_path, how):
             os.killpg(driver.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_so(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

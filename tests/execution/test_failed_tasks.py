@@ -27,6 +27,7 @@ def test_failures_of_a_task_are_counted(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_child_that_fails_is_recorded_and_the_others_are_trained(tmp_path, monkeypatch, capsys):
     calls = []
     fit = alone.fit

@@ -124,9 +124,13 @@ def run_equal(folder, cases, num_ranks=2, settings=SETTINGS):
         assert far[worst] < 1e-9, f"{case}: {worst} is {far[worst]} away"
 
 
-def test_two_ranks_equal_one_process(tmp_path):
+@pytest.mark.parametrize(
+    "cases", [list(CASES)[:2], pytest.param(list(CASES)[2:], marks=pytest.mark.slow)], ids=["two", "rest"]
+)
+@pytest.mark.slow
+def test_two_ranks_equal_one_process(tmp_path, cases):
     """Whole searches with each guard, with batch norms and without, on batches that do not divide by 2."""
-    run_equal(tmp_path, list(CASES))
+    run_equal(tmp_path, cases)
 
 
 def gradients_and_bounds(layer, x, y):
@@ -315,6 +319,7 @@ def test_what_one_rank_refuses_all_refuse(tmp_path):
         (["search", "--batch-norm", "luck"], "luck"),
     ],
 )
+@pytest.mark.slow
 def test_bad_input_is_told_by_the_leader_alone(rank, arguments, words, capsys, monkeypatch):
     launch = {"TORCHELASTIC_RUN_ID": "1", "RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1"}
     for name, value in (launch | {"MASTER_PORT": 1}).items():

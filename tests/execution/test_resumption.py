@@ -17,6 +17,7 @@ DRIVER = Path(__file__).parents[1].joinpath("support", "resumption_driver.py")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.slow
 def test_a_killed_run_ends_like_one_that_was_never_stopped(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import re
 import textwrap
 import zipfile
@@ -17,7 +19,8 @@ from torch import Tensor, nn
 from ramet.cli import main
 from ramet.continual import JointNetwork, Stream, Task, learn
 from ramet.data import DataSet, load
-from ramet.exporting import export
+from ramet.errors import RunError
+from ramet.exporting import export, write_network
 from ramet.runs import read_config, read_records
 from ramet.training import Settings
 
@@ -216,6 +219,40 @@ def test_a_network_takes_along_what_it_uses_and_not_what_lies_behind(own: Path) 
     network.eval()
     for batch in (images, images[:1]):
         torch.testing.assert_close(module(batch), network(batch), atol=ROUNDING, rtol=0)
+
+
+class Pooling(nn.Module):
+    """torch names its functions for pooling by their addresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(nn.functional.max_pool2d(x, 2).flatten(1))
+
+
+def test_a_file_names_neither_addresses_nor_folders() -> None:
+    """So that the same network is the same file, in whatever process it was written."""
+    exported = export(Pooling(), (1, 4, 4))
+    with zipfile.ZipFile(io.BytesIO(exported)) as archive:
+        texts = [archive.read(name).decode("latin-1") for name in archive.namelist()]
+    for word in ("graph_id", "from_node", " at 0x", "stack_trace", str(Path(__file__).parent), str(Path.cwd())):
+        assert not any(word in text for text in texts), word
+    again = torch.export.load(io.BytesIO(exported)).module()
+    assert again(torch.ones(3, 1, 4, 4)).shape == (3, 2)
+
+
+def test_a_full_disk_ends_an_export_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is made in memory: torch's own writer ends the whole process where the disk is full."""
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(RunError, match=r"cannot write .*network\.pt2: No space left on device"):
+        write_network(nn.Linear(3, 2), tmp_path / "network", input_shape=(3,))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_words_are_exported_as_words() -> None:

@@ -46,6 +46,7 @@ def test_a_file_computes_what_the_module_does_for_any_batch():
     assert onnx.onnx_latency(content, (1, 6, 6), num_runs=2) > 0
 
 
+@pytest.mark.slow
 def test_another_result_is_refused(monkeypatch):
     other, made = network(), network()
     nn.init.constant_(other[-1].bias, 1.0)
@@ -91,8 +92,9 @@ def test_a_latency_in_onnxruntime_is_a_budget():
     ("command", "options", "folder"),
     [
         ("grow", ["--network", "mlp:4", "--max-steps", "1", "--epochs", "1"], "networks/firefly"),
-        ("search", ["--channels", "2", "--epochs", "1", "--models-per-epoch", "1", "--strategy", "random",
-                    "--warmup-epochs", "0", "--final", "1", "--final-epochs", "1"], "."),
+        pytest.param("search", ["--channels", "2", "--epochs", "1", "--models-per-epoch", "1", "--strategy", "random",
+                                "--warmup-epochs", "0", "--final", "1", "--final-epochs", "1"], ".",
+                     marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_commands_write_networks_with_cards(command, options, folder, tmp_path, capsys):
@@ -119,6 +121,7 @@ def learned(folder, *options):
           "--out", str(folder), *options])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_learned_tasks_are_written_with_cards(tmp_path, capsys):
     learned(tmp_path / "run", "--method", "packnet", "--network", "mlp:8", "--seeds", "2", "--onnx")
     result = json.loads(capsys.readouterr().out)["methods"]

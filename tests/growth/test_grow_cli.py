@@ -103,6 +103,22 @@ def test_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pytest.Capt
     assert result["methods"]["net2net"]["test"] >= 0 and result["budget"]["total"] == 400
 
 
+@pytest.mark.slow
+def test_patience_writes_the_best_network(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each growth makes it worse, so what is written is the network before it grew."""
+    worse = iter([0.6, 0.5])
+    monkeypatch.setattr("ramet.growth.growing.measure", lambda *of: next(worse))
+    main(arguments(tmp_path, "run", "net2net", "--patience", "1", "--json"))
+    result = json.loads(capsys.readouterr().out)["methods"]["net2net"]
+    assert result["kept"] == 0 and len(result["steps"]) == 2 and result["validation"] == 0.6
+    assert result["params"] == result["steps"][0]["sizes"]["params"] < result["steps"][1]["sizes"]["params"]
+    network = load_network(tmp_path / "run" / "networks" / "net2net", trust=True)
+    assert sum(param.numel() for param in network.parameters()) == result["params"]
+    assert json.loads((tmp_path / "run" / "networks" / "net2net" / "network.json").read_text())["steps"] == []
+
+
 def test_a_loss_that_is_not_finite_is_a_failure_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments(tmp_path, "run", "net2net", "--learning-rate", "1e30"))

@@ -21,10 +21,10 @@ from grow_files import arguments
 from ramet.cli import main
 from ramet.data import load
 from ramet.errors import ConfigError
-from ramet.growth import load_network
+from ramet.growth import grow, load_network, make_network, save_network
 from ramet.jobs.grow import GrowJob
 from ramet.runs import read_config, read_records
-from ramet.training import accuracy
+from ramet.training import Settings, accuracy
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,6 +79,22 @@ def test_every_step_is_recorded_and_the_test_set_comes_last(case: Case) -> None:
 def test_methods_start_from_the_same_network(case: Case) -> None:
     first = [case.records("undisturbed")[f"{method}/step-000"] for method in ("firefly", "net2net")]
     assert first[0]["score"] == first[1]["score"] and first[0]["loss"] == first[1]["loss"]
+
+
+def test_the_first_training_is_done_once_for_all_methods(case: Case) -> None:
+    """The seconds that it took are measured: two trainings never have the same."""
+    seconds = [case.records("undisturbed")[f"{method}/step-000/seconds"] for method in ("firefly", "net2net")]
+    assert seconds[0]["training"] == seconds[1]["training"] > 0
+
+
+@pytest.mark.slow
+def test_a_method_alone_ends_with_the_bits_that_it_has_in_a_comparison(case: Case) -> None:
+    """Alone it does the first training itself."""
+    main(arguments(case.folder, "alone", "net2net"))
+    found = {name: case.records(name) for name in ("undisturbed", "alone")}
+    for key in ("net2net/step-000", "net2net/step-001", "net2net/step-002", "net2net"):
+        both = [{name: value for name, value in found[run][key].items() if name != "identity"} for run in found]
+        assert bits(both[0]) == bits(both[1])
 
 
 def test_the_configuration_makes_the_same_job(case: Case) -> None:
@@ -192,7 +208,7 @@ print([round(v, 4) for v in network(x).flatten().tolist()])
 """
 
 
-@pytest.mark.parametrize("method", ["firefly", "net2net"])
+@pytest.mark.parametrize("method", ["firefly", pytest.param("net2net", marks=pytest.mark.slow)])
 def test_a_grown_network_loads_without_ramet_and_with_it(case: Case, method: str, tmp_path: Path) -> None:
     folder = case.folder / "undisturbed" / "networks" / method
     script = tmp_path / "loader.py"
@@ -214,3 +230,38 @@ def test_a_grown_network_loads_without_ramet_and_with_it(case: Case, method: str
 def test_a_folder_without_a_network_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"must hold network\.json and its weights"):
         load_network(tmp_path, trust=True)
+
+
+@pytest.mark.slow
+def test_a_saved_network_grows_on(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """It begins with what was saved, and what is written holds both growths: it needs the first folder no more."""
+    first = case.folder / "undisturbed" / "networks" / "net2net"
+    before = load_network(first, trust=True)
+    options = ["--data", "digits", "--train-size", "100", "--eval-size", "40", "--batch-size", "20", "--epochs", "1"]
+    grown = [*options, "--network", str(first), "--budget", "params=800", "--max-steps", "1", "--method", "net2net"]
+    with pytest.raises(SystemExit):
+        main(["grow", *grown, "--out", str(case.folder / "refused")])
+    assert "runs only with --trust" in capsys.readouterr().err and not (case.folder / "refused").exists()
+    main(["grow", *grown, "--trust", "--out", str(case.folder / "more"), "--json"])
+    result = json.loads(capsys.readouterr().out)
+    size = sum(param.numel() for param in before.parameters())
+    assert result["methods"]["net2net"]["steps"][0]["sizes"]["params"] == size
+    assert result["start"] and result["network"].endswith(":network")
+    after = load_network(case.folder / "more" / "networks" / "net2net", trust=True)
+    found = sum(param.numel() for param in after.parameters())
+    assert found == result["methods"]["net2net"]["params"] > size
+    main(["resume", str(case.folder / "more"), "--trust", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+
+
+def test_a_folder_is_a_network_for_the_loop_too(tmp_path: Path) -> None:
+    digits = load("digits", train_size=100, eval_size=40, seed=0)
+    folder = tmp_path / "saved"
+    network = make_network("mlp:3", in_channels=1, image_size=(8, 8), num_classes=10)
+    origin = {"network": "mlp:3", "in_channels": 1, "image_size": [8, 8], "num_classes": 10}
+    save_network(network, folder, steps=[], origin=origin)
+    recipe = Settings(epochs=1, batch_size=20, learning_rate=0.05)
+    options: dict[str, Any] = {"settings": recipe, "max_steps": 1}
+    expected, _ = grow(network, digits, "neurons=7, step=1", "net2net", **options)
+    found, _ = grow(folder, digits, "neurons=7, step=1", "net2net", **options)
+    assert all(torch.equal(value, expected.state_dict()[name]) for name, value in found.state_dict().items())

@@ -83,6 +83,15 @@ def test_the_table_has_a_row_for_each_method() -> None:
     assert "1,000 parameters and 80.0 %" in grown().table().caption
 
 
+def test_a_step_that_was_kept_is_the_end() -> None:
+    values = result()
+    firefly = values["methods"]["firefly"]
+    firefly |= {"kept": 1, "stopped": "growth no longer pays", **firefly["steps"][1]["sizes"], "validation": 0.9}
+    html = page(GrowResult.from_json(values), {}, {}).html()
+    assert "The network is that of step 1, the best" in html and "1.3× the parameters gave +10.0 points" in html
+    assert "was already within half a point" not in html
+
+
 def test_blocks_are_as_wide_as_their_channels_and_new_ones_are_marked() -> None:
     chart = layer_chart(
         [Block("a", "linear", 4, 8), Block("b", "linear", None, 8), Block("c", "", 2, 2, "not grown: it")]

@@ -18,7 +18,8 @@ from ramet.growth.surgery.blocks import copy_blocks
 from ramet.growth.surgery.widening import Widening, slot_shape
 from ramet.growth.surgery.writing import widen
 from ramet.growth.tracing.blocks import find_blocks
-from ramet.growth.tracing.checking import InDouble, find_coupling, largest_change, outputs
+from ramet.growth.tracing.checking import find_coupling
+from ramet.tracing.probing import InDouble, largest_change, outputs
 from ramet.training import output_of
 
 pytest.importorskip("transformers", reason="the extra 'networks' is not installed")

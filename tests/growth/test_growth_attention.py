@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from ramet.growth import grow, load_network, save_network
-from ramet.growth.surgery.attention import OpenAttention, open_attention
 from ramet.growth.tracing.checking import find_coupling
+from ramet.tracing.attention import OpenAttention, open_attention
 from ramet.training import Recipe
 
 OPTIONS = list(itertools.product([True, False], [True, False], [{}, {"kdim": 5, "vdim": 7}]))

@@ -26,8 +26,8 @@ from ramet.growth import (
 )
 from ramet.growth.meter import Meter
 from ramet.growth.surgery.layers import find_sites
-from ramet.growth.tracing.checking import largest_change, outputs
 from ramet.testing.growths import check_growth
+from ramet.tracing.probing import largest_change, outputs
 from ramet.training import Recipe
 
 

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ramet.errors import ConfigError
-from ramet.growth.tracing.axes import Axis, cut, fixed, normal, regroup, single, unify
-from ramet.growth.tracing.checking import find_coupling, outputs
-from ramet.growth.tracing.coupling import trace
+from ramet.growth.tracing.checking import find_coupling
+from ramet.tracing.axes import Axis, cut, fixed, normal, regroup, single, unify
+from ramet.tracing.coupling import trace
+from ramet.tracing.probing import outputs
 
 
 class Function(nn.Module):

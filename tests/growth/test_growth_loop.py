@@ -18,6 +18,7 @@ from ramet.growth.methods.net2net import Net2Net
 from ramet.runs import Checkpoints
 from ramet.seeding import derive_seed
 from ramet.training import Settings, fit
+from ramet.training.outputs import SoftmaxWarning
 
 FAST = Settings(epochs=1, batch_size=16, learning_rate=0.05)
 FIREFLY = {"num_new": 3, "layer_width": 3, "num_steps": 2, "num_score_batches": 1}
@@ -67,6 +68,25 @@ def test_budgets_are_kept_and_used(budget):
     unit = {"params": 9, "flops": 6, "neurons": 1}[history.budget["unit"]]  # what one neuron costs
     for before, after in itertools.pairwise(sizes):
         assert after - before <= max(0.3 * before, unit) + 1e-9
+
+
+@pytest.mark.parametrize(("text", "added"), [("100%", 3), ("150%", 4.5), ("99%", 2.97), ("1", 1), ("0.5", 1.5)])
+def test_a_step_in_per_cent_is_a_share_however_large(text, added):
+    assert Budget.parse(f"neurons=20, step={text}").allowance(3) == pytest.approx(added)
+
+
+def test_a_step_of_100_per_cent_doubles_the_network():
+    _, history = grow(network(), data(), "neurons=20, step=100%", "net2net", settings=FAST, max_steps=1)
+    assert history.steps[1].budget_size == 6
+
+
+def test_a_step_with_a_unit_of_time_is_an_amount():
+    assert Budget.parse("latency=2ms, step=0.5ms").allowance(1e-3) == pytest.approx(0.5e-3)
+    assert Budget.parse("latency=2ms, step=0.5").allowance(1e-3) == pytest.approx(0.5e-3)
+    assert Budget.parse("latency=2ms, step=0.2ms").allowance(1e-3) == pytest.approx(0.2e-3)
+    for text in ("params=200k", "params=200k, step=30%", "neurons=9, step=2"):  # as it was always written down
+        assert "share" not in Budget.parse(text).to_json()
+    assert Budget.parse("neurons=9, step=200%").to_json()["share"] is True
 
 
 def test_a_budget_in_seconds():
@@ -120,6 +140,30 @@ def test_an_interrupted_growth_ends_bit_for_bit_the_same(tmp_path, interrupted_a
     # And a finished one is simply handed back.
     finished, _ = grow(network(), data(), **arguments, checkpoints=Checkpoints(tmp_path))
     assert all(torch.equal(value, expected.state_dict()[name]) for name, value in finished.state_dict().items())
+
+
+SCORES = {3: 0.2, 4: 0.6, 5: 0.5, 6: 0.4, 7: 0.7}
+"""Of a network of so many neurons, where the score must fall for sure."""
+
+
+@pytest.mark.parametrize("num_saves", [0, 4, 6, 8])
+def test_patience_hands_back_the_best_network(tmp_path, monkeypatch, num_saves):
+    """Its shapes and weights are those of the step with the best score, also after a kill later on."""
+    monkeypatch.setattr("ramet.growth.growing.measure", lambda net, x, y, metric: SCORES[net[0].out_features])
+    arguments = {"budget": "neurons=9, step=1", "method": "net2net", "settings": FAST}
+    expected, _ = grow(network(), data(), max_steps=1, **arguments)
+    if num_saves:
+        with pytest.raises(KeyboardInterrupt):
+            grow(network(), data(), patience=2, checkpoints=StopsAfter(tmp_path, num_saves), **arguments)
+    checkpoints = Checkpoints(tmp_path) if num_saves else None
+    best, history = grow(network(), data(), patience=2, checkpoints=checkpoints, **arguments)
+    assert [step.score for step in history.steps] == [0.2, 0.6, 0.5, 0.4]
+    assert history.stopped == "growth no longer pays" and history.kept == 1 and history.end is history.steps[1]
+    assert best.state_dict().keys() == expected.state_dict().keys()
+    assert all(torch.equal(value, expected.state_dict()[name]) for name, value in best.state_dict().items())
+    last, whole = grow(network(), data(), patience=3, max_steps=4, **arguments)
+    assert last[0].out_features == 7 and whole.kept is None, "the last one is the best, and patience lasted"
+    assert History.from_json(json.loads(json.dumps(history.to_json()))) == history
 
 
 class StopsAfter(Checkpoints):
@@ -214,6 +258,32 @@ def test_adam_goes_along():
         assert float(made[0].state[parameter]["step"]) > 3
 
 
+def test_the_groups_of_an_optimizer_keep_their_learning_rates(tmp_path):
+    """The schedule multiplies them, before and after a growth, and in a growth that was taken up again."""
+    seen = []
+
+    class Watched(torch.optim.SGD):
+        def step(self, closure=None):
+            seen.append([group["lr"] for group in self.param_groups])
+            return super().step(closure)
+
+    def optimizer(net):
+        return Watched([{"params": net[0].parameters(), "lr": 0.3}, {"params": net[4].parameters(), "lr": 0.02}])
+
+    settings = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.01, schedule="linear")
+    options = {"settings": settings, "optimizer": optimizer, "max_steps": 1}
+    grow(network(), data(), "neurons=5", "net2net", **options)
+    factors = [1.0, 1 - 0.8 / 3, 1 - 1.6 / 3] * 2  # three mini-batches, down to a fifth; a training each
+    assert [first for first, _ in seen] == pytest.approx([0.3 * factor for factor in factors])
+    assert [second for _, second in seen] == pytest.approx([0.02 * factor for factor in factors])
+    expected, seen[:] = list(seen), []
+    with pytest.raises(KeyboardInterrupt):
+        stops = StopsAfter(tmp_path, 2)
+        grow(network(), data(), "neurons=5", "net2net", checkpoints=stops, seconds_between_checkpoints=0.0, **options)
+    grow(network(), data(), "neurons=5", "net2net", checkpoints=Checkpoints(tmp_path), **options)
+    assert seen == expected
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ConfigError, match="must be above the network's 3 neurons, but got 3"):
         grow(network(), data(), "neurons=3")
@@ -231,6 +301,21 @@ def test_bad_input_is_refused():
         grow(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 2)), data(), "params=1k")
     with pytest.raises(ConfigError, match="in_place"):
         grow(network(), data(), "params=1k", in_place=True, checkpoints=Checkpoints("nowhere"))
+    for method in ("autogrow", "stacking", "scratch:method=autogrow"):
+        with pytest.raises(ConfigError, match=r"the budget must allow some, but it has none: add layers=1"):
+            grow(network(), data(), "params=1k", method)
+    with pytest.raises(ConfigError, match="with patience hands back a copy"):
+        grow(network(), data(), "params=1k", in_place=True, patience=1)
+
+
+def test_a_network_that_ends_in_a_softmax_is_warned_of():
+    ends_wrong = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2), nn.Softmax(1))
+    options = {"settings": FAST, "method": "net2net", "max_steps": 0}
+    with pytest.warns(SoftmaxWarning, match="leave out the softmax at its end"):
+        grow(ends_wrong, data(), "neurons=5", **options)
+    ends_right = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2), nn.LogSoftmax(1))
+    grow(ends_right, data(), "neurons=5", **options)  # a warning would be an error
+    grow(ends_wrong, data(), "neurons=5", loss=lambda outputs, y: F.nll_loss((outputs + 1e-6).log(), y), **options)
 
 
 def test_a_loss_that_is_not_a_number_is_reported():

@@ -22,9 +22,9 @@ from ramet.growth.methods.random_choice import RandomChoice
 from ramet.growth.methods.scratch import Scratch
 from ramet.growth.methods.splitting import Splitting, hessian_product, random_blocks, smallest_eigenpairs
 from ramet.growth.surgery.layers import Deepening, Site, deepen
-from ramet.growth.tracing.axes import Axis
-from ramet.growth.tracing.checking import largest_change, outputs
 from ramet.testing.growths import check_growth, choose, grow_once, make_context
+from ramet.tracing.axes import Axis
+from ramet.tracing.probing import largest_change, outputs
 
 METHODS = {
     "firefly": (lambda e: Firefly(num_new=3, layer_width=3, epsilon=e, num_steps=3, num_score_batches=1), {}),
@@ -274,11 +274,12 @@ def test_a_split_has_a_score_at_the_midpoints_but_no_derivative_at_zero():
     assert scores.abs().min() > 1e-8
 
 
-def test_firefly_goes_against_the_gradient_and_lowers_the_loss():
+@pytest.mark.parametrize("steps", ["trained", "full"])
+def test_firefly_goes_against_the_gradient_and_lowers_the_loss(steps):
     context = scene_of(budget=Budget("neurons", 1e9, 3.0))
-    method = Firefly(num_new=8, epsilon=0.05, num_steps=40, learning_rate=0.02)
+    method = Firefly(num_new=8, epsilon=0.05, num_steps=40, learning_rate=0.02, steps=steps, apart=False)
     proposal, scores, chosen = choose(method, context)
-    assert scores.min() >= 0, "magnitudes"
+    assert steps == "trained" or scores.min() >= 0, "magnitudes"
     edit = method.apply(context, proposal, chosen)
     grown = context.grown(edit)
     assert context.validation_loss(grown) < context.validation_loss(context.network)
@@ -469,6 +470,8 @@ def test_budgets():
         lambda: Firefly(split=False, num_new=0, layer_width=0),
         lambda: Firefly(epsilon=0),
         lambda: Firefly(num_points=0),
+        lambda: Firefly(score_share=-0.1),
+        lambda: Firefly(steps="half"),
         lambda: Splitting(num_iterations=0),
         lambda: Net2Net(noise=-1),
         lambda: RandomChoice(num_tries=0),

@@ -16,8 +16,9 @@ from ramet.growth import grow, load_network, save_network
 from ramet.growth.methods import Firefly, GradMax, Nash, Net2Net, RandomChoice
 from ramet.growth.surgery.widening import Widening
 from ramet.growth.surgery.writing import widen
-from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
+from ramet.growth.tracing.checking import find_coupling
 from ramet.testing.growths import check_growth, grow_once, make_context
+from ramet.tracing.probing import largest_change, outputs
 from ramet.training import Recipe
 
 

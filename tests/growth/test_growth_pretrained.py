@@ -13,7 +13,7 @@ from ramet.growth import copy_blocks, find_blocks, find_coupling, load_network, 
 from ramet.growth.history import GroupGrowth, GrowthStep
 from ramet.growth.pretrained import save_pretrained
 from ramet.growth.surgery.widening import Widening, slot_shape
-from ramet.growth.tracing.checking import outputs
+from ramet.tracing.probing import outputs
 
 transformers = pytest.importorskip("transformers", reason="the extra 'networks' is not installed")
 
@@ -84,6 +84,7 @@ def test_other_networks_are_none_of_its():
     assert save_pretrained(nn.Linear(2, 2), None, torch.zeros(1, 2)) == "Linear is no model of Hugging Face"
 
 
+@pytest.mark.slow
 def test_a_grown_language_model_is_saved_in_every_form(tmp_path):
     network, words = architectures.make("llama")
     bare, _ = architectures.make("llama")

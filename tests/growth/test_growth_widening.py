@@ -12,7 +12,8 @@ from torch.optim.swa_utils import AveragedModel
 from ramet.errors import ConfigError
 from ramet.growth.surgery.widening import Widening, WideningPlan, slot_shape
 from ramet.growth.surgery.writing import widen
-from ramet.growth.tracing.checking import find_coupling, largest_change, outputs
+from ramet.growth.tracing.checking import find_coupling
+from ramet.tracing.probing import largest_change, outputs
 
 NETWORKS = growth_networks.build()
 

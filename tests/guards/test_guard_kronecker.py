@@ -16,11 +16,11 @@ from ramet.guards import (
     OrthogonalProjection,
     WeightPlasticity,
     diagonal_fisher,
-    kronecker,
+    kronecker_memory,
 )
 from ramet.guards.coverage import UncoveredWarning
+from ramet.guards.factors import Factors, output_columns
 from ramet.guards.interaction import eigenbasis, interaction_gradient, proximal_interaction
-from ramet.guards.kronecker import Factors, output_columns
 from ramet.guards.layers import Product
 from ramet.guards.listening import SeenProduct
 from ramet.params import named_params
@@ -386,8 +386,8 @@ def turns(guard, layer, numbers):
 @pytest.mark.filterwarnings("ignore::ramet.guards.turns.VoidGuardWarning")
 def test_eigenbases_are_renewed_ever_more_rarely(monkeypatch):
     computed = []
-    plain = kronecker.eigenbasis
-    monkeypatch.setattr(kronecker, "eigenbasis", lambda *factors: computed.append(1) or plain(*factors))
+    plain = kronecker_memory.eigenbasis
+    monkeypatch.setattr(kronecker_memory, "eigenbasis", lambda *factors: computed.append(1) or plain(*factors))
     layer, guard = nn.Linear(3, 2).double(), KroneckerPlasticity()
     counts = []
     for number in range(100):

@@ -55,7 +55,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("rate", [0.03, 0.1])
+@pytest.mark.parametrize("rate", [pytest.param(0.03, marks=pytest.mark.slow), 0.1])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_rest_is_the_minimum_of_loss_and_penalty(name, rate):
     weight = rested(lambda params: OPTIMIZERS[name](params, lr=rate), WeightPlasticity(ALPHA))

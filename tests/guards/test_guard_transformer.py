@@ -7,8 +7,8 @@ import warnings
 
 import pytest
 import torch
-from two_tasks import Reader, accuracy, finish, learn, sentences
 
+from benchmarks.two_tasks import Reader, accuracy, finish, learn, sentences
 from ramet.guards import NoGuard, OrthogonalProjection
 
 

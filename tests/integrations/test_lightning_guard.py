@@ -6,22 +6,9 @@ import copy
 import logging
 import warnings
 
+import guarded_loops as by_hand
 import pytest
 import torch
-from guarded_loops import (
-    BATCH,
-    GUARDS,
-    LOOPS,
-    Loop,
-    assert_same,
-    batches,
-    expected,
-    first_task,
-    optimizer_of,
-    remembering,
-    samples,
-    values,
-)
 
 from ramet.guards import ElasticConsolidation
 
@@ -53,7 +40,7 @@ class Module(LightningModule):
         return None
 
     def configure_optimizers(self):
-        optimizer, schedule = optimizer_of(self.network)
+        optimizer, schedule = by_hand.optimizer_of(self.network)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
@@ -74,29 +61,29 @@ def fit(module, guard, loop, rows, **others):
             callbacks=[LightningGuard(guard)],
             **others,
         )
-        trainer.fit(module, torch.utils.data.DataLoader(rows, batch_size=BATCH))
+        trainer.fit(module, torch.utils.data.DataLoader(rows, batch_size=by_hand.BATCH))
     return trainer
 
 
-@pytest.mark.parametrize("loop", [pytest.param(loop, marks=[pytest.mark.slow] * (loop == "plain")) for loop in LOOPS])
-@pytest.mark.parametrize("guard", GUARDS)
+@by_hand.each_loop
+@by_hand.each_guard
 def test_it_equals_the_loop_by_hand(guard, loop):
     # Lightning divides by the whole number of an accumulation also where the last one is short: six mini-batches.
-    start, rows = first_task(), samples(1, 6 * BATCH)
+    start, rows = by_hand.first_task(), by_hand.samples(1, 6 * by_hand.BATCH)
     network = copy.deepcopy(start)
-    module = Module(network, LOOPS[loop])
-    fit(module, remembering(guard, module), LOOPS[loop], rows)
-    assert_same(values(network), expected(start, guard, LOOPS[loop], rows))
-    free = expected(start, "none", LOOPS[loop], rows)
+    module = Module(network, by_hand.LOOPS[loop])
+    fit(module, by_hand.remembering(guard, module), by_hand.LOOPS[loop], rows)
+    by_hand.assert_same(by_hand.values(network), by_hand.expected(start, guard, by_hand.LOOPS[loop], rows))
+    free = by_hand.expected(start, "none", by_hand.LOOPS[loop], rows)
     assert not torch.equal(free["head.weight"], network.head.weight), "the guard acts"
 
 
 def test_manual_optimization_equals_the_loop_by_hand():
-    start, rows, loop = first_task(), samples(1, 5 * BATCH), Loop(clip=0.05)
+    start, rows, loop = by_hand.first_task(), by_hand.samples(1, 5 * by_hand.BATCH), by_hand.Loop(clip=0.05)
     network = copy.deepcopy(start)
     module = Module(network, loop, manual=True)
-    fit(module, remembering("both", module), loop, rows)
-    assert_same(values(network), expected(start, "both", loop, rows))
+    fit(module, by_hand.remembering("both", module), loop, rows)
+    by_hand.assert_same(by_hand.values(network), by_hand.expected(start, "both", loop, rows))
 
 
 def test_the_guard_hears_of_epochs_and_lets_go_at_the_end():
@@ -105,7 +92,9 @@ def test_the_guard_hears_of_epochs_and_lets_go_at_the_end():
             heard.append(epoch)
 
     heard = []
-    trainer = fit(Module(first_task(), Loop()), Counting(0.0), Loop(), samples(1, 8), max_epochs=3)
+    trainer = fit(
+        Module(by_hand.first_task(), by_hand.Loop()), Counting(0.0), by_hand.Loop(), by_hand.samples(1, 8), max_epochs=3
+    )
     assert heard == [0, 1, 2]
     assert not trainer.optimizers[0]._optimizer_step_pre_hooks
 
@@ -121,15 +110,15 @@ def test_a_failure_in_the_step_lets_the_optimizer_go_and_leaves_no_trace_in_grad
             self.failing = Failing(self.network.parameters(), lr=0.1)
             return self.failing
 
-    network, rows = first_task(), samples(1, BATCH)
-    module = Fails(network, Loop())
-    guard = remembering("elastic", module)
+    network, rows = by_hand.first_task(), by_hand.samples(1, by_hand.BATCH)
+    module = Fails(network, by_hand.Loop())
+    guard = by_hand.remembering("elastic", module)
     with torch.no_grad():
         network.head.weight.add_(0.5)  # away from the anchor, so that the penalty has a gradient
     twin = copy.deepcopy(network)
     with pytest.raises(FloatingPointError):
-        fit(module, guard, Loop(), rows)
-    (batch,) = batches(rows)
+        fit(module, guard, by_hand.Loop(), rows)
+    (batch,) = by_hand.batches(rows)
     twin(**batch)["loss"].backward()
     # The penalty's gradient is added and taken back: two roundings of a sum, of the larger of the two numbers' size.
     size = 2 * float((network.head.weight.detach() - guard.anchor["network.head.weight"]).abs().max()) * guard.alpha

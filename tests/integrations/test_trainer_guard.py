@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import copy
 
+import guarded_loops as by_hand
 import pytest
 import torch
-from guarded_loops import (
-    BATCH,
-    GUARDS,
-    LOOPS,
-    Loop,
-    assert_same,
-    batches,
-    expected,
-    first_task,
-    optimizer_of,
-    remembering,
-    samples,
-    values,
-)
 from torch import nn
 
 from ramet.guards import ElasticConsolidation, attach, remember_batches, step_sizes
@@ -33,7 +20,7 @@ def arguments(folder, loop, **others):
     return transformers.TrainingArguments(
         output_dir=str(folder),
         use_cpu=True,
-        per_device_train_batch_size=BATCH,
+        per_device_train_batch_size=by_hand.BATCH,
         num_train_epochs=others.pop("num_train_epochs", 1),
         gradient_accumulation_steps=loop.accumulate,
         max_grad_norm=loop.clip or 0.0,
@@ -56,21 +43,24 @@ def trained(network, guard, folder, loop, rows, **others):
         network,
         arguments(folder, loop, **others),
         train_dataset=rows,
-        optimizers=optimizer_of(network),
+        optimizers=by_hand.optimizer_of(network),
         callbacks=[TrainerGuard(guard)],
     )
     trainer.train()
     return trainer
 
 
-@pytest.mark.parametrize("loop", [pytest.param(loop, marks=[pytest.mark.slow] * (loop == "plain")) for loop in LOOPS])
-@pytest.mark.parametrize("guard", GUARDS)
+@by_hand.each_loop
+@by_hand.each_guard
 def test_it_equals_the_loop_by_hand(guard, loop, tmp_path):
-    start, rows = first_task(), samples(1, 7 * BATCH)  # seven mini-batches: the last accumulation is a short one
+    start, rows = (
+        by_hand.first_task(),
+        by_hand.samples(1, 7 * by_hand.BATCH),
+    )  # seven mini-batches: the last accumulation is a short one
     network = copy.deepcopy(start)
-    trained(network, remembering(guard, network), tmp_path, LOOPS[loop], rows)
-    assert_same(values(network), expected(start, guard, LOOPS[loop], rows))
-    free = expected(start, "none", LOOPS[loop], rows)
+    trained(network, by_hand.remembering(guard, network), tmp_path, by_hand.LOOPS[loop], rows)
+    by_hand.assert_same(by_hand.values(network), by_hand.expected(start, guard, by_hand.LOOPS[loop], rows))
+    free = by_hand.expected(start, "none", by_hand.LOOPS[loop], rows)
     assert not torch.equal(free["head.weight"], network.head.weight), "the guard acts"
 
 
@@ -97,7 +87,7 @@ def test_a_language_model_of_transformers_with_its_own_loss(tmp_path):
         remember_batches(guard, network, words[:8].split(1), lambda x, net=network: net(input_ids=x, labels=x).loss)
     from ramet.integrations.transformers import TrainerGuard
 
-    loop = Loop(accumulate=2, clip=0.1)
+    loop = by_hand.Loop(accumulate=2, clip=0.1)
     callbacks = [TrainerGuard(guards[0])]
     trainer = transformers.Trainer(networks[0], arguments(tmp_path, loop), train_dataset=rows, callbacks=callbacks)
     trainer.train()
@@ -105,7 +95,7 @@ def test_a_language_model_of_transformers_with_its_own_loss(tmp_path):
     network, guard = networks[1], guards[1]
     other = transformers.Trainer(network, arguments(tmp_path, loop), train_dataset=rows)
     optimizer, schedule = other.create_optimizer(), other.create_scheduler(2)
-    params, parts = named_params(network), batches([{"x": row["labels"]} for row in rows])
+    params, parts = named_params(network), by_hand.batches([{"x": row["labels"]} for row in rows])
     network.train()
     for first in (0, 2):
         optimizer.zero_grad()
@@ -117,39 +107,39 @@ def test_a_language_model_of_transformers_with_its_own_loss(tmp_path):
         with guard.step(params, step_sizes(optimizer, params)):
             optimizer.step()
         schedule.step()
-    assert_same(values(networks[0]), values(network))
+    by_hand.assert_same(by_hand.values(networks[0]), by_hand.values(network))
 
 
 def test_a_resumed_training_ends_with_the_same_bits(tmp_path):
-    start, rows, loop = first_task(), samples(1, 4 * BATCH), Loop(clip=0.05)
+    start, rows, loop = by_hand.first_task(), by_hand.samples(1, 4 * by_hand.BATCH), by_hand.Loop(clip=0.05)
     options = {"save_strategy": "steps", "save_steps": 3, "num_train_epochs": 2}
     whole, resumed = copy.deepcopy(start), copy.deepcopy(start)
-    guard = remembering("projection", whole)
+    guard = by_hand.remembering("projection", whole)
     trained(whole, guard, tmp_path, loop, rows, **options)
 
     from ramet.integrations.transformers import TrainerGuard
 
-    again = remembering("projection", resumed)  # of the network that was begun with
+    again = by_hand.remembering("projection", resumed)  # of the network that was begun with
     trainer = transformers.Trainer(
         resumed,
         arguments(tmp_path, loop, **options),
         train_dataset=rows,
-        optimizers=optimizer_of(resumed),
+        optimizers=by_hand.optimizer_of(resumed),
         callbacks=[TrainerGuard(again)],
     )
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert_same(values(resumed), values(whole))
+    by_hand.assert_same(by_hand.values(resumed), by_hand.values(whole))
 
 
 def test_the_guard_hears_of_epochs_and_lets_go_at_the_end(tmp_path):
-    network = first_task()
+    network = by_hand.first_task()
 
     class Counting(ElasticConsolidation):
         def start_epoch(self, epoch):
             heard.append(epoch)
 
     heard = []
-    trainer = trained(network, Counting(0.0), tmp_path, Loop(), samples(1, 8), num_train_epochs=3)
+    trainer = trained(network, Counting(0.0), tmp_path, by_hand.Loop(), by_hand.samples(1, 8), num_train_epochs=3)
     assert heard == [0, 1, 2]
     assert not trainer.optimizer.optimizer._optimizer_step_pre_hooks
     assert not trainer.optimizer.optimizer._optimizer_step_post_hooks

@@ -188,10 +188,13 @@ def test_every_checkpoint_and_the_first_record_carry_the_identity(runs: tuple[st
 def test_a_run_from_before_there_were_identities_goes_on(runs: tuple[str, Path, Path], tmp_path: Path) -> None:
     _, run, _ = runs
     run = copied(run, tmp_path)
-    first, *rest = (run / "records.jsonl").read_text().splitlines(keepends=True)
-    record = json.loads(first)
-    del record["identity"]
-    (run / "records.jsonl").write_text(json.dumps(record) + "\n" + "".join(rest))
+    records = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    del records[0]["identity"]
+    for record in records:
+        del record["$sha256"]  # nor were there checksums of records
+    (run / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    document = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**document, "format": 1}))
     for place in places(run):
         checkpoints = Checkpoints(place, keep=1)  # without an identity, as they were written
         found = checkpoints.load()

@@ -8,14 +8,19 @@ import pytest
 import torch
 
 from ramet.cli import main
-from ramet.continual import JointNetwork
+from ramet.continual import JointNetwork, Stream, learn
 from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
+from ramet.data import InputForm
+from ramet.errors import ConfigError
 from ramet.execution import make_executor
 from ramet.jobs.data_options import StreamOptions
+from ramet.jobs.learn.earlier import EarlierTasks, check_earlier
 from ramet.jobs.learn.job import LearnJob
 from ramet.jobs.runner import resume, start
 from ramet.runs import read_records
+from ramet.testing.methods import make_stream as make_tasks
+from ramet.training import accuracy
 
 RECIPE = LearnRecipe(epochs=2, learning_rate=0.05)
 SMALL = StreamOptions(train_size=120, eval_size=100)
@@ -118,6 +123,78 @@ def test_tasks_that_a_network_knew_before_are_said_to_be_unmeasured(tmp_path, ca
     assert "not measured" not in capsys.readouterr().out
     main(["resume", str(tmp_path / "second"), "--json"])
     assert json.loads(capsys.readouterr().out)["methods"]["onto"]["unmeasured"][0] == "digits 0 1"
+
+
+@pytest.mark.slow
+def test_earlier_tasks_are_measured_before_and_after(tmp_path):
+    """A naive network loses what it knew, packnet nothing; both are measured on the data of the first stream."""
+    start(job(stream="split-digits:2"), tmp_path / "first", make_executor(1))
+    found = {}
+    for method in ("naive", "packnet"):
+        file = tmp_path / "first" / "networks" / f"{method}-0.safetensors"
+        asked = job(stream="rotated-digits:2", methods=("naive",), onto=str(file), earlier="split-digits:2")
+        found[method] = start(asked, tmp_path / method, make_executor(1)).methods["onto"]
+        known, data = JointNetwork.load(file), SMALL.streams("split-digits:2", range(1))[0]
+        grown = JointNetwork.load(tmp_path / method / found[method].file)
+        for task, told in zip(data, found[method].earlier, strict=True):
+            test = task.dataset.test
+            assert told.name == task.name
+            assert told.before == accuracy(known.task(task.name), test.x, test.y)
+            assert told.after == accuracy(grown.task(task.name), test.x, test.y)
+    naive, packnet = found["naive"], found["packnet"]
+    assert naive.forgets_nothing is False and not any(task.unchanged for task in naive.earlier)
+    assert packnet.forgets_nothing is True and all(task.unchanged for task in packnet.earlier)
+    assert naive.unmeasured == packnet.unmeasured == []
+    assert "the worst of them" in (tmp_path / "naive" / "report.html").read_text()
+    assert "2 stayed as they were, bit for bit" in (tmp_path / "packnet" / "report.html").read_text()
+    with pytest.raises(ConfigError, match="earlier must be a stream with tasks that the network knows"):
+        start(
+            job(stream="rotated-digits:2", onto=str(file), earlier="rotated-digits:3"), tmp_path / "x", make_executor(1)
+        )
+    with pytest.raises(ConfigError, match="but got earlier without onto"):
+        job(earlier="split-digits:2")
+
+
+@pytest.mark.parametrize(("method", "unchanged"), [("naive", False), ("packnet", True)])
+def test_what_becomes_of_an_earlier_task(method, unchanged):
+    """Its weights are compared, and it is measured where its data are."""
+    first, second = make_tasks(2)
+    metric = RECIPE.metric_for(first.dataset.train.y)
+    network = learn(Stream("first", [first]), method=method, network="mlp:5", settings=RECIPE).network
+    measured = EarlierTasks(network, Stream("both", [second, first]), metric, "cpu")
+    compared = EarlierTasks(network, None, metric, "cpu")
+    test = first.dataset.test
+    before = accuracy(network.task(first.name), test.x, test.y)
+    network.learn(second.data())
+    after = accuracy(network.task(first.name), test.x, test.y)
+    told = {"name": first.name, "unchanged": unchanged}
+    assert measured.compare(network) == [{**told, "before": before, "after": after}]
+    assert compared.compare(network) == [{**told, "before": None, "after": None}]
+    with pytest.raises(ConfigError, match="earlier must be a stream with tasks that the network knows"):
+        check_earlier(SMALL.streams("split-digits:5", range(1))[0], network, "split-digits:5")
+
+
+@pytest.mark.slow
+def test_individual_networks_have_the_architecture_of_the_network_that_goes_on(tmp_path):
+    start(job(stream="split-digits:2", methods=("naive",), network="mlp:9"), tmp_path / "first", make_executor(1))
+    file = tmp_path / "first" / "networks" / "naive-0.safetensors"
+    asked = job(stream="rotated-digits:2", methods=("naive",), onto=str(file), network="mlp:31,31")
+    start(asked, tmp_path / "second", make_executor(1))
+    alone = JointNetwork.load(tmp_path / "second" / "networks" / "individual-0.safetensors")
+    assert alone.method.template.to_json() == JointNetwork.load(file).method.template.to_json()
+
+
+@pytest.mark.slow
+def test_a_grey_task_goes_onto_a_network_for_colours(tmp_path):
+    """As within one stream, a grey image is repeated for each channel."""
+    grey = SMALL.streams("split-digits:2", range(1))[0]
+    first = learn(grey.in_channels_of(InputForm((3, 8, 8))), method="naive", network="mlp:5", settings=RECIPE)
+    first.network.save(tmp_path / "colour.safetensors")
+    asked = job(stream="rotated-digits:2", methods=("naive",), onto=str(tmp_path / "colour.safetensors"))
+    result = start(asked, tmp_path / "run", make_executor(1))
+    grown = JointNetwork.load(tmp_path / "run" / result.methods["onto"].file)
+    assert [info.input_shape for info in grown.method.tasks] == [(3, 8, 8)] * 4
+    assert grey.in_channels_of(InputForm((1, 8, 8))) is grey and grey.in_channels_of(InputForm((13,))) is grey
 
 
 def test_the_job_is_its_json():

@@ -61,6 +61,7 @@ def test_a_network_of_a_file_with_trained_weights(files, capsys):
         assert torch.equal(value, stored[name])
 
 
+@pytest.mark.slow
 def test_it_is_resumed_from_any_folder_with_trust(files, capsys, monkeypatch):
     import ramet.jobs.learn.learning as module
 
@@ -97,6 +98,7 @@ def test_it_is_resumed_from_any_folder_with_trust(files, capsys, monkeypatch):
         pytest.param("replay", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_a_saved_network_goes_on_with_another_stream(files, capsys, method):
     options = ["--network", "of_a_user.py:network", "--start", "trained.safetensors"]
     main(["learn", *STREAM, *options, "--method", method, "--out", "first"])
@@ -141,6 +143,7 @@ def test_what_cannot_work_is_one_line_and_nothing_is_written(files, capsys, opti
     assert not Path("run").exists()
 
 
+@pytest.mark.slow
 def test_a_module_from_python(tmp_path):
     network = ResNet(width=3)
     before = {name: value.clone() for name, value in network.state_dict().items()}

@@ -301,3 +301,19 @@ def test_the_page_in_a_browser(visit: Callable[..., Visit], number: int, width: 
     assert_readable(seen, width)
     seen.page.locator(f".{'wide' if width > 800 else 'narrow'} .node").first.hover(position={"x": 4, "y": 4})
     assert "made for 1 digits permutation 1" in seen.page.locator("#tip").inner_text()
+
+
+def test_a_report_of_many_tasks_stays_small() -> None:
+    """Maps of tasks against tasks show some of many tasks, and say so; noise is the worst that a map can hold."""
+    chance, tasks = random.Random(0), names(200)
+    made = result(tasks)
+    for place in range(5):
+        made["methods"][f"naive:{place}"] = entry(tasks, 0.8)
+    for method in made["methods"].values():
+        method["matrix"] = [
+            [chance.random() if on <= after else None for on in range(200)] for after in range(200)
+        ]  # fmt: skip
+    page = learned(made).page({}).html()
+    assert len(page.encode()) < 5_000_000
+    assert "Of the 200 tasks one in 2 is drawn." in page
+    assert "is drawn." not in learned(result(names(100))).page({}).html()

@@ -73,6 +73,26 @@ def test_it_shows_itself(result: SearchResult) -> None:
     assert result.best in result._repr_html_()
 
 
+def test_what_needs_no_search_stands_beside_the_answer(result: SearchResult, tmp_path: Path) -> None:
+    assert [entry.name for entry in result.baselines] == ["random", "largest that fits", "training-free best"]
+    assert result.baselines[1].architecture == "333" and result.chosen is not None
+    assert all(entry.found == result.chosen.validation for entry in result.baselines)
+    assert "each trained alone once for 1 epoch: found" in result.summary() and result.folder is not None
+    keys = [record["key"] for record in read_records(result.folder)]
+    distinct = {entry.architecture for entry in result.baselines} - {result.best}
+    assert sum(key.startswith("baseline/") for key in keys) == len(distinct), "each is trained once"
+    assert "Beside what needs no search" in result.page({}).html()
+    alone = found(tmp_path / "run", plan=replace(PLAN, without_baselines=True))
+    assert alone.baselines == [] and alone.best == result.best and "Beside" not in alone.summary()
+
+
+def test_the_largest_keeps_the_budget(tmp_path: Path) -> None:
+    limited = found(tmp_path / "run", plan=replace(PLAN, budget="params=700"))
+    assert all(entry.parameters <= 700 for entry in limited.baselines)
+    assert limited.found is not None and limited.found.parameters <= 700
+    assert "the budget is params=700" in limited.summary() and "params=700" in limited.page({}).html()
+
+
 def test_curves_of_another_search_are_drawn_beside(result: SearchResult) -> None:
     assert "mean, beside it" not in result.page({}).html()
     assert "mean, beside it" in result.page({}, beside=result).html()
@@ -109,6 +129,7 @@ def test_final_epochs_are_the_final_trainings(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("ramet.jobs.search.stages.train_final", train)
     train.__module__, train.__qualname__ = "ramet.jobs.search.stages", "train_final"
     plan = replace(PLAN, final_epochs=3, final_network=replace(PLAN.final_network, cutout=2), exports=False)
+    plan = replace(plan, without_baselines=True)
     assert found(tmp_path / "run", plan=plan, recipe=replace(RECIPE, epochs=99)).trained[0].test == 0.5
     plan = replace(plan, final_recipe="darts")
     found(tmp_path / "other", plan=plan, recipe=RECIPE)

@@ -111,8 +111,8 @@ def test_the_report_shows_the_front_and_is_written_again(whole, capsys):
     main(["report", str(folder)])
     printed = capsys.readouterr().out
     assert (folder / "report.html").read_text() == first
-    begin = f"Begin with trial {StudyResult.load(folder).recommended.trial}:"
-    assert begin in printed and begin in first
+    begin, *_ = StudyResult.load(folder).words()
+    assert begin in printed and begin.split(":")[0].split(".")[0] in first
     for row in records["result"]["front"]:
         assert f"trial-{row['trial']}.safetensors" in printed
     main(["report", str(folder), "--json"])
@@ -125,7 +125,26 @@ def test_the_smallest_network_that_is_level_is_recommended(whole):
         return FrontPoint(trial=0, gain=gain, parameters=parameters, sequence=sequence, bound_to=None, generation=0)
 
     front = [point(0.01, 5), point(0.029, 7), point(0.03, 9)]
-    assert replace(StudyResult.load(whole[0]), front=front).recommended == front[1]
+    result = replace(StudyResult.load(whole[0]), front=front)
+    assert result.recommended == front[1] and "Begin with trial 0" in result.words()[0]
+
+
+def test_a_study_that_reaches_no_individual_networks_says_so(whole):
+    """98 % of their size for less accuracy is no recommendation."""
+    loaded = StudyResult.load(whole[0])
+
+    def judged(gain):
+        point = replace(loaded.front[0], gain=gain, test_gain=gain, parameters=round(0.98 * loaded.alone.parameters))
+        return replace(loaded, front=[point])
+
+    worse = judged(-0.031)
+    assert not worse.reaches_individual
+    assert worse.words()[0].startswith("No trial reaches individual networks. Keep those, unless 98% of their para")
+    assert "is worth 3.1 points" in worse.words()[0]
+    html = worse.page({}).html()
+    assert "No trial reaches individual networks" in html and "Begin with trial" not in html
+    level = judged(-0.001)
+    assert level.reaches_individual and "Begin with trial" in level.page({}).html()
 
 
 @pytest.mark.parametrize(

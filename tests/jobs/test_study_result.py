@@ -43,7 +43,7 @@ def test_a_result_shows_itself(studied: StudyResult) -> None:
     assert len(studied.trials) == studied.num_trials == 2
     assert studied.space == SequenceSpace() and studied.recommended in studied.front
     text = studied.summary()
-    assert f"Begin with trial {studied.recommended.trial}:" in text and f"Report: {studied.report}" in text
+    assert studied.words()[0] in text and f"Report: {studied.report}" in text
     assert list(studied.to_frame()["parameters"]) == [point.parameters for point in studied.front]
     assert studied.report is not None and studied.report.exists()
     assert f"<td>trial {studied.front[0].trial}" in studied._repr_html_()

@@ -12,14 +12,15 @@ from ramet.data import load
 from ramet.execution import Executor, Inline
 from ramet.training import Settings
 from ramet_papers import TARGETS, Workspace, read_claims
+from ramet_papers.experiment import Setup
 from ramet_papers.firefly import presets
 from ramet_papers.firefly.cell_growth import CellSearch
-from ramet_papers.firefly.cells import search_epochs, sized_network
+from ramet_papers.firefly.cells import _search, search_epochs, sized_network
 from ramet_papers.firefly.continual import continual_figures
 from ramet_papers.firefly.darts import CHOICES, search_darts
 from ramet_papers.firefly.depth import depth_figures, plan_of
 from ramet_papers.firefly.figure_4 import FULL, NAMES, Curve, gaps, reached_full, width_figures
-from ramet_papers.firefly.presets import SMALL
+from ramet_papers.firefly.presets import PAPER, SMALL
 from ramet_papers.firefly.rbf import RbfSettings, grow_rbf
 
 SHORT = Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0)
@@ -59,7 +60,7 @@ TINY = replace(
         SMALL.cells,
         **DIGITS,
         search=CellSearch(widths=(1,), channels=(2,), reductions=(), num_nodes=1, rounds=1, num_new=(1,), share=0.25),
-        num_candidate_steps=1,
+        candidate_epochs=1,
         settings=SHORT,
         final=SHORT,
         num_cells=1,
@@ -114,7 +115,12 @@ def workspace(folder, monkeypatch):
     return Workspace(runs=folder / "runs", results=folder / "results", executor=Inline())
 
 
-@pytest.mark.parametrize("target", CLAIMS)
+QUICK = ("firefly/figure-3a", "firefly/figure-4a", "firefly/table-2")
+
+
+@pytest.mark.parametrize(
+    "target", [target if target in QUICK else pytest.param(target, marks=pytest.mark.slow) for target in CLAIMS]
+)
 def test_a_reproduction_answers_its_claims_and_a_second_one_trains_nothing(workspace, target):
     outcome = TARGETS[target].run(workspace, "small")
     assert [claim.id for claim in outcome.claims] == CLAIMS[target]
@@ -154,6 +160,7 @@ def test_another_question_has_a_run_of_its_own(workspace, monkeypatch):
     TARGETS["firefly/figure-3a"].run(replace(workspace, executor=Idle()), "small")
 
 
+@pytest.mark.slow
 def test_new_neurons_bring_the_toy_below_splitting():
     settings = RbfSettings(repetitions=4, max_neurons=5, num_updates=600, num_candidate_updates=50, learning_rate=0.02)
     ours, splitting = (grow_rbf(method, settings).mean(0) for method in ("firefly", "splitting"))
@@ -242,6 +249,20 @@ def test_the_baseline_search_gives_an_operation_for_each_edge_and_follows_the_se
     assert any(other != found for other in others)
     assert search_epochs(TINY.cells) == 3  # one growth: before it, after it, and its candidates
     assert search_epochs(SMALL.cells) == 3 * (2 * 2 + 1)
+    assert search_epochs(PAPER.cells) == 10 * (2 * 5 + 5)
+
+
+def test_cells_are_searched_with_the_candidate_epochs_of_the_preset(monkeypatch):
+    asked = {}
+
+    def grow_cells(network, data, search, **options):
+        asked.update(options)
+        return network, []
+
+    monkeypatch.setattr("ramet_papers.firefly.cells.grow_cells", grow_cells)
+    preset = replace(TINY.cells, candidate_epochs=4)
+    _search(Setup(load("digits", train_size=32, eval_size=32), preset), "firefly", 0)
+    assert asked["num_epochs"] == 4 and asked.get("num_steps") is None
 
 
 def test_f7_is_judged_by_accuracies_and_parameters():

@@ -52,6 +52,22 @@ def test_growth_stays_in_its_cell_and_within_its_share():
     assert sum(sum(edge.values()) for cell in widths_of(grown) for edge in cell) == 3 * 16 + 3 * 4
 
 
+@pytest.mark.parametrize(
+    ("options", "epochs", "steps"), [({}, 5, None), ({"num_epochs": 1}, 1, None), ({"num_steps": 3}, 5, 3)]
+)
+def test_candidates_are_trained_for_whole_epochs(monkeypatch, options, epochs, steps):
+    """The paper's five by default, not the eighth of one that is Firefly's own default."""
+    asked = []
+
+    def grow(network, data, budget, method, **others):
+        asked.append((method.num_epochs, method.num_steps))
+        return network, None
+
+    monkeypatch.setattr("ramet_papers.firefly.cell_growth.grow", grow)
+    grow_cells(small_network(), None, SMALL, **options)
+    assert asked == [(epochs, steps)] * 3
+
+
 def test_the_widest_operation_wins_and_an_idle_edge_becomes_the_identity():
     network = small_network()
     inputs = torch.randn(2, 1, 8, 8)

@@ -26,46 +26,51 @@ from ramet_papers.disturbance_immune.judges import (
 NAN = float("nan")
 
 
-def i1(means, distances):
-    """Drops whose means over distances are those of the seeds, and whose means over seeds rise like the distances."""
-    distances = np.asarray(distances, float)
-    standing = np.asarray(means)[:, None] + distances - distances.mean()
+def i1(means, trends):
+    """Drops whose means are those of the seeds, and disturbances whose rows grow, or fall by a seed's trend of -1."""
+    means = np.asarray(means, float)
+    grown = np.triu(np.arange(4.0)[None, :] + np.zeros((4, 4)), k=1)
     return judge_i1(
-        I1Figures(standing=standing, reestimated=-standing, guarded={"one": 0.123, "another": 0.04}, **SAID)
+        I1Figures(
+            disturbance=np.stack([trend * grown for trend in trends]),
+            drops=np.repeat(means[:, None], 3, axis=1),
+            standing=-np.repeat(means[:, None], 3, axis=1),
+            own=np.full((len(means), 4), 0.9),
+            **SAID,
+        )
     )
 
 
 @pytest.mark.parametrize(
-    ("means", "distances", "holds"),
+    ("means", "trends", "holds"),
     [
-        (three(0.1, SURE), [0.0, 0.01, 0.02], True),
-        (three(0.1, UNSURE), [0.0, 0.01, 0.02], False),
-        (three(-0.1), [0.0, 0.01, 0.02], False),
-        (many(0.1, SURE_OF_MANY), [0.0, 0.01, 0.02], True),
-        (many(0.1, UNSURE_OF_MANY), [0.0, 0.01, 0.02], False),
-        (three(0.1), [0.0, 0.02, 0.01], True),  # two of three pairs rise
-        (three(0.1), [0.02, 0.0, 0.01], False),  # one of three does
-        (three(0.1), [0.0, 0.02, 0.02, 0.0], False),  # as many rise as fall
-        (three(0.1), [0.02, 0.01, 0.0], False),
-        ([0.1], [0.0, 0.01, 0.02], None),
+        (three(0.1, SURE), [1, 1, 1], True),
+        (three(0.1, UNSURE), [1, 1, 1], False),
+        (three(-0.1), [1, 1, 1], False),
+        (many(0.1, SURE_OF_MANY), [1] * len(many(0.1)), True),
+        (many(0.1, UNSURE_OF_MANY), [1] * len(many(0.1)), False),
+        (three(0.1), [1, 1, -1], False),  # not beyond chance
+        (three(0.1), [0, 0, 0], False),
+        (three(0.1), [-1, -1, -1], False),
+        ([0.1], [1], None),
     ],
 )
-def test_i1_wants_a_drop_that_grows(means, distances, holds):
-    assert i1(means, distances).holds is holds
+def test_i1_wants_a_drop_and_rows_that_grow(means, trends, holds):
+    assert i1(means, trends).holds is holds
 
 
 def test_i1_says_what_was_measured():
-    claim = i1(three(0.1, UNSURE), [0.03, 0.0, -0.03])
+    claim = i1(three(0.1, UNSURE), [1, 1, -1])
     assert claim.id == "I1" and claim.seeds == 3 and claim.command == SAID["command"]
     assert claim.ours == (
-        "mean drop 10.0 points; 13.0 after the next one, 7.0 after the last; rank correlation with the distance -1.00"
+        "mean drop 10.0 points of 90.0%; the first one's disturbance (Eq. 3) 0.33 after the next, 1.00 after the last; "
+        "rank correlation within rows 0.33"
     )
     assert claim.spread == (
-        "95 % interval [-0.06, 20.06]; batch norm re-estimated: -10.00 [-20.06, 0.06] points, trend 1.00"
+        "95 % intervals [-0.06, 20.06] and [-2.54, 3.20]; batch norm as it stands: -10.00 [-20.06, 0.06] points"
     )
     assert claim.note == (
-        "A small setting. Drops under projection: one: 12.3, another: 4.0. Not so: a drop that can be told from 0; "
-        "a drop that grows."
+        "A small setting. Not so: a drop that can be told from 0; a disturbance that surely grows within a row."
     )
 
 

@@ -66,7 +66,12 @@ def workspace(folder, monkeypatch):
     return Workspace(runs=folder / "runs", results=folder / "results", executor=Inline())
 
 
-@pytest.mark.parametrize("target", CLAIMS)
+QUICK = ("deeper-insights/table-1",)
+
+
+@pytest.mark.parametrize(
+    "target", [target if target in QUICK else pytest.param(target, marks=pytest.mark.slow) for target in CLAIMS]
+)
 def test_a_reproduction_prints_its_table_and_answers_its_claims(workspace, target):
     outcome = TARGETS[target].run(workspace, "small")
     assert [claim.id for claim in outcome.claims] == CLAIMS[target]

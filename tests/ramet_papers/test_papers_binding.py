@@ -8,9 +8,9 @@ import pytest
 from ramet.execution import Executor, Inline
 from ramet.training import Settings
 from ramet_papers import TARGETS, Workspace, read_claims
-from ramet_papers.bind_and_grow import presets
+from ramet_papers.bind_and_grow import presets, trials
 from ramet_papers.bind_and_grow.presets import StreamSetting
-from ramet_papers.bind_and_grow.trials import BindingSetup, alone, grown_at_random
+from ramet_papers.bind_and_grow.trials import BindingSetup, alone, compared, grown_at_random
 
 STREAM_SETTING = StreamSetting(source="split-digits:2", network="mlp:16,16", stream={"train_size": 80, "eval_size": 60})
 TINY = replace(
@@ -88,3 +88,17 @@ def test_random_growth_begins_where_the_tasks_alone_begin(tmp_path):
         for draw in range(2):
             grown = grown_at_random(setup, number=number, draw=draw, sizes={}, alone=reference)
             assert grown["test_gain"] == 0.0
+
+
+def test_old_layers_are_slow_as_in_the_paper_unless_a_setting_or_a_method_says_otherwise(tmp_path):
+    workspace = Workspace(runs=tmp_path, results=tmp_path, executor=Inline())
+    slow, frozen = (BindingSetup.of(workspace, TINY, setting, tmp_path) for setting in TINY.guided.values())
+    assert slow.options["old_weights"] == "slow" and frozen.options["old_weights"] == "frozen"
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "learn", lambda stream, method, **how: asked.append(method) or 1 / 0)
+        for text in ("bind-and-grow:delta=0.5", "bind-and-grow:old_weights=guarded,measure=cka", "random-growth"):
+            with pytest.raises(ZeroDivisionError):
+                compared(slow, number=0, method=text)
+    assert [method.old_weights for method in asked] == ["slow", "guarded", "slow"]
+    assert [method.measure for method in asked[:2]] == ["rsa", "cka"], "what a text says is not overruled"

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ramet.data import load
+from ramet.errors import ConfigError
 from ramet.execution import Executor, Inline
 from ramet.guards import OrthogonalProjection
 from ramet.ranking import SupernetSetup
@@ -16,6 +17,8 @@ from ramet.training import Settings
 from ramet_papers import TARGETS, Workspace, read_claims
 from ramet_papers.deeper_insights import presets as deeper
 from ramet_papers.disturbance_immune import presets
+from ramet_papers.disturbance_immune.arms import MATCHED, MOST_TRIES, matching_factor
+from ramet_papers.disturbance_immune.bench import batch_scores, train_supernet
 from ramet_papers.disturbance_immune.figure_3 import measure
 from ramet_papers.disturbance_immune.sequence import WholeModels, sampled_archs, train_pair, train_sequence
 
@@ -26,6 +29,10 @@ TINY = replace(
     presets.SMALL,
     data_options={"train_size": 64, "eval_size": 40},
     seeds=2,
+    data="digits",
+    row_space_options=SPACE,
+    row_settings=SETTINGS,
+    row_seeds=2,
     space_options=SPACE,
     sequence_settings=SETTINGS,
     num_architectures=3,
@@ -33,10 +40,16 @@ TINY = replace(
     lambdas={"mean": (1.0,), "all": (1.0, 10.0)},
     pair_space_options=SPACE,
     pair_settings=SETTINGS,
-    supernet_settings=replace(SETTINGS, epochs=3),
+    bench_epochs=3,
+    bench_seeds=2,
+    scored_epochs=2,
     interval=1,
-    strengths={"projection": (1.0,), "plasticity": (60.0,), "elastic": (6.0, 60.0)},
-    pilot_epochs=1,
+    turn=2,
+    guards={
+        "projection, mean inputs": ("projection:1",),
+        "projection, columns": ("projection:100:inputs=columns",),
+        "plasticity, turns": (presets.PLASTICITY.format(60), presets.PLASTICITY.format(6000)),
+    },
     num_instances=20,
 )
 TINY_DIAGNOSIS = replace(
@@ -45,9 +58,7 @@ TINY_DIAGNOSIS = replace(
     data="digits",
     data_options={"train_size": 64, "eval_size": 40},
     settings=SETTINGS,
-    supernet_epochs=2,
-    instances=2,
-    last_epochs=2,
+    truth_seeds=2,
 )
 # The claim of two halves comes first with one of them, and then with both.
 CLAIMS = {
@@ -80,6 +91,7 @@ class Idle(Executor):
         yield from ()
 
 
+@pytest.mark.slow
 def test_two_targets_answer_i4_together(workspace, tmp_path):
     alone = replace(workspace, runs=tmp_path / "runs", results=tmp_path / "results")
     first = TARGETS["disturbance-immune/shared-layers"].run(alone, "small")
@@ -95,7 +107,7 @@ def test_a_reproduction_answers_its_claim_and_a_second_one_trains_nothing(worksp
     run = TARGETS[f"disturbance-immune/{target}"].run
     outcome = run(workspace, "small")
     assert [claim.id for claim in outcome.claims] == [CLAIMS[target]]
-    # I2 and I3 ask a control of equal own gain, which is not measured; the first time I4 has one of its halves.
+    # I2 and I3 ask more images and supernets than a test has; the first time I4 has one of its halves.
     assert isinstance(outcome.claims[0].holds, bool) or CLAIMS[target] in ("I2", "I3", "I4")
     assert (outcome.claims[0].holds is None) == ("Not answered" in outcome.claims[0].note)
     assert CLAIMS[target] in {entry["id"] for entry in read_claims(workspace.results)}
@@ -175,8 +187,58 @@ def test_shared_layers_are_counted_as_by_hand(setup, num_shared):
 def test_measures_of_a_supernet_that_swaps_two_children_each_epoch():
     one, other = [0.2, 0.4, 0.9], [0.4, 0.2, 0.9]
     accuracies = np.array([[one, other, one, other, one]])  # one seed
-    values = measure(accuracies, 1)
-    assert values["change"] == pytest.approx([0.0])
-    assert values["size of change"] == pytest.approx([0.4 / 3])
-    assert values["rank consistency"] == pytest.approx([1 / 3])
-    assert values["accuracy"] == pytest.approx([0.5])
+    changes = measure(accuracies, 1)
+    assert changes.size == pytest.approx([0.4 / 3])
+    assert changes.consistency == pytest.approx([1 / 3])
+
+
+def test_a_control_is_matched_by_its_own_gain():
+    asked = []
+
+    def gain_at(factor):
+        asked.append(factor)
+        return 0.3 * factor**0.7
+
+    factor = matching_factor(gain_at, 0.2)
+    assert asked[0] == 1.0 and len(asked) <= 1 + MOST_TRIES
+    assert abs(gain_at(factor) - 0.2) <= MATCHED * 0.2
+
+
+def test_a_gain_that_cannot_be_reached_gives_the_nearest_of_a_few_tries():
+    asked = []
+
+    def gain_at(factor):
+        asked.append(factor)
+        return 0.1 + 0.01 * factor
+
+    assert matching_factor(gain_at, 1.0) == max(asked) and len(asked) == 1 + MOST_TRIES
+
+
+def test_children_are_scored_by_the_statistics_of_their_own_batch(setup):
+    network = setup.new_supernet(0)
+    archs = [setup.space[index] for index in range(2)]
+    x, y = setup.data.validation.x, setup.data.validation.y
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    found = batch_scores(network, archs, x, y)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    network.train()
+    with torch.no_grad():
+        expected = [float((network(x, arch).argmax(1) == y).double().mean()) for arch in archs]
+    assert found == pytest.approx(expected)
+
+
+def supernet(setup, **changed):
+    seeds = {f"{role}_seed": number for number, role in enumerate(("weights", "order", "batches"))}
+    asked = {"name": "net", "guard": "none", "turn": 1, "factor": 1.0, "scored_epochs": 1, "changing_images": 20}
+    return train_supernet(setup, **{**asked, **seeds, **changed})
+
+
+def test_the_own_gain_of_a_supernet_that_does_not_move_is_zero(setup):
+    assert supernet(setup, factor=1e-9)["own_gain"] == pytest.approx(0.0, abs=1e-6)
+    assert supernet(setup)["own_gain"] > 0
+
+
+def test_a_guard_that_cannot_act_in_its_turns_is_refused(setup):
+    with pytest.raises(ConfigError, match="turn must last at least 2"):
+        supernet(setup, guard="plasticity:60")

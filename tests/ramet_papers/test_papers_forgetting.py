@@ -66,6 +66,7 @@ def test_a_reproduction_answers_its_claims_and_a_second_one_trains_nothing(works
     assert TARGETS[target].run(replace(workspace, executor=Idle()), "small").to_json() == outcome.to_json()
 
 
+@pytest.mark.slow
 def test_the_table_has_every_guard_at_every_convergence(workspace):
     rows = TARGETS["multi-model-forgetting/figure-3"].run(workspace, "small").tables[0].to_json()
     assert [row["guard"] for row in rows] == [*METHODS, SAME_STRENGTH] * 2
@@ -154,23 +155,31 @@ def trial(*courses):
     return {"courses": [dict(zip(keys, course, strict=True)) for course in courses]}
 
 
+COURSES = trial(
+    ("none", 0.0, [0.9, 0.5], 0.9),
+    ("guard", 1.0, [0.9, 0.7], 0.99),  # loses 0.2, and B's gain does not make up for it
+    ("guard", 2.0, [0.9, 0.8], 0.85),  # loses 0.1 + 0.05
+    ("guard", 3.0, [0.9, 0.9], 0.7),  # loses 0.2
+)
+
+
 def test_a_strength_is_chosen_by_what_both_models_lose():
-    found = choose_strengths(
-        [
-            trial(
-                ("none", 0.0, [0.9, 0.5], 0.9),
-                ("guard", 1.0, [0.9, 0.7], 0.99),  # loses 0.2, and B's gain does not make up for it
-                ("guard", 2.0, [0.9, 0.8], 0.85),  # loses 0.1 + 0.05
-                ("guard", 3.0, [0.9, 0.9], 0.7),  # loses 0.2
-            )
-        ]
-    )
-    assert found == {"none": 0.0, "guard": 2.0}
+    assert choose_strengths([COURSES], affordable=1.0) == {"none": 0.0, "guard": 2.0}
+
+
+def test_a_strength_that_costs_the_second_model_too_much_is_not_chosen():
+    assert choose_strengths([COURSES], affordable=0.04)["guard"] == 1.0
+
+
+def test_where_every_strength_costs_too_much_the_one_that_loses_least_is_chosen():
+    first, *_ = COURSES["courses"]
+    costly = {"courses": [first, *COURSES["courses"][2:]]}
+    assert choose_strengths([costly], affordable=0.04)["guard"] == 2.0
 
 
 def test_of_equal_strengths_the_weakest_is_chosen():
     course = [0.9, 0.8]
     found = choose_strengths(
-        [trial(("none", 0.0, course, 0.9), ("guard", 1.0, course, 0.9), ("guard", 2.0, course, 0.9))]
+        [trial(("none", 0.0, course, 0.9), ("guard", 1.0, course, 0.9), ("guard", 2.0, course, 0.9))], affordable=1.0
     )
     assert found["guard"] == 1.0

@@ -67,6 +67,7 @@ def workspace(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_every_search_is_judged_and_none_sees_the_judge(workspace):
     first = TARGETS["search/nasbench201"].run(workspace, "small")
     rankings, finds = (table.to_json() for table in first.tables)

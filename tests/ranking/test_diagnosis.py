@@ -235,6 +235,7 @@ def test_a_few_children_of_a_large_space_are_ranked_by_a_table(
     assert json.loads(capsys.readouterr().out) == result
 
 
+@pytest.mark.slow
 def test_a_space_of_ones_own_gives_the_same_with_two_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

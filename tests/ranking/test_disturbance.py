@@ -8,6 +8,7 @@ from ramet.errors import ConfigError
 from ramet.ranking import (
     accuracy_drops,
     drops_by_distance,
+    growth_within_rows,
     performance_change,
     prediction_disturbance,
     rank_consistency,
@@ -98,3 +99,20 @@ def test_stability_gain_tells_agreeing_instances_from_random_ones():
 def test_stability_gain_needs_two_instances_of_the_same_children():
     with pytest.raises(ConfigError, match="two instances"):
         stability_gain(np.zeros((1, 4)), np.zeros((2, 4)), generator=np.random.default_rng(0))
+
+
+def test_growth_is_taken_within_rows_and_not_across_them():
+    grows = np.triu(np.ones((4, 4)), k=1) * np.arange(4.0)  # 1, 2, 3 in each row from the diagonal on
+    high = grows + np.array([[9.0], [0.0], [0.0], [0.0]])  # the first row is disturbed far more, and grows all the same
+    assert growth_within_rows(grows) == growth_within_rows(high) == pytest.approx(1.0)
+    assert growth_within_rows(-grows) == pytest.approx(-1.0)
+    assert growth_within_rows(np.stack([grows, -grows])) == pytest.approx([1.0, -1.0])
+
+
+def test_growth_of_rows_with_ties_and_without_a_change():
+    assert growth_within_rows(np.zeros((4, 4))) == 0.0
+    one_tie = np.array([[0.0, 1.0, 1.0, 2.0], [0.0, 0.0, 1.0, 2.0], [0.0] * 4, [0.0] * 4])
+    tau = kendalltau([1, 2, 3], [1.0, 1.0, 2.0]).statistic  # of the first row
+    assert growth_within_rows(one_tie) == pytest.approx((tau + 1.0) / 2)
+    with pytest.raises(ConfigError, match="n at least 3"):
+        growth_within_rows(np.zeros((2, 2)))

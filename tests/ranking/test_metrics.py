@@ -1,6 +1,7 @@
 """Rank metrics against SciPy where SciPy has them, and against hand-worked examples elsewhere."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,14 @@ from scipy.stats import kendalltau
 
 from ramet.errors import ConfigError
 from ramet.ranking import metrics
-from ramet.ranking.metrics import kept_best, rank_correlation, rank_stability, top_n_rank, truth_correlation
+from ramet.ranking.metrics import (
+    discounted_gain,
+    kept_best,
+    rank_correlation,
+    rank_stability,
+    top_n_rank,
+    truth_correlation,
+)
 
 few_values = st.integers(-3, 3)  # few different values, so that ties are common
 
@@ -197,3 +205,14 @@ def test_the_true_rank_of_tied_children_is_the_best_of_the_tie():
 )
 def test_the_reliability_of_a_mean_by_hand(correlation, seeds, reliability):
     assert metrics.reliability_of_mean(correlation, seeds) == pytest.approx(reliability)
+
+
+def test_discounted_gain_by_hand():
+    truth = [0.1, 0.9, 0.5, 0.5]  # gains 0, 1, 1/2, 1/2
+    weights = [1 / math.log2(place + 2) for place in range(4)]
+    best = weights[0] + weights[1] / 2 + weights[2] / 2
+    assert discounted_gain([4, 3, 2, 1], truth) == pytest.approx((weights[1] + weights[2] / 2 + weights[3] / 2) / best)
+    assert discounted_gain(truth, truth) == 1.0
+    assert discounted_gain([4, 3, 2, 1], truth, 1) == 0.0
+    assert discounted_gain([1, 1, 1, 1], truth, 1) == 0.0, "of tied children the truly worst come first"
+    assert discounted_gain([2, 1], [3.0, 3.0]) == 1.0, "where all are equal, nothing is lost"

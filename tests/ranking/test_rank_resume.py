@@ -140,6 +140,7 @@ def check_kills(case: Case, name: str, workers: str, num_kills: int, least: int,
 
 
 @pytest.mark.parametrize(("workers", "num_kills"), [("1", 2), pytest.param("2", 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_killed_diagnosis_ends_as_if_it_had_never_stopped(case: Case, workers: str, num_kills: int) -> None:
     check_kills(case, f"killed-{workers}", workers, num_kills, 1, seed=int(workers))
 
@@ -193,6 +194,7 @@ def steps_of(run: Path, name: str) -> list[int]:
     return sorted(int(path.stem.removeprefix("step-")) for path in (run / "checkpoints" / name).glob("step-*.json"))
 
 
+@pytest.mark.slow
 def test_a_diagnosis_goes_on_in_the_middle_of_an_instance(case: Case, half_trained: Path) -> None:
     before = steps_of(half_trained, "instance-0/group-0")
     assert 0 < before[-1] < NUM_STEPS
@@ -200,6 +202,7 @@ def test_a_diagnosis_goes_on_in_the_middle_of_an_instance(case: Case, half_train
     assert steps_of(case.folder / "whole-again", "instance-0/group-0")[-1] == NUM_STEPS
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     case: Case, half_trained: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,6 +217,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert f"instance-0/group-0/step-{newest:012d}.json is not used: its tensors have" in warning
 
 
+@pytest.mark.slow
 def test_without_a_whole_checkpoint_an_instance_starts_anew(case: Case, half_trained: Path) -> None:
     def damage(run: Path) -> None:
         for path in (run / "checkpoints/instance-0/group-0").glob("step-*.json"):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ramet.continual import make_method
 from ramet.errors import ConfigError
 from ramet.guards import GUARDS, Guard, NoGuard, OrthogonalProjection, WeightPlasticity, make_guard
 from ramet.registry import KINDS, Registry, Spec, describe_source, registry_of
@@ -101,8 +104,8 @@ def test_context_goes_to_those_who_ask_for_it():
         ("plastisity", "did you mean plasticity?"),
         ("dog:cat", "a guard is one of"),
         ("plasticity:colour=3", r"options of plasticity are strength, form, .* but got colour"),
-        ("none:3", "guard none must get the values that it takes"),
-        ("plasticity:strong", "guard plasticity must get the values that it takes"),
+        ("none:3", "guard none takes no values without a key, but got 'none:3'"),
+        ("plasticity:strong", "strength of plasticity must be a number, but got 'strong'"),
         ("math:gcd", "math:gcd must make a Guard, but made int"),
         ("math:pi", "made by a class or a function, but math:pi is 3.14"),
         (dict, "builtins:dict must make a Guard, but made dict"),
@@ -209,3 +212,26 @@ def test_a_registry_of_ones_own(tmp_path):
     registry: Registry[Guard] = Registry("guard", base="ramet.guards.base:Guard", group="mine", built_in={})
     with pytest.raises(ConfigError, match="a guard is one of"):
         registry.make("none")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("packnet:foo=1", "options of packnet are prune, retrain, but got foo."),
+        ("packnet:1", "method packnet takes no values without a key, but got 'packnet:1'; its options are prune, ret"),
+        ("packnet:prune=x", "prune of packnet must be a number, but got 'x'."),
+        ("bind-and-grow:bindings=b", "bindings of bind-and-grow must be pairs such as {\"key\":value}, but got 'b'."),
+        ("bind-and-grow:delta=x", "delta of bind-and-grow must be a number or pairs such as"),
+        ("bind-and-grow:num_samples=3.5", "num_samples of bind-and-grow must be a whole number, but got 3.5."),
+    ],
+)
+def test_values_that_a_part_cannot_take_are_refused_in_words(text, said):
+    """Before anything is trained, and without the name of a constructor."""
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+        make_method(text)
+    assert "__init__" not in str(refused.value)
+
+
+def test_values_that_a_part_takes_pass():
+    assert make_method('bind-and-grow:bindings={"b":"a"},delta={"a":0.5,"":1}').bindings == {"b": "a"}
+    assert make_method("packnet", prune=np.float32(0.5)).prune == np.float32(0.5)

@@ -17,12 +17,15 @@ from sample_report import HOSTILE, LONG, NAN, all_charts, values
 
 from ramet.errors import ConfigError
 from ramet.reports import (
+    Block,
     Chart,
     Edge,
     Estimate,
     GraphNode,
     Line,
     Points,
+    Route,
+    Stop,
     Table,
     bar_chart,
     box_chart,
@@ -30,7 +33,9 @@ from ramet.reports import (
     formats,
     graph_chart,
     heat_map,
+    layer_chart,
     line_chart,
+    path_chart,
     scatter_chart,
 )
 from ramet.reports.charts.chart import NARROW, WIDE
@@ -375,3 +380,22 @@ def test_without_dot_a_large_graph_is_written_out(tmp_path: Path, monkeypatch: p
     root = parse(graph_chart(nodes, WIRES, groups=["task 1", "task 2"]))
     texts = [element.text or "" for element in root.iter(f"{SVG}text")]
     assert "Graphviz" in texts[0] and "input → conv 3×3 (task 1)" in texts and "conv 3×3 → sum" in texts
+
+
+def test_values_of_a_chart_as_csv():
+    chart = line_chart([Line("a, b", [1, 2], [0.5, None], low=[0.4, None], high=[0.6, None]), Line("c", [1], [3.0])])
+    assert chart.csv() == 'line,x,y,low,high\n"a, b",1,0.5,0.4,0.6\n"a, b",2,,,\nc,1,3.0,,\n'
+    assert scatter_chart([Points("p", [1], [2], names=["n"])], x_label="size").csv() == "kind,name,size,y\np,n,1,2\n"
+    assert heat_map(["r"], ["c", "d"], [[1.5, None]], row_label="row").csv() == "row,c,d\nr,1.5,\n"
+    assert dot_chart(["n"], [Estimate(1, 0, 2)]).csv() == "name,value,low,high\nn,1,0,2\n"
+    assert box_chart(["n", "m"], [[1, 2], [3]], truth=[5, 6]).csv() == "name,value,truth\nn,1,5\nn,2,5\nm,3,6\n"
+    assert (
+        graph_chart([GraphNode("a", "A"), GraphNode("b")], [Edge("a", "b", "3x3")]).csv() == "from,to,label\nA,b,3x3\n"
+    )
+    assert layer_chart([Block("fc", "linear", None, 4)]).csv() == "layer,kind,before,after,note\nfc,linear,,4,\n"
+    path = path_chart([Stop("k", "fc", 0, "8")], [Route("1", "first", ["k"])])
+    assert path.csv() == "task,layer,copy,size\nfirst,fc,k,8\n"
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet():
+    assert dot_chart(["=1+1", "-x"], [Estimate(-1), Estimate(2)]).csv().splitlines()[1:] == ["'=1+1,-1,,", "'-x,2,,"]

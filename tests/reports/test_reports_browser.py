@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from sample_report import LONG, all_charts, hostile_page, sample_report, values
@@ -162,3 +164,73 @@ def test_paper_shows_what_is_folded_and_the_drawings_for_a_desk(visit: Callable[
     assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert seen.page.locator("details[open]").count() == 0
+
+
+@pytest.fixture
+def kept(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """A report, of which charts are saved and copied."""
+    path = sample_report().write(tmp_path / "report.html")
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(MILLISECONDS)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.problems = []
+    page.on("console", lambda message: page.problems.append(message.text))
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.goto(path.as_uri())
+    yield page
+    assert page.problems == []
+    context.close()
+
+
+def test_a_chart_is_saved_as_svg_that_needs_no_page(kept: Any, browser: Any, tmp_path: Path) -> None:
+    with kept.expect_download() as waiting:
+        kept.locator("[data-keep=svg]").first.click()
+    assert waiting.value.suggested_filename == "figure-1.svg"
+    target = tmp_path / "figure-1.svg"
+    waiting.value.save_as(target)
+    root = ElementTree.parse(target).getroot()
+    assert not any("class" in element.attrib or "style" in element.attrib for element in root.iter())
+    strokes = {element.get("stroke") for element in root.iter()} - {None, "none"}
+    assert strokes and all(stroke.startswith("rgb") for stroke in strokes), "no colour is a variable of the page"
+    # Opened alone it has the size and the words of the page's own chart.
+    shown = kept.locator("svg.chart.wide").first
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    alone = context.new_page()
+    alone.goto(target.as_uri())
+    words = "[...document.querySelectorAll('text')].map((text) => text.textContent).join('|')"
+    assert alone.evaluate(words) == shown.evaluate(
+        "(s) => [...s.querySelectorAll('text')].map((t) => t.textContent).join('|')"
+    )
+    context.close()
+
+
+def test_a_chart_is_saved_as_png_of_twice_its_size(kept: Any, tmp_path: Path) -> None:
+    with kept.expect_download() as waiting:
+        kept.locator("[data-keep=png]").nth(1).click()
+    waiting.value.save_as(tmp_path / "chart.png")
+    data = (tmp_path / "chart.png").read_bytes()
+    width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
+    box = (
+        kept.locator("figure.of-chart")
+        .nth(1)
+        .locator("svg.wide")
+        .evaluate("(s) => [s.viewBox.baseVal.width, s.viewBox.baseVal.height]")
+    )
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and [width, height] == [2 * side for side in box]
+    assert waiting.value.suggested_filename == "figure-2.png"
+
+
+def test_the_values_of_a_chart_are_copied(kept: Any) -> None:
+    kept.locator("[data-keep=csv]").first.click()
+    kept.locator(".keep span").first.filter(has_text="copied").wait_for()
+    copied = list(csv.reader(kept.evaluate("navigator.clipboard.readText()").splitlines()))
+    assert len(copied) > 2 and len({len(row) for row in copied}) == 1
+
+
+def test_without_a_clipboard_the_values_are_copied_all_the_same(kept: Any) -> None:
+    kept.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    kept.evaluate("document.addEventListener('copy', () => { window.copied = document.activeElement.value; })")
+    kept.locator("[data-keep=csv]").first.click()
+    kept.locator(".keep span").first.filter(has_text="copied").wait_for()
+    assert kept.evaluate("window.copied").count("\n") > 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import math
 import os
@@ -123,7 +124,7 @@ def test_a_damaged_line_is_named(tmp_path, line):
     path = tmp_path / "records.jsonl"
     content = b'{"key":"a"}\n' + line + b'\n{"key":"c"}\n'
     path.write_bytes(content)
-    for read in (lambda: Records(path), lambda: read_records(tmp_path)):
+    for read in (lambda: Records(path, checked=False), lambda: read_records(tmp_path)):
         with pytest.raises(RunError, match="line 2 is damaged"):
             read()
     assert path.read_bytes() == content
@@ -133,6 +134,52 @@ def test_a_repeated_key_is_named(tmp_path):
     (tmp_path / "records.jsonl").write_bytes(b'{"key":"a"}\n{"key":"a"}\n')
     with pytest.raises(RunError, match="line 2 repeats 'a'"):
         read_records(tmp_path)
+
+
+def test_every_flipped_bit_is_found(run):
+    """Only the end of the last line may be lost, which makes it a torn one."""
+    run.records.append("epoch/1", loss=0.5, name="a b")
+    run.records.append("epoch/2", loss=[0.25, None])
+    path = run.path / "records.jsonl"
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        content = bytearray(whole)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        if bit // 8 == len(whole) - 1:
+            assert [record["key"] for record in read_records(run.path)] == ["epoch/1"]
+            continue
+        with pytest.raises(RunError, match=r"line [12] is damaged"):
+            read_records(run.path)
+
+
+def test_a_line_is_one_json_object_with_its_checksum(run):
+    run.records.append("epoch/1", loss=0.5)
+    line = json.loads((run.path / "records.jsonl").read_text())
+    digest = hashlib.sha256(b'{"key":"epoch/1","loss":0.5}').hexdigest()[:16]
+    assert line == {"key": "epoch/1", "loss": 0.5, "$sha256": digest}
+    assert read_records(run.path) == [{"key": "epoch/1", "loss": 0.5}]
+    with pytest.raises(TypeError, match=r"must not be called '\$sha256'"):
+        run.records.append("epoch/2", **{"$sha256": 1})
+
+
+def test_a_run_from_before_there_were_checksums_is_read_and_goes_on(run):
+    run.close()
+    document = json.loads((run.path / "config.json").read_text())
+    (run.path / "config.json").write_text(json.dumps({**document, "format": 1}))
+    (run.path / "records.jsonl").write_text('{"key":"a","value":1}\n')
+    with Run.open(run.path) as old:
+        assert not old.records.append("a", value=1) and old.records.append("b", value=2)
+    assert (run.path / "records.jsonl").read_text() == '{"key":"a","value":1}\n{"key":"b","value":2}\n'
+    assert [record["value"] for record in read_records(run.path)] == [1, 2]
+
+
+def test_a_line_without_a_checksum_is_refused_in_a_run_that_has_them(run):
+    run.records.append("a", value=1)
+    with open(run.path / "records.jsonl", "a") as file:
+        file.write('{"key":"b","value":2}\n')
+    with pytest.raises(RunError, match="line 2 is damaged"):
+        read_records(run.path)
 
 
 def test_a_full_disk_leaves_the_records_as_they_were(run, monkeypatch):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import logging
 import math
 import os
 import platform
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,8 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from ramet.errors import ConfigError, MissingExtraError, RunError
-from ramet.runs import Run, ScalarMirror, describe_environment, read_config, read_records
+from ramet.errors import ConfigError, RunError
+from ramet.reports import Page
+from ramet.runs import Run, describe_environment, read_config, read_records, remove_run
+from ramet.runs.atomic import write_atomically
+from ramet.runs.lock import RunLock
 
 
 @pytest.fixture
@@ -81,8 +86,8 @@ def test_a_configuration_that_is_not_json_writes_nothing(tmp_path):
     [
         (b"{", "damaged"),
         (b"[]", "object"),
-        (b'{"format": 2, "kind": "rank", "config": {}}', "of format 1, but .* has 2"),
-        (b'{"kind": "rank", "config": {}}', "of format 1, but .* has None"),
+        (b'{"format": 3, "kind": "rank", "config": {}}', "of the formats 1 and 2, but .* has 3"),
+        (b'{"kind": "rank", "config": {}}', "of the formats 1 and 2, but .* has None"),
         (b'{"format": 1, "kind": 3, "config": {}}', "kind"),
         (None, "must contain config.json"),
     ],
@@ -133,7 +138,7 @@ def test_a_checkpoint_brings_the_records_before_it_to_the_disk(run, monkeypatch)
 def test_the_environment_names_neither_people_nor_places(run):
     text = (run.path / "environment.json").read_text()
     environment = json.loads(text)
-    assert environment["format"] == 1 and environment["python"] == platform.python_version()
+    assert environment["format"] == 2 and environment["python"] == platform.python_version()
     assert environment["cores"] >= 1 and environment["torch"].startswith("2.")
     for secret in (socket.gethostname(), os.path.expanduser("~"), os.getcwd(), str(run.path)):
         assert secret not in text
@@ -157,11 +162,73 @@ def test_a_changed_environment_is_named(run, caplog):
 HOLD = """
 import signal, sys
 from pathlib import Path
+from ramet.runs.atomic import write_atomically
 from ramet.runs.lock import RunLock
 lock = RunLock(Path(sys.argv[1]) / "lock")
 print("locked", flush=True)
 signal.pause()
 """
+
+
+@pytest.mark.parametrize("left", ["nothing", "another"])
+def test_a_lock_on_a_file_that_lost_its_name_is_none(run, monkeypatch, left):
+    """Between opening and locking, another process overwrites the directory; once."""
+    run.close()
+    flock, path = fcntl.flock, run.path / "lock"
+
+    def overwriting(file, operation):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        path.unlink()
+        if left == "another":
+            path.touch()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", overwriting)
+    lock = RunLock(path)
+    with pytest.raises(RunError, match="one writer at a time"):
+        RunLock(path)
+    lock.release()
+
+
+def test_a_directory_that_is_removed_while_it_is_locked_is_refused(run, monkeypatch):
+    run.close()
+    flock = fcntl.flock
+
+    def removing(file, operation):
+        shutil.rmtree(run.path)
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removing)
+    with pytest.raises(RunError, match="No such file"):
+        RunLock(run.path / "lock")
+
+
+def test_a_run_that_was_put_in_the_place_of_another_is_opened_as_it_is(run, monkeypatch):
+    run.close()
+
+    def overwriting(path):
+        monkeypatch.setattr("ramet.runs.directory.RunLock", RunLock)
+        remove_run(run.path)
+        Run.create(run.path, "grow", {"seed": 2}).close()
+        return RunLock(path)
+
+    monkeypatch.setattr("ramet.runs.directory.RunLock", overwriting)
+    with Run.open(run.path) as opened:
+        assert (opened.kind, opened.config) == ("grow", {"seed": 2})
+
+
+def test_a_run_loses_its_name_before_its_content(run, monkeypatch):
+    run.close()
+    seen = []
+    rmtree = shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", lambda path, **options: seen.append((run.path.exists(), path)))
+    remove_run(run.path)
+    assert [exists for exists, _ in seen] == [False]
+    assert [path.name for path in run.path.parent.iterdir()] == [seen[0][1].name]  # as after a kill
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    Run.create(run.path, "rank", {}).close()
+    remove_run(run.path)
+    assert list(run.path.parent.iterdir()) == []
 
 
 def test_a_second_process_is_refused_and_a_killed_one_does_not_block(run):
@@ -279,39 +346,30 @@ def test_a_really_full_disk_ends_in_one_line(tmp_path):
         subprocess.run(["umount", tmp_path], check=True)
 
 
-# --- TensorBoard ------------------------------------------------------------------------------------------------------
+def test_what_killed_writes_left_is_removed_by_the_next(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead = tmp_path / f".report.html.{ended.pid}.ramet-tmp"
+    alive = tmp_path / f".report.html.{os.getppid()}.ramet-tmp"
+    other = tmp_path / f".other.html.{ended.pid}.ramet-tmp"
+    for path in (dead, alive, other):
+        path.touch()
+    write_atomically(tmp_path / "report.html", b"new")
+    assert dead.exists(), "it may be written by another machine"
+    for path in (dead, alive, other):
+        os.utime(path, (0, 0))
+    write_atomically(tmp_path / "report.html", b"new")
+    assert (dead.exists(), alive.exists(), other.exists()) == (False, True, True)
 
 
-def test_scalars_follow_the_records(run):
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-
-    run.records.append("epoch/1", loss=0.5, name="text", done=True)
-    mirror = ScalarMirror(run)
-    run.records.append("epoch/2", loss=0.25, accuracy=1)
-    run.records.append("final", loss=0.125)
-    run.records.append("final", loss=0.125)
-    run.records.append("evaluated", step=9, loss=2.0)
-    mirror.close()
-    run.records.append("epoch/3", loss=0.0)
-    files = list((run.path / "tensorboard").iterdir())
-    assert [path.name for path in files] == ["events.out.tfevents.ramet"]
-    found = [
-        (value.tag, event.step, value.tensor.float_val[0] if value.HasField("tensor") else value.simple_value)
-        for event in EventFileLoader(str(files[0])).Load()
-        for value in event.summary.value
-    ]
-    assert found == [
-        ("epoch/loss", 1, 0.5),
-        ("epoch/loss", 2, 0.25),
-        ("epoch/accuracy", 2, 1.0),
-        ("final/loss", 3, 0.125),
-        ("evaluated/loss", 9, 2.0),
-    ]
-
-
-def test_scalars_without_tensorboard_say_what_to_install(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
-    with pytest.raises(MissingExtraError, match=r"ramet\[tensorboard\]"):
-        ScalarMirror(run)
-    assert not (run.path / "tensorboard").exists()
+def test_files_are_for_whom_the_mask_says(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with Run.create(tmp_path / "run", "rank", {}) as run:
+            run.records.append("a", value=1)
+            run.checkpoints("training").save(1, {}, None)
+            Page("title").write(run.path / "report.html")
+    finally:
+        os.umask(before)
+    paths = [run.path, *run.path.rglob("*")]
+    assert len(paths) > 6 and {path.stat().st_mode & 0o077 for path in paths} == {0}

@@ -23,6 +23,7 @@ from ramet.spaces.darts.genotypes import DARTS_V2
 from ramet.training import Recipe
 from ramet_papers import TARGETS, Workspace, read_claims
 from ramet_papers.multi_model_forgetting import search_presets
+from ramet_papers.multi_model_forgetting.searches import looked_up
 from ramet_papers.searches import (
     GuardedSearches,
     early_reward,
@@ -81,11 +82,14 @@ def test_options_of_the_same_name_are_apart():
         (["--strategy", "luck"], "luck"),
         (["--budget", "params=1"], "a budget must leave at least one architecture"),
         (["--strategy", "evolution:size=big"], "options of evolution are population_size"),
-        (["--strategy", "evolution:3"], "must get the values that it takes"),
+        (["--strategy", "evolution:3"], "takes no values without a key"),
         (["--final-seeds", "0"], "seeds at least 1"),
         (["--strategy", "darts", "--guard", "plasticity"], "it takes no guard"),
         (["--space", "recurrent", "--data-dir", "/nowhere"], "a text needs the file"),
         (["--guard", "dog"], "a guard is one of"),
+        (["--data", "ptb"], "text is for spaces of language models, such as recurrent, but got cells64"),
+        (["--minutes", "3", "--evaluations", "9"], "one budget"),
+        (["--minutes", "3", "--guard", "plasticity"], "a staged search takes no guard"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(capsys, tmp_path, options, words):
@@ -144,11 +148,12 @@ def workspace(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("target", "claims"),
     [
-        ("multi-model-forgetting/figure-4", ["W4", "W6"]),
-        ("multi-model-forgetting/figure-B", ["W5"]),
-        ("multi-model-forgetting/figure-5", ["W7"]),
+        pytest.param("multi-model-forgetting/figure-4", ["W4"], marks=pytest.mark.slow),
+        pytest.param("multi-model-forgetting/figure-4d", ["W6"], marks=pytest.mark.slow),
+        pytest.param("multi-model-forgetting/figure-B", ["W5"], marks=pytest.mark.slow),
+        pytest.param("multi-model-forgetting/figure-5", ["W7"], marks=pytest.mark.slow),
         pytest.param("multi-model-forgetting/table-1", ["W8"], marks=pytest.mark.slow),
-        ("disturbance-immune/table-1", ["I6"]),
+        pytest.param("disturbance-immune/table-1", ["I6"], marks=pytest.mark.slow),
     ],
 )
 def test_a_reproduction_answers_its_claims(workspace, target, claims):
@@ -217,3 +222,13 @@ def test_cells_whose_operations_are_numbers_as_graphs():
         ("1", "2", "skip_connect"),
     ]
     assert [edge.label for edge in reduction] == ["sep_conv_3x3", "avg_pool_3x3"] and len(nodes) == 3
+
+
+def test_what_searches_found_is_looked_up_where_all_errors_are_known():
+    def run(*archs):
+        return {"result": {"candidates": [{"arch": list(arch)} for arch in archs]}}
+
+    known = {(0, 0): 0.5, (0, 1): 0.3, (1, 0): 0.2}
+    found = looked_up([(run((0, 0), (1, 0)), run((0, 1))), (run((0, 1)), run((1, 0)))], known)
+    assert found.errors.tolist() == [[0.5, 0.3], [0.3, 0.2]]
+    assert found.random.mean() == pytest.approx(1 / 3)

@@ -416,7 +416,9 @@ def test_a_job_from_end_to_end(tmp_path):
     assert resume(tmp_path / "run", make_executor(1)) == found
     result = found.to_json()
     records = [record["key"] for record in read_records(tmp_path / "run")]
-    assert records == ["setting", "epoch/0", "epoch/1", "candidates", "final/0/0", "final/1/0", "result"]
+    assert records[:6] == ["setting", "epoch/0", "epoch/1", "candidates", "final/0/0", "final/1/0"]
+    assert records[6] == "baselines" and records[-1] == "result"
+    assert all(key.startswith("baseline/") for key in records[7:-1])
     chosen = min(result["trained"], key=lambda entry: entry["validation"])
     assert result["best"] == chosen["name"] and 0 <= chosen["test"] <= 1
     page = (tmp_path / "run" / "report.html").read_text()

@@ -95,6 +95,7 @@ def test_the_oldest_dies_however_good():
     assert all(sum(a != b for a, b in zip(arch, worse, strict=True)) == 1 for arch in strategy.propose(20))
 
 
+@pytest.mark.slow
 def test_nao_writes_down_what_it_read():
     """After a training, decoding the embedding of what was observed gives it back, and the predictor ranks it.
 

@@ -72,7 +72,7 @@ def test_impossible_numbers_of_groups_are_refused(num_groups):
     "text", ["full:1", "groups", "groups:x", "groups:0", "groups:4:alike", "prefix", "prefix:-1", "half", ""]
 )
 def test_sharings_that_do_not_exist_are_refused(text):
-    with pytest.raises(ConfigError, match=r"sharing|grouping|NAME"):
+    with pytest.raises(ConfigError, match=r"sharing|grouping|NAME|num_groups of groups"):
         make_sharing(text)
 
 

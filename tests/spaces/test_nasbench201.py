@@ -78,6 +78,7 @@ def test_exported_children_have_the_published_number_of_parameters() -> None:
         assert count_parameters(net.child(space.parse(name))) == expected
 
 
+@pytest.mark.slow
 def test_parameters_of_exported_children_add_up_over_the_edges() -> None:
     """What an option adds on one edge, counted on real exports, is what it adds beside any others."""
     space = NasBench201()

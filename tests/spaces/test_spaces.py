@@ -251,6 +251,7 @@ for child, x, expected in pickle.load(open(sys.argv[1], "rb")):
 """
 
 
+@pytest.mark.slow
 def test_pickled_children_run_where_ramet_cannot_be_imported(tmp_path: Path) -> None:
     cases = []
     layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten())

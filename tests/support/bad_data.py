@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,7 +172,7 @@ def _(folder: Path) -> dict[str, Any]:
 @row("gzip damaged inside", "must be a whole gzip file")
 def _(folder: Path) -> dict[str, Any]:
     content = bytearray(gzip.compress(idx_bytes(images(40, (28, 28)))))
-    content[len(content) // 2] ^= 0xFF
+    content[-5] ^= 0xFF  # of the checksum
     return write_idx(folder, images=bytes(content))
 
 
@@ -185,7 +186,7 @@ def _(folder: Path) -> dict[str, Any]:
     return write_idx(folder, images=gzip.compress(idx_bytes(images(40, (28, 28)))[:8]))
 
 
-@row("IDX too long", "but holds 31361")
+@row("IDX too long", "but holds more")
 def _(folder: Path) -> dict[str, Any]:
     return write_idx(folder, images=gzip.compress(idx_bytes(images(40, (28, 28))) + b"\0"))
 
@@ -347,7 +348,7 @@ def _(folder: Path) -> dict[str, Any]:
     return arguments
 
 
-@row("npz with a flipped byte", "must be a whole .npz file")
+@row("npz with a flipped byte", "must be a whole")
 def _(folder: Path) -> dict[str, Any]:
     arguments = npz(folder, x=images(), y=labels())
     path = Path(arguments["source"])
@@ -361,6 +362,51 @@ def _(folder: Path) -> dict[str, Any]:
 def _(folder: Path) -> dict[str, Any]:
     with (folder / "own.npz").open("wb") as file:
         np.save(file, images())
+    return {"source": str(folder / "own.npz")}
+
+
+def array_bytes(shape: tuple[int, ...], descr: str = "|u1", content: bytes = b"") -> bytes:
+    """A ``.npy`` file whose header says what it likes."""
+    text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + content
+
+
+def zipped(folder: Path, **members: bytes) -> dict[str, Any]:
+    with zipfile.ZipFile(folder / "own.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return {"source": str(folder / "own.npz")}
+
+
+def header_row(name: str, phrase: str, shape: Any, descr: Any = "|u1") -> None:
+    content = array_bytes(shape, descr, bytes(144))
+    good = array_bytes((12,), "|u1", bytes([0, 1] * 6))
+    ROWS.append(BadData(name, lambda folder: zipped(folder, x=content, y=good), phrase))
+
+
+header_row("npz of a million million values", "must be as long as its header says", (10**12,))
+header_row("npz beyond 64 bits", "must be as long as its header says", (10**30, 4))
+header_row("npz with a negative size", "must be a whole array", (-3, 4, 4))
+header_row("npz with a size that is true", "must be a whole array", (True, 4, 4))
+header_row("npz with a size that is text", "must be a whole array", ("a",))
+header_row("npz of nothing, often", "must be a whole array", (10**12,), "|V0")
+header_row("npz of an unknown type", "must be a whole array", (12, 4, 3), "qqq")
+header_row("npz with a type that is a list", "must be a whole array", (12, 4, 3), [1])
+
+
+@row("npz with a header that is nested without end", "must be a whole array")
+def _(folder: Path) -> dict[str, Any]:
+    text = b"(" * 5000
+    content = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+    return zipped(folder, x=content, y=content)
+
+
+@row("npz with an array packed as NumPy does not", "must be stored or deflated")
+def _(folder: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(folder / "own.npz", "w", zipfile.ZIP_LZMA) as archive:
+        for name in "xy":
+            archive.writestr(f"{name}.npy", array_bytes((12,), content=bytes(12)))
     return {"source": str(folder / "own.npz")}
 
 
@@ -420,13 +466,15 @@ def _(folder: Path) -> dict[str, Any]:
 def _(folder: Path) -> dict[str, Any]:
     from PIL import Image
 
-    path = class_folders(folder) / "dog" / "broken.png"
+    path = class_folders(folder) / "cat" / "broken.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3)).astype(np.uint8)).save(path)
     path.write_bytes(path.read_bytes()[:2000])
+    for other in path.parent.glob("*.npy"):
+        other.unlink()  # of another size
     return {"source": str(folder / "own")}
 
 
-@row("npy of objects", "must be a whole .npy file of numbers")
+@row("npy of objects", "holds Python objects")
 def _(folder: Path) -> dict[str, Any]:
     np.save(class_folders(folder) / "dog" / "x.npy", np.array([None]), allow_pickle=True)
     return {"source": str(folder / "own")}

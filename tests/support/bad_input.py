@@ -72,7 +72,8 @@ rank("--varied", "--varied", "nothing")
 rank("truth must be train, none or table:FILE", "--truth", "oracle")
 rank("truth must be train, none or table:FILE", "--truth", "table:")
 for text in ("halves", "groups", "groups:x:similar", "groups:4:alike", "groups:0:similar", "prefix:-1", "prefix:"):
-    rank("grouping is one of" if "alike" in text else "sharing", "--sharing", text)
+    phrase = {"groups:4:alike": "grouping is one of", "groups:x:similar": "num_groups of groups must be a whole number"}
+    rank(phrase.get(text, "sharing"), "--sharing", text)
 for text in ("momentum", "speed=3", "momentum=fast", "=1"):
     rank("also must be NAME=VALUE with one of momentum", "--also", text)
 
@@ -180,12 +181,12 @@ table_row("child twice", "must name an architecture once, but names 434 again", 
 table_row("NaN score", "must have finite scores", csv_text({"123": "nan"}))
 table_row("infinite score", "must have finite scores", csv_text({"123": "inf"}))
 table_row("not text", "must be a CSV file in UTF-8", b"\xff\xfe\x00arch")
-npz_row("pickled npz", "must be an npz file without pickles", arch=np.array(CHILDREN, dtype=object), score=np.ones(64))
+npz_row("pickled npz", "holds Python objects", arch=np.array(CHILDREN, dtype=object), score=np.ones(64))
 npz_row("npz without arch", "must have an array named arch", score=np.ones(64))
 npz_row("npz of unequal lengths", "has 64 architectures, but 63 values of score", arch=CHILDREN, score=np.ones(63))
 
 
-@row("table: npz that is text", "must be an npz file without pickles")
+@row("table: npz that is text", "must be a whole .npz file")
 def _(folder: Path) -> list[str]:
     (folder / "truth.npz").write_text("arch,score\n")
     return ["rank", "--truth", f"table:{folder / 'truth.npz'}"]
@@ -237,6 +238,11 @@ code_row("syntax error", "must run without an error, but: SyntaxError", "def net
 code_row("raises when imported", "must run without an error, but: ZeroDivisionError", "1 / 0")
 code_row("imports what is not there", "No module named 'nowhere'", "import nowhere")
 code_row("raises when called", "must run, but raises KeyError", changed("    body", "    {}['width']\n    body"))
+code_row(
+    "ends the program",
+    "must run, but raises SystemExit: 3",
+    changed("    body", "    import sys; sys.exit(3)\n    body"),
+)
 code_row("takes other arguments", "must get the arguments it knows", "def network(width): pass")
 code_row("is a number", "is made by a class or a function", "network = 7")
 code_row("is a class of something else", "but", "class network: pass")
@@ -344,11 +350,11 @@ for command in ("resume", "report"):
         (folder / "run").mkdir()
         return [command, str(folder / "run")]
 
-    @row(f"{command}: another version's run", "this ramet reads run directories of format 1, but")
+    @row(f"{command}: another version's run", "this ramet reads run directories of the formats 1 and 2, but")
     def _(folder: Path, command: str = command) -> list[str]:
         return [command, str(make_run(folder, format=99))]
 
-    @row(f"{command}: a run without a version", "this ramet reads run directories of format 1, but")
+    @row(f"{command}: a run without a version", "this ramet reads run directories of the formats 1 and 2, but")
     def _(folder: Path, command: str = command) -> list[str]:
         return [command, str(make_run(folder, format=None))]
 
@@ -362,7 +368,9 @@ for command in ("resume", "report"):
         (run / "config.json").write_text('{"format": 1, "kin')
         return [command, str(run)]
 
-    @row(f"{command}: a configuration of another program", "this ramet reads run directories of format 1, but")
+    @row(
+        f"{command}: a configuration of another program", "this ramet reads run directories of the formats 1 and 2, but"
+    )
     def _(folder: Path, command: str = command) -> list[str]:
         (folder / "run").mkdir()
         (folder / "run" / "config.json").write_text('{"theme": "dark"}')

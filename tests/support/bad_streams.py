@@ -45,7 +45,7 @@ learn("a method is one of individual, naive", "--method", "magic")
 learn("a list names at least one part", "--method", ",")
 learn("methods must differ", "--method", "naive,naive")
 learn("options of naive are none, but got wisdom", "--method", "naive:wisdom=3")
-learn("must get the values that it takes", "--method", "elastic:strong")
+learn("takes no values without a key", "--method", "elastic:strong")
 learn("prune must lie in [0, 1)", "--method", "packnet:prune=1")
 learn("goal must lie in [0, 1]", "--method", "cpg:goal=2")
 learn("memory must be at least 1 sample", "--method", "replay:memory=0")
@@ -190,9 +190,9 @@ made(
     lambda folder: ["learn", "--onto", str(saved(folder, task="digits 0 1"))],
 )
 made(
-    "a joint network for other channels",
-    "a task must have images of shape (3, 8, 8), but 'digits 0 1' has (1, 8, 8)",
-    lambda folder: ["learn", "--onto", str(saved(folder, channels=3))],
+    "a joint network for colours of another size",
+    "a task must have images of shape (3, 4, 4), but 'digits 0 1' has (3, 8, 8)",
+    lambda folder: ["learn", "--onto", str(saved(folder, channels=3, size=4))],
 )
 made(
     "a later task of one class",
@@ -317,5 +317,5 @@ code_row("constant", "must depend on its inputs", ending("return self.head(torch
 code_row("another width", "raises RuntimeError", ending("return self.head(x[:, :3])"))
 code_row("other images", "must run on images of shape [1, 8, 8]", ending("return self.head(x)", "nn.Linear(63, 6)"))
 code_row("nothing below", "parameters below its head", ending("return self.head(x[:, :6])", "nn.Identity()"))
-code_row("raises", "what makes a network must run", "def network():\n    raise OSError('gone')")
+code_row("raises", "must run, but raises OSError: gone", "def network():\n    raise OSError('gone')")
 code_row("no module", "must make a LearnableNetwork, but made int", "def network():\n    return 7")

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -64,6 +65,10 @@ LOOPS = {
     "accumulated and clipped": Loop(accumulate=3, clip=0.05),
     "bfloat16": Loop(accumulate=2, clip=0.05, bfloat16=True),
 }
+each_loop = pytest.mark.parametrize(
+    "loop", [pytest.param(loop, marks=[pytest.mark.slow] * (loop == "plain")) for loop in LOOPS]
+)
+each_guard = pytest.mark.parametrize("guard", GUARDS)
 
 
 def samples(task: int, number: int) -> list[Batch]:

@@ -43,7 +43,7 @@ def join_together(address: str, count: int) -> list[str]:
 
 def in_second_trial(folder: Path) -> bool:
     """Whether a study is in its second trial: a training of it has saved itself, and its result is not there."""
-    if not list(folder.glob("checkpoints/trial-1/task/*/step-*")):
+    if not list(folder.glob("checkpoints/trial-1/task-*/*/step-*")):
         return False
     return b'"key":"trial/1"' not in (folder / "records.jsonl").read_bytes()
 

@@ -12,7 +12,8 @@ from torch import nn
 from ramet.errors import ConfigError
 from ramet.exporting import export
 from ramet.growth import grow
-from ramet.growth.tracing.checking import find_coupling, outputs
+from ramet.growth.tracing.checking import find_coupling
+from ramet.tracing.probing import outputs
 from ramet.training import Recipe, accuracy, output_of
 
 Named = namedtuple("Named", ["logits", "more"])

@@ -17,7 +17,7 @@ from ramet.continual.networks.recording import copied_network
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template, seeded
 from ramet.data import InputForm
-from ramet.errors import ConfigError, RametError
+from ramet.errors import ConfigError
 from ramet.seeding import seeded_globally
 from ramet.training.weights import check_module, load_weights
 
@@ -42,17 +42,8 @@ class NetworkSource:
     def make(self, seed: int, *role: str | int) -> Skeleton | nn.Module:
         """A skeleton, or a module whose weights follow from the seed and the role."""
         given = self.form.arguments(self.num_classes)
-        try:
-            with seeded_globally(seed, "weights", *role):
-                return SKELETONS.make(self.network, trusted=self.trusted, batch_norm=self.batch_norm, **given)
-        except RametError:
-            raise
-        except Exception as error:  # whatever a function of the user's own raises
-            name = self.network if isinstance(self.network, str) else getattr(self.network, "__name__", "a function")
-            first_line = (str(error).splitlines() or [""])[0]
-            raise ConfigError(
-                f"what makes a network must run, but {name} raises {type(error).__name__}: {first_line}"
-            ) from error
+        with seeded_globally(seed, "weights", *role):
+            return SKELETONS.make(self.network, trusted=self.trusted, batch_norm=self.batch_norm, **given)
 
     def network_of(self, seed: int, *role: str | int) -> nn.Module:
         """The same as a module in any case."""

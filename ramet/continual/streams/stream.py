@@ -202,6 +202,10 @@ class Stream(Sequence[Task]):
         self.name = name
         self.tasks = tuple(tasks)
 
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.input_shape))
+        return f"Stream({self.name}: {len(self)} tasks, inputs of {shape})"
+
     def __getitem__(self, index: Any) -> Any:
         return self.tasks[index]
 
@@ -230,6 +234,12 @@ class Stream(Sequence[Task]):
     def rows(self) -> str:
         """What is counted where a share of them is right: images, rows, or the tokens of texts."""
         return self.tasks[0].dataset.rows
+
+    def in_channels_of(self, form: InputForm) -> Stream:
+        """The stream with grey images repeated for the channels of a form; itself where that changes nothing."""
+        if self.form.kind != "image" or form.kind != "image" or self.input_shape[0] != 1 or form.shape[0] == 1:
+            return self
+        return Stream(self.name, [Task(task.name, _repeated(task.dataset, form.shape[0])) for task in self.tasks])
 
     def fingerprint(self) -> str:
         """A sha256 of the names and the content of all tasks, in order."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ramet.continual.study.space import SequenceSpace
 from ramet.errors import ConfigError
-from ramet.fields import option, require_choices
+from ramet.fields import option, require_choices, require_types
 
 if TYPE_CHECKING:
     from ramet.continual.methods import BindAndGrow
@@ -59,6 +59,7 @@ class SequencePlan:
     silence: float = 120.0
 
     def __post_init__(self) -> None:
+        require_types(self)
         if self.num_trials < 1:
             raise ConfigError(f"num_trials must be at least 1, but got {self.num_trials}.")
         if self.batch is not None and self.batch < 1:

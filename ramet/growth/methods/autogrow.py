@@ -36,6 +36,11 @@ class AutoGrow(Growth):
         self._last: str | None = None
         self._best: float | None = None
 
+    @property
+    def needs_layers(self) -> bool:
+        """It adds layers and nothing else."""
+        return True
+
     def propose(self, context: GrowthContext) -> Proposal:
         """One layer at the next place that is still on the list."""
         names = [site.name for site in context.sites]

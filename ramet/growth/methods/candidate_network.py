@@ -18,14 +18,15 @@ from torch.func import functional_call
 
 from ramet.errors import ConfigError
 from ramet.growth.base import Candidate, Edit, GrowthContext
-from ramet.growth.surgery.expansions import Expansion, expand_layout
 from ramet.growth.surgery.layers import Deepening, deepen, unwrapped
 from ramet.growth.surgery.widening import Widening, WideningPlan, slot_shape, units_of_entries
-from ramet.growth.surgery.writing import copy_network, read_tensor, widen
-from ramet.growth.tracing.axes import Axis, Layout, single
+from ramet.growth.surgery.writing import read_tensor, widen
 from ramet.growth.tracing.checking import find_coupling
-from ramet.growth.tracing.coupling import Group
 from ramet.seeding import seeded_globally
+from ramet.tracing.axes import Axis, Layout, single
+from ramet.tracing.coupling import Group
+from ramet.tracing.expansions import Expansion, expand_layout
+from ramet.tracing.probing import copy_network
 from ramet.training import output_of
 
 LAYER_TENSORS = ("inner.weight", "inner.bias", "outer.weight")

@@ -5,19 +5,24 @@ Section 2 of Wu, Liu, Stone and Liu, *Firefly neural architecture descent* (Neur
 1. every candidate is put into the network, and the step sizes e_i and directions d_i are trained together without the
    sparsity constraint, with |e_i| <= epsilon and ||d_i|| <= 1 (Eq. 4);
 2. the score s_i of a candidate is the integrated gradient of the loss in its step size (Eq. 5), the mean of dL / de_i
-   at c_z e, c_z = (2 z - 1) / 2 n; the largest |s_i| are kept, with e_i = -epsilon sign(s_i).
+   at c_z e, c_z = (2 z - 1) / 2 n. -e_i s_i is what the loss falls by as candidate i goes to its trained step; the
+   largest are kept, with the e_i that they were trained to.
+
+The paper keeps the largest |s_i| instead, with e_i = -epsilon sign(s_i); ``steps="full"`` is that.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.growth.base import Edit, Growth, GrowthContext, MiniBatches, Proposal
+from ramet.growth.base import Candidate, Edit, Growth, GrowthContext, MiniBatches, Proposal
+from ramet.growth.meter import Meter
 from ramet.growth.methods.candidate_network import CandidateNetwork
 from ramet.training import Step
 
@@ -32,12 +37,22 @@ class Firefly(Growth):
         layer_width: neurons of a candidate layer at each site; 20 in B.2. Layers are made only if the budget has any.
         epsilon: the bound of the step sizes. The paper gives no value.
         num_steps: mini-batches of step one; ``None`` leaves it to ``num_epochs``.
-        num_epochs: passes over the training data in step one; 1 in B.2. An eighth, and scores from a thirty-second part
-            of the data, let a growth step of a VGG-like network cost about one epoch of its training
-            (docs/decisions/018).
+        num_epochs: passes over the training data in step one; 1 in B.2. An eighth lets a growth step of a VGG-like
+            network cost about one epoch of its training (docs/decisions/018).
         learning_rate: of step one's RMSprop, 1e-3 in the released code.
         num_points: points of the integral, 3 in the paper.
-        num_score_batches: mini-batches that a score is averaged over; ``None`` is one for every 32 of an epoch.
+        num_score_batches: mini-batches that a score is averaged over, each at every point of the integral; ``None`` for
+            as many as ``score_share`` allows, each at one of the points in turn.
+        score_share: what scores may cost, as a share of the multiply-adds of the training between two growths; never
+            more than an epoch of mini-batches, nor less than one for each point. One mini-batch tells the sign of a
+            score hardly better than a coin does (docs/decisions/042).
+        steps: ``trained`` keeps the step size that a candidate was trained to, and scores it by what the loss falls by;
+            ``full`` is the paper's: all of epsilon against the sign of the score, which raises the loss where the sign
+            is wrong.
+        apart: whether splits are weighed against splits: scores are divided by the root of their mean square among
+            splits, and among all others. The loss is even in a split's step, so that what it gains is of second order
+            in epsilon, and none would ever be chosen beside new neurons, whose gain is of first order. Not so in the
+            paper.
         separate: integrate each candidate alone, the others at their trained step size, as Eq. 5 is written. That
             takes ``num_points`` passes for each candidate.
         only: the groups that may grow; all by default.
@@ -62,6 +77,9 @@ class Firefly(Growth):
         learning_rate: float = 1e-3,
         num_points: int = 3,
         num_score_batches: int | None = None,
+        score_share: float = 0.15,
+        steps: Literal["trained", "full"] = "trained",
+        apart: bool = True,
         separate: bool = False,
         only: Iterable[str] | None = None,
         new_scale: float = 0.1,
@@ -77,12 +95,17 @@ class Firefly(Growth):
             )
         if not 0 <= num_epochs < float("inf"):
             raise ConfigError(f"firefly's num_epochs must not be negative, but got {num_epochs}.")
+        if not 0 <= score_share < float("inf"):
+            raise ConfigError(f"firefly's score_share must not be negative, but got {score_share}.")
+        if steps not in ("trained", "full"):
+            raise ConfigError(f"firefly's steps are trained or full, but got {steps!r}.")
         if not (0 < epsilon < float("inf") and 0 < learning_rate < float("inf")):
             raise ConfigError(f"epsilon and learning_rate must be positive, but got {epsilon} and {learning_rate}.")
         self.split, self.num_new, self.layer_width = split, num_new, layer_width
         self.epsilon, self.num_steps, self.learning_rate = epsilon, num_steps, learning_rate
         self.num_epochs = num_epochs
         self.num_points, self.num_score_batches, self.separate = num_points, num_score_batches, separate
+        self.score_share, self.steps, self.apart = score_share, steps, apart
         self.only = None if only is None else tuple(only)
         self.new_scale = new_scale
 
@@ -101,21 +124,51 @@ class Firefly(Growth):
         return Proposal(over.candidates, notes={"over": over, "epsilon": epsilon.detach()})
 
     def score(self, context: GrowthContext, proposal: Proposal) -> Tensor:
-        """The magnitude of the integrated gradient."""
+        """What the loss falls by, or the magnitude of the integrated gradient; splits apart from the others."""
         over, epsilon = proposal.notes["over"], proposal.notes["epsilon"]
-        num_batches = self.num_score_batches or max(1, context.steps_per_epoch // 32)
-        batches = list(context.batches(num_batches, "score"))
-        integrate = integrated_separately if self.separate else integrated_gradients
-        signed = integrate(context, over, epsilon, batches, self.num_points)
+        if self.num_score_batches is None and not self.separate:
+            num_passes = affordable_passes(context, over, self.num_points, self.score_share)
+            signed = integrated_in_turn(context, over, epsilon, context.batches(num_passes, "score"), self.num_points)
+        else:
+            batches = list(context.batches(self.num_score_batches or 1, "score"))
+            integrate = integrated_separately if self.separate else integrated_gradients
+            signed = integrate(context, over, epsilon, batches, self.num_points)
         proposal.notes["signed"] = signed
-        return signed.abs()
+        scores = signed.abs() if self.steps == "full" else -epsilon * signed
+        return weighed_apart(scores, proposal.candidates) if self.apart else scores
 
     def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
-        """The chosen ones at full step size, against their gradients."""
-        signed: Tensor = proposal.notes["signed"]
-        final = -self.epsilon * torch.where(signed < 0, -1.0, 1.0).to(signed)  # below Eq. 5; sign(0) counts as 1
+        """The chosen ones at the step size that they were trained to, or at full size against their gradients."""
+        final, signed = proposal.notes["epsilon"], proposal.notes["signed"]
+        if self.steps == "full":
+            final = -self.epsilon * torch.where(signed < 0, -1.0, 1.0).to(signed)  # below Eq. 5; sign(0) counts as 1
         over: CandidateNetwork = proposal.notes["over"]
         return over.edit(chosen, final)
+
+
+def affordable_passes(context: GrowthContext, over: CandidateNetwork, num_points: int, share: float) -> int:
+    """How many mini-batches scores may take, a multiple of the points; see ``score_share``.
+
+    Both a step of the training and a pass of a score go through a network and back, so that they cost as the
+    multiply-adds of the two networks do.
+    """
+    meter = Meter(context.network, context.coupling, context.sites, "flops")
+    own = meter.size
+    for part in over.parts:
+        meter.add(part.kind, part.where, part.count)
+    num_steps = context.recipe.epochs * context.steps_per_epoch
+    affordable = min(share * num_steps * own / meter.size, context.steps_per_epoch) if own else 0.0
+    return num_points * max(1, int(affordable) // num_points)
+
+
+def weighed_apart(scores: Tensor, candidates: Sequence[Candidate]) -> Tensor:
+    """Scores of splits and of all others, each divided by the root of their mean square, shape [candidates]."""
+    is_split = torch.tensor([candidate.kind == "split" for candidate in candidates], device=scores.device)
+    for kind in (is_split, ~is_split):
+        size = scores[kind].square().mean().sqrt()
+        if bool(kind.any()) and size > 0:
+            scores = torch.where(kind, scores / size, scores)
+    return scores
 
 
 def train_candidates(
@@ -143,6 +196,27 @@ def integrated_gradients(
             (gradient,) = torch.autograd.grad(context.loss(over(x, at), y), at)
             total += gradient
     return total / (num_points * len(batches))
+
+
+def integrated_in_turn(
+    context: GrowthContext,
+    over: CandidateNetwork,
+    epsilon: Tensor,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    num_points: int,
+) -> Tensor:
+    """As ``integrated_gradients``, with each mini-batch at one of the points in turn, shape [candidates].
+
+    What mini-batches differ in is far more than what points do, so that a pass is better spent on another mini-batch.
+    There must be as many for each point.
+    """
+    total, count = torch.zeros_like(epsilon), 0
+    for number, (x, y) in enumerate(batches):
+        at = (epsilon * (2 * (number % num_points) + 1) / (2 * num_points)).requires_grad_()
+        (gradient,) = torch.autograd.grad(context.loss(over(x, at), y), at)
+        total, count = total + gradient, number + 1
+    assert count and not count % num_points
+    return total / count
 
 
 def integrated_separately(

@@ -26,6 +26,11 @@ class Scratch(Growth):
         # A name only: what is named inside an option is not shown to the user before it runs.
         self.method = GROWTHS.make(method, trusted=False)
 
+    @property
+    def needs_layers(self) -> bool:
+        """As the other method."""
+        return self.method.needs_layers
+
     def propose(self, context: GrowthContext) -> Proposal:
         """The other method's candidates."""
         return self.method.propose(context)

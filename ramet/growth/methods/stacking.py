@@ -36,6 +36,11 @@ class Stacking(Growth):
             raise ConfigError(f"order must be among {', '.join(ORDERS)}, but got {order!r}.")
         self.order, self.silent = order, silent
 
+    @property
+    def needs_layers(self) -> bool:
+        """It adds layers and nothing else."""
+        return True
+
     def propose(self, context: GrowthContext) -> Proposal:
         """Every block."""
         wanted = context.blocks if context.max_layers else []

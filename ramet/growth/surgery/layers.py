@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from ramet.growth.surgery.expansions import expand_layout, spread, wider
 from ramet.growth.surgery.widening import WideningPlan
-from ramet.growth.tracing.axes import Axis, Layout
-from ramet.growth.tracing.coupling import Coupling, Refusal
+from ramet.tracing.axes import Axis, Layout
+from ramet.tracing.blocks import is_new_layer, is_wrapper
+from ramet.tracing.coupling import Coupling, Refusal
+from ramet.tracing.expansions import expand_layout, spread, wider
 
 _MAKERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
@@ -123,17 +124,6 @@ def find_sites(network: nn.Module, coupling: Coupling) -> tuple[list[Site], list
 def _parents(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[:i]) for i in range(1, len(parts))]
-
-
-def is_new_layer(module: nn.Module) -> bool:
-    """Whether a module is a layer that was added. Its parts tell: a deep copy loses the name of a graph's class."""
-    parts = {name for name, _ in module.named_children()}
-    return isinstance(module, torch.fx.GraphModule) and parts == {"inner", "norm", "activation", "outer"}
-
-
-def is_wrapper(module: nn.Module) -> bool:
-    """Whether a module is the sequence that a deepening put around another, with the layers behind it."""
-    return isinstance(module, nn.Sequential) and len(module) > 1 and all(map(is_new_layer, list(module)[1:]))
 
 
 def _wrapper(name: str, modules: dict[str, nn.Module]) -> str:

@@ -1,6 +1,6 @@
 """The arithmetic of widening: what every tensor becomes when units are split or added.
 
-All of it is one linear map for each dimension (``surgery/expansions.py``). A unit with c copies keeps its function when
+All of it is one linear map for each dimension (``tracing/expansions.py``). A unit with c copies keeps its function when
 the weights that sum over it are divided by c; a new unit is silent when those that sum over it are zero. A split by the
 step s = e d turns the incoming weights theta into theta + s and theta - s, the outgoing w into w / 2 twice; a new unit
 has (d, e u). The wider network equals the old one at e = 0 and differs by O(e) otherwise (section 2.2 of the Firefly
@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.growth.surgery.expansions import Expansion, Spread, expand_layout, spread, wider
-from ramet.growth.tracing.axes import Axis, Layout
-from ramet.growth.tracing.coupling import Coupling, Group
+from ramet.tracing.axes import Axis, Layout
+from ramet.tracing.coupling import Coupling, Group
+from ramet.tracing.expansions import Expansion, Spread, expand_layout, spread, wider
 
 
 @dataclass

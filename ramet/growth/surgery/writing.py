@@ -6,8 +6,6 @@ along, so that training goes on as if the network had always been this wide.
 
 from __future__ import annotations
 
-import copy
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,9 +14,10 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from ramet.errors import ConfigError
-from ramet.growth.surgery.expansions import wider
 from ramet.growth.surgery.widening import WideningPlan, Widenings
-from ramet.growth.tracing.coupling import Coupling
+from ramet.tracing.coupling import Coupling
+from ramet.tracing.expansions import wider
+from ramet.tracing.numbers import renumber_module
 
 SQUARED = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "acc_delta")
 """Names of optimizer states that hold squared gradients."""
@@ -113,25 +112,6 @@ def grow_optimizer(
     optimizer.state[new] = grown
 
 
-def copy_network(network: nn.Module) -> nn.Module:
-    """What ``copy.deepcopy`` gives, in two thirds of the time for small networks.
-
-    A module has some fifteen dictionaries for hooks, nearly always empty, and copying them one by one takes longer than
-    copying the weights: new ones are handed to the copy instead.
-
-    >>> network = nn.Linear(2, 1)
-    >>> twin = copy_network(network)
-    >>> bool((twin.weight == network.weight).all()), twin.weight is network.weight
-    (True, False)
-    """
-    known: dict[int, Any] = {}
-    for module in network.modules():
-        for value in vars(module).values():
-            if type(value) in (dict, OrderedDict) and not value:
-                known[id(value)] = type(value)()
-    return copy.deepcopy(network, known)
-
-
 def _renumber(network: nn.Module, plan: WideningPlan) -> None:
     """Bring the numbers that modules keep about themselves in line with their tensors."""
     sizes = plan.sizes()
@@ -140,34 +120,10 @@ def _renumber(network: nn.Module, plan: WideningPlan) -> None:
             setattr(network.get_submodule(path), attribute, wider(layout, sizes))
     paths = {alias.rpartition(".")[0] for name in plan.tensors for alias in plan.coupling.aliases[name]}
     for path in paths:
-        _renumber_module(network.get_submodule(path))
+        renumber_module(network.get_submodule(path))
     for (path, attribute), ratio in plan.epsilons.items():
         norm = network.get_submodule(path)
         epsilon = getattr(norm, attribute)
         if epsilon is None:  # torch's root-mean-square norm then takes the smallest number of its precision
             epsilon = torch.finfo(norm.weight.dtype).eps  # type: ignore[arg-type]
         setattr(norm, attribute, epsilon * ratio)
-
-
-def _renumber_module(module: nn.Module) -> None:
-    weight = getattr(module, "weight", None)
-    if isinstance(module, nn.Linear) and isinstance(weight, Tensor):
-        module.out_features, module.in_features = weight.shape
-    elif isinstance(module, nn.modules.conv._ConvNd) and isinstance(weight, Tensor):
-        first, second = weight.shape[:2]
-        if module.transposed:
-            module.in_channels, module.out_channels = first, second * module.groups
-        else:
-            module.out_channels, module.in_channels = first, second * module.groups
-    elif isinstance(module, nn.modules.batchnorm._NormBase):
-        tensor = next((t for t in (weight, module.running_mean) if isinstance(t, Tensor)), None)
-        if tensor is not None:
-            module.num_features = len(tensor)
-    elif isinstance(module, nn.GroupNorm) and isinstance(weight, Tensor):
-        module.num_channels = len(weight)
-    elif isinstance(module, nn.LayerNorm | nn.RMSNorm) and isinstance(weight, Tensor):
-        module.normalized_shape = tuple(weight.shape)
-    elif isinstance(module, nn.Embedding):
-        module.embedding_dim = module.weight.shape[1]
-    elif isinstance(module, nn.PReLU):
-        module.num_parameters = len(module.weight)

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import nn
 
-from ramet.growth.surgery.blocks import BlockSite, copy_blocks, lists_of_blocks, possible_ends
-from ramet.growth.surgery.writing import copy_network
-from ramet.growth.tracing.checking import Probe, largest_change
-from ramet.growth.tracing.coupling import Coupling, Inputs, Refusal
-from ramet.growth.tracing.rules import tensors_in
+from ramet.growth.surgery.blocks import BlockSite, copy_blocks
+from ramet.tracing.blocks import lists_of_blocks, possible_ends
+from ramet.tracing.coupling import Coupling, Inputs, Refusal
+from ramet.tracing.probing import Probe, copy_network, largest_change
+from ramet.tracing.rules import tensors_in
 
 
 def find_blocks(network: nn.Module, inputs: Inputs, coupling: Coupling) -> tuple[list[BlockSite], list[Refusal]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ramet.data import DataSet
     from ramet.execution import Executor
+    from ramet.growth.history import GrowthStep
     from ramet.growth.tasks import GrowthSetup
     from ramet.jobs.grow.result import GrowResult
 
@@ -55,7 +56,7 @@ class GrowJob(Job["GrowthSetup"]):
     Args:
         network: mlp, vgg or mobilenet, with options after a colon, or FILE.py:function for your own (a function that
             takes any of in_channels, image_size and num_classes, of num_features for tables, of length and words for
-            texts, and gives a module).
+            texts, and gives a module); or the folder of a grown network, runs/NAME/networks/METHOD, to go on with.
         sizes: how large it is before it grows.
         start: a file of trained weights that it starts with: .safetensors, or a state_dict that torch saved.
         data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders,
@@ -106,11 +107,12 @@ class GrowJob(Job["GrowthSetup"]):
             check_installed()
         methods = self.plan.by_name
         for text in methods.values():
-            make_method(text)
-        source, options = self._network()
+            make_method(text).check_budget(self.plan.budget_for(1).layers)
+        source, options, saved = self._network(trust)
         setup = GrowthSetup(
             network=source,
             network_options=options,
+            saved=saved,
             data=build_data(self.data, self.data_options.given(seed=self.seed), self.device),
             budget=self.plan.budget_for(1),
             settings=self.recipe,
@@ -132,7 +134,10 @@ class GrowJob(Job["GrowthSetup"]):
         """The data, the network's layers and what of them cannot grow, and the budget."""
         from ramet.training.weights import digest_of_file
 
-        return setup.described | ({} if self.start is None else {"start": digest_of_file(self.start)})
+        start = self.start
+        if start is None and setup.saved is not None:
+            start = str(Path(str(self.network)) / "weights.safetensors")
+        return setup.described | ({} if start is None else {"start": digest_of_file(start)})
 
     def work(self, setup: GrowthSetup, session: Session) -> Json:
         """All steps of all methods, and then the test set, once."""
@@ -142,11 +147,14 @@ class GrowJob(Job["GrowthSetup"]):
         data_name = self.data if isinstance(self.data, str) else self.data.name
         return GrowthStages(setup, session, data_name)()
 
-    def _network(self) -> tuple[str | Module, dict[str, Any]]:
-        """The name of the network and its arguments, or the module itself."""
+    def _network(
+        self, trust: bool
+    ) -> tuple[str | Module, dict[str, Any], tuple[dict[str, Any], list[GrowthStep]] | None]:
+        """The name of the network and its arguments, or the module itself; and what a saved one was made of."""
         from torch import nn
 
         from ramet.growth.making import parse_network
+        from ramet.growth.saving import is_saved, read_network
 
         sizes = self.sizes.given()
         if not isinstance(self.network, str):
@@ -154,9 +162,14 @@ class GrowJob(Job["GrowthSetup"]):
                 raise ConfigError(f"a network is a text or an nn.Module, but got {self.network!r}.")
             if sizes:
                 raise ConfigError(f"sizes are for networks by name, but got {sizes} with an object.")
-            return self.network, {}
+            return self.network, {}, None
+        if is_saved(self.network):
+            if sizes:
+                raise ConfigError(f"sizes are for networks by name, but got {sizes} with a grown network.")
+            found = read_network(self.network)
+            return found.make(trust=trust), {}, (found.origin, found.steps)
         spec = parse_network(self.network)
-        return spec.name, sizes | dict(spec.options)
+        return spec.name, sizes | dict(spec.options), None
 
 
 def grow(

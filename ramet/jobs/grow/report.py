@@ -11,6 +11,7 @@ from ramet.reports.formats import count, decimals, duration, percent, times
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json
+from ramet.runs.showing import without_folders
 
 
 def table(result: GrowResult) -> Table:
@@ -25,7 +26,7 @@ def table(result: GrowResult) -> Table:
     first = next(iter(result.methods.values())).steps[0]
     caption = (
         f"All start from {count(first.sizes.params)} parameters and {_said(result, first.score)}. The test "
-        f"{result.rows} were looked at once, with the last network of each method."
+        f"{result.rows} were looked at once, with the network that each method hands back."
     )
     if not _is_accuracy(result):
         caption += f" Validation and test are the {metric.name}: the {metric.best} is the best."
@@ -35,7 +36,10 @@ def table(result: GrowResult) -> Table:
 def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSeconds]] | None = None) -> Page:
     """The whole report as a page; what steps took is read from the run, if it is not given."""
     seconds = result.seconds() if seconds is None else seconds
-    page = Page("Where did this network get larger?", f"{result.network} on {result.data_name}")
+    page = Page(
+        "Where did this network get larger?",
+        f"{without_folders(result.network)} on {without_folders(result.data_name)}",
+    )
     best = result.best
     page.verdict(_verdict(result, best), _because(result, best), tone="neutral")
     page.numbers(*_key_numbers(result, best, seconds))
@@ -93,6 +97,8 @@ def _verdict(result: GrowResult, best: str) -> str:
 def _because(result: GrowResult, best: str) -> str:
     method = result.methods[best]
     words = f"Grown by **{best}**, in {_plural(len(method.steps) - 1, 'step')}; it ended because {method.stopped}."
+    if method.kept is not None:
+        words += f" The network is that of step {method.kept}, the best; later steps only made it larger."
     if len(result.methods) > 1:
         words += f" It is the best of the methods by validation {result.metric.name}."
     is_share = result.metric.is_share
@@ -108,7 +114,7 @@ def _large_enough(method: MethodFigures, is_share: bool) -> StepFigures | None:
     top = max(step.score for step in method.steps)
     margin = 0.005 if is_share else 0.02 * (top - method.steps[0].score)
     found = next(step for step in method.steps if step.score >= top - margin)
-    return None if found.number == method.steps[-1].number else found
+    return None if found.number == method.end.number else found
 
 
 def _key_numbers(result: GrowResult, best: str, seconds: Mapping[str, Sequence[StepSeconds]]) -> list[KeyNumber]:

@@ -108,10 +108,11 @@ class StepSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFigures:
-    """What a method made of the network; sizes and figures are those of the end.
+    """What a method made of the network; sizes and figures are those of the network that it hands back.
 
     Attributes:
         stopped: why it ended.
+        kept: the step whose network that is, where it is not the last one: the best one, which patience asks for.
         steps: its curve, from the network as it was.
         flops: multiplications for one example.
         neurons: units of groups that can grow.
@@ -131,6 +132,12 @@ class MethodFigures:
     layers: list[LayerFigures]
     network: str
     not_exported: str
+    kept: int | None = None
+
+    @property
+    def end(self) -> StepFigures:
+        """The step whose network is handed back."""
+        return self.steps[-1 if self.kept is None else self.kept]
 
 
 @dataclass(frozen=True, kw_only=True)

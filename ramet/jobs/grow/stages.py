@@ -13,7 +13,7 @@ from torch import Tensor
 from ramet.errors import ConfigError
 from ramet.execution import Inline, WorkItem
 from ramet.fields import from_json
-from ramet.growth.tasks import GrowthSetup, finish, take_turn
+from ramet.growth.tasks import FIRST_STEP, GrowthSetup, finish, take_turn, train_first
 from ramet.jobs.grow.result import StepFigures, step_line
 from ramet.jobs.job import Session
 from ramet.jobs.metric import MetricFigures
@@ -37,6 +37,10 @@ class GrowthStages:
     def __call__(self) -> Json:
         """The result as JSON values."""
         records, methods = self.run.records, self.setup.methods
+        if sum(f"{method}/step-000" not in records for method in methods) > 1:
+            tasks = [WorkItem(FIRST_STEP, train_first, {})]
+            with closing(self._results(tasks, "training before anything grows")) as results:
+                list(results)
         while waiting := [method for method in methods if f"{method}/end" not in records]:
             tasks = [WorkItem(method, take_turn, {"method": method}) for method in waiting]
             with closing(self._results(tasks, f"growing by {', '.join(waiting)}")) as results:
@@ -76,7 +80,8 @@ class GrowthStages:
             if f"{key}/seconds" not in records:  # measured, so never twice the same
                 records.append(f"{key}/seconds", **seconds)
         if history["stopped"]:
-            records.append(f"{method}/end", stopped=history["stopped"])
+            kept = {} if history["kept"] is None else {"kept": history["kept"]}
+            records.append(f"{method}/end", stopped=history["stopped"], **kept)
 
     def _summary(self) -> Json:
         """Every method's curve and what it ended with: everything that ``GrowResult`` has."""
@@ -89,12 +94,14 @@ class GrowthStages:
             steps = [
                 {name: value for name, value in record.items() if name not in ("key", "identity")} for record in found
             ]
-            end = records[method]
+            end, kept = records[method], records[f"{method}/end"].get("kept")
+            last = steps[-1 if kept is None else kept]
             methods[method] = {
                 "stopped": records[f"{method}/end"]["stopped"],
+                "kept": kept,
                 "steps": steps,
-                **steps[-1]["sizes"],
-                "validation": self.metric.value(steps[-1]["score"]),
+                **last["sizes"],
+                "validation": self.metric.value(last["score"]),
                 "test": end["test"],
                 "layers": end["layers"],
                 "network": f"networks/{method}",

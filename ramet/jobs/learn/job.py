@@ -61,6 +61,7 @@ class LearnJob(Job["StreamSetup"]):
         files = {name: file for name in ("onto", "start") if (file := getattr(plan, name)) is not None}
         changes: dict[str, Any] = {name: str(Path(file).absolute()) for name, file in files.items()}
         changes["network"] = anchored_source("skeleton", plan.network)
+        changes["earlier"] = anchored_source("stream", plan.earlier)
         return replace(super().anchored(), plan=replace(plan, **changes))
 
     def to_json(self) -> Json:

@@ -26,6 +26,7 @@ from ramet.errors import ConfigError
 from ramet.execution import WorkItem
 from ramet.exporting.card import Card
 from ramet.exporting.onnx import check_installed
+from ramet.jobs.learn.earlier import EarlierTasks, check_earlier
 from ramet.jobs.learn.result import ONTO
 from ramet.jobs.metric import MetricFigures
 from ramet.registry import Spec
@@ -35,6 +36,7 @@ from ramet.training import Metric, Recipe
 from ramet.training.rehearsal import rehearse
 
 if TYPE_CHECKING:
+    from ramet.continual.plan import LearnPlan
     from ramet.jobs.job import Session
     from ramet.jobs.learn.job import LearnJob
 
@@ -49,6 +51,7 @@ class StreamSetup:
         streams: one for each seed.
         methods: by their names and options, individual networks first, because the gain is over theirs.
         trust: whether code that the saved network names may run.
+        earlier: tasks that the saved network knows, with their data, as far as they are there.
         exported: the methods whose tasks are written as files of their own, those of the first seed.
         onnx: whether they are written for onnxruntime, too.
         seconds_between_checkpoints: how much work of a training a kill may cost.
@@ -64,6 +67,7 @@ class StreamSetup:
     seed: int
     device: str
     trust: bool = False
+    earlier: Stream | None = None
     exported: tuple[str, ...] = ()
     onnx: bool = False
     folder: Path = Path()
@@ -105,17 +109,11 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
     methods = _by_name(plan.each_method)
     asked = [method if isinstance(method, str) else spec_of(method) for method in plan.each_method]
     streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds), trust)
+    known = None if plan.onto is None else _going_on(plan, streams[0], trust, job.seed)
+    if known is not None:
+        streams = [stream.in_channels_of(known.method.template.form) for stream in streams]
     first = on_device(streams[0][0].dataset, job.device)  # refuses a device that is not there
-    template = make_template(
-        plan.network,
-        form=streams[0].form,
-        num_classes=streams[0][0].info.num_classes,
-        batch_norm=plan.batch_norm,
-        head=plan.head,
-        start=plan.start,
-        classifier=plan.classifier,
-        seed=job.seed,
-    )
+    template = _template(plan, streams[0], job.seed) if known is None else known.method.template
     setup = StreamSetup(
         name=job.stream if isinstance(job.stream, str) else streams[0].name,
         streams=streams,
@@ -127,6 +125,7 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         seed=job.seed,
         device=job.device,
         trust=trust,
+        earlier=None if known is None else _earlier(job, known, trust),
         exported=(*asked, *([] if plan.onto is None else [ONTO])) if plan.exports else (),
         onnx=plan.onnx,
     )
@@ -138,8 +137,8 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         method.check_targets(streams[0][0].dataset.train.y, setup.metric)
     if template.shared_head:
         check_classes([task.info for task in streams[0]])
-    if plan.onto is not None:
-        _check_onto(plan.onto, streams[0], trust, setup.module)
+    if known is not None:
+        _check_onto(str(plan.onto), streams[0], known)
     trial = template.make_network(first.num_outputs, job.seed, "rehearsal").to(job.device)
     rehearse(job.recipe, trial, first.train.x, first.train.y)
     return setup
@@ -165,10 +164,15 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
     """One method with one seed: a task of the executor. Saves the joint network, gives the rows and the words."""
     seed = setup.seeds[place]
     name = f"{_file_name(method)}-{seed}"
+    onto: JointNetwork | None = None
+    before: EarlierTasks | None = None
+    if method == ONTO:
+        onto = JointNetwork.load(str(setup.onto), trust=setup.trust, network=setup.module)
+        before = EarlierTasks(onto, setup.earlier, setup.metric, setup.device)
     learned = learn(
         setup.streams[place],
         method="naive" if method == ONTO else setup.method(method),
-        onto=JointNetwork.load(str(setup.onto), trust=setup.trust, network=setup.module) if method == ONTO else None,
+        onto=onto,
         network=setup.template,
         settings=setup.recipe,
         seed=seed,
@@ -197,7 +201,7 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
         "file": f"networks/{name}.safetensors",
         "exported": folder,
         "not_exported": problems,
-        "earlier": learned.network.names[: -len(setup.streams[place])],
+        "earlier": [] if before is None else before.compare(learned.network),
     }
 
 
@@ -229,11 +233,16 @@ def _result(setup: StreamSetup, run: Run) -> Json:
         first = run.records[f"{spec}/{setup.seed}"]
         entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file", "exported")}
         entry["not_exported"] = first.get("not_exported", {})  # records of earlier versions have none
-        # Only this stream was measured, so nothing is claimed of tasks that a network knew before.
-        entry["unmeasured"] = first.get("earlier", [])
+        # Records of earlier versions have the names alone: nothing was measured, and nothing is claimed.
+        earlier = [task if isinstance(task, dict) else {"name": task} for task in first.get("earlier", [])]
+        entry["earlier"] = [task for task in earlier if "unchanged" in task]
+        entry["unmeasured"] = [task["name"] for task in earlier if not _is_known(task)]
         # Of records of earlier versions, which do not say it, the method without its network is asked.
         promised = first.get("forgets_nothing", spec != ONTO and setup.method(spec).forgets_nothing)
-        entry["forgets_nothing"] = None if spec == ONTO else promised
+        if spec == ONTO:
+            is_kept = all(task.get("unchanged", False) for task in earlier)
+            promised = True if promised and is_kept else None if entry["unmeasured"] else False
+        entry["forgets_nothing"] = promised
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
     named = {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds)}
     return {**named, "methods": methods, **told}
@@ -275,12 +284,50 @@ def spec_of(method: Method) -> str:
     return str(Spec(method.name, (), {key: own for key, own in method.options.items() if own != defaults[key]}))
 
 
-def _check_onto(file: str, stream: Stream, trust: bool, module: nn.Module | None) -> None:
-    joint = JointNetwork.load(file, trust=trust, network=module)
-    joint.check_recipe()
-    known = joint.method
-    known.template.check(stream[0].info)
-    for task in known.tasks:
+def _is_known(task: Json) -> bool:
+    """Whether it is known what became of an earlier task: its weights stayed, or it was measured."""
+    return bool(task.get("unchanged")) or task.get("after") is not None
+
+
+def _template(plan: LearnPlan, stream: Stream, seed: int) -> Template:
+    """The architecture of a plan, for the tasks of a stream."""
+    return make_template(
+        plan.network,
+        form=stream.form,
+        num_classes=stream[0].info.num_classes,
+        batch_norm=plan.batch_norm,
+        head=plan.head,
+        start=plan.start,
+        classifier=plan.classifier,
+        seed=seed,
+    )
+
+
+def _going_on(plan: LearnPlan, stream: Stream, trust: bool, seed: int) -> JointNetwork:
+    """The network that goes on; a module that was given as an object is needed for it."""
+    module = plan.network if isinstance(plan.network, nn.Module) else None
+    if module is None and not isinstance(plan.network, str):
+        made = _template(plan, stream, seed)
+        module = made.module if isinstance(made, Backbone) and made.source is None else None
+    known = JointNetwork.load(str(plan.onto), trust=trust, network=module)
+    known.check_recipe()
+    return known
+
+
+def _earlier(job: LearnJob, known: JointNetwork, trust: bool) -> Stream | None:
+    """The data of tasks that a network knows."""
+    source = job.plan.earlier
+    if source is None:
+        return None
+    stream = job.data_options.streams(source, range(job.seed, job.seed + 1), trust)[0]
+    stream = stream.in_channels_of(known.method.template.form)
+    check_earlier(stream, known, source)
+    return stream
+
+
+def _check_onto(file: str, stream: Stream, known: JointNetwork) -> None:
+    known.method.template.check(stream[0].info)
+    for task in known.method.tasks:
         if task.name in stream.names:
             raise ConfigError(f"a task is learned once, but {task.name!r} was learned already by {file}.")
 

@@ -14,6 +14,25 @@ from ramet.reports.tables import Cell, Column, Columns, Table
 MAX_PAIRS = 28
 """Up to so many pairs of a task and a candidate are shown layer by layer; of more, the norms alone."""
 
+MAX_TASKS = 100
+"""Up to so many tasks are drawn in a map of tasks against tasks; of more, some in equal distances."""
+
+
+def drawn_places(number: int) -> list[int]:
+    """Which of so many tasks a map shows, counted from 0; the last one is always there.
+
+    >>> drawn_places(3), drawn_places(250)[:3], drawn_places(250)[-1], len(drawn_places(250))
+    ([0, 1, 2], [0, 3, 6], 249, 84)
+    """
+    distance = -(-number // MAX_TASKS)
+    return sorted(range(number - 1, -1, -distance))
+
+
+def left_out(number: int) -> str:
+    """A sentence for the end of a caption: which tasks a map shows, where it does not show all."""
+    distance = -(-number // MAX_TASKS)
+    return f" Of the {number} tasks one in {distance} is drawn." if distance > 1 else ""
+
 
 def task_signs(tasks: Sequence[str], known: Sequence[str] = ()) -> dict[str, str]:
     """A short sign for each task: its number in the stream, or E and a number for one that was learned earlier.
@@ -93,10 +112,11 @@ def units_map(units: UnitUses, signs: Mapping[str, str]) -> Chart:
     tasks = list(units.uses)
     totals = [[sum(layer[place] for layer in units.uses[task]) for place in range(len(own[0]))]
               for task, own in units.uses.items()]  # fmt: skip
+    places = drawn_places(len(tasks))
     return heat_map(
-        [f"{signs[task]} {task}" for task in tasks],
-        [signs[task] for task in tasks],
-        [[*row, *[None] * (len(tasks) - len(row))] for row in totals],
+        [f"{signs[tasks[place]]} {tasks[place]}" for place in places],
+        [signs[tasks[place]] for place in places],
+        [[totals[user][maker] if maker < len(totals[user]) else None for maker in places] for user in places],
         row_label="task",
         column_label=f"the task whose {units.unit} it uses",
         value_label=units.unit,
@@ -108,7 +128,7 @@ def units_map(units: UnitUses, signs: Mapping[str, str]) -> Chart:
 def _units_caption(units: UnitUses) -> str:
     return (
         f"How many {units.unit} each task uses of those that were made for it (on the diagonal) and for earlier "
-        "tasks (left of it), over all layers below the heads."
+        f"tasks (left of it), over all layers below the heads.{left_out(len(units.uses))}"
     )
 
 
@@ -161,7 +181,8 @@ def add_conflicts(page: Page, result: LearnResult) -> None:
         else:
             page.chart(
                 candidate_map(decisions, result.tasks),
-                "The norm over layers of the conflict with each task before. A frame: the task that it was bound to.",
+                "The norm over layers of the conflict with each task before. A frame: the task that it was bound to."
+                + left_out(len(decisions)),
                 title=f"{name}: with every candidate",
             )
 
@@ -205,13 +226,14 @@ def candidate_map(decisions: list[BoundTask], tasks: list[str]) -> Chart:
     """A row for each new task, a column for each candidate: the norm of the conflict."""
     signs = _signs(decisions, tasks)
     candidates = list(dict.fromkeys(each.task for decision in decisions for each in decision.conflicts))
+    shown = [decisions[place] for place in drawn_places(len(decisions))]
     values, marked = [], []
-    for row, decision in enumerate(decisions):
+    for row, decision in enumerate(shown):
         totals = {conflict.task: conflict.total for conflict in decision.conflicts}
         values.append([totals.get(task) for task in candidates])
         marked.append((row, candidates.index(decision.bound_to)))
     return heat_map(
-        [signs[decision.task] for decision in decisions],
+        [signs[decision.task] for decision in shown],
         [signs[task] for task in candidates],
         values,
         row_label="the new task",

@@ -104,6 +104,16 @@ class BoundTask:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EarlierTask:
+    """A task that a network knew before it went on: whether its weights stayed, and the metric before and after."""
+
+    name: str
+    unchanged: bool
+    before: float | None = None
+    after: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class MethodOutcome:
     """What one method made of the stream.
 
@@ -120,8 +130,10 @@ class MethodOutcome:
         exported: the folder with the networks of its tasks, each a file that torch alone runs and a card; none where
             the method was not asked for.
         not_exported: why a file of a task is missing, by the task's name.
-        unmeasured: tasks that the network knew before, on which it was not measured.
-        forgets_nothing: whether the method promises it; none where that was not looked at.
+        unmeasured: tasks that the network knew before and that changed, on which it was not measured.
+        earlier: what became of each task that the network knew before.
+        forgets_nothing: whether the method promises it, and earlier tasks stayed as they were; none where that is not
+            known.
         validation_accuracy: the average accuracy on validation data.
     """
 
@@ -137,6 +149,7 @@ class MethodOutcome:
     exported: str | None = None
     not_exported: dict[str, str] = field(default_factory=dict)
     unmeasured: list[str] = field(default_factory=list)
+    earlier: list[EarlierTask] = field(default_factory=list)
     forgets_nothing: bool | None = None
     validation_accuracy: SeedSpread | None = None
 

@@ -53,7 +53,8 @@ class RankJob(Job["SupernetSetup"]):
 
     Args:
         space: cells64, nasbench201, ... with options after a colon (`ramet list space`), or FILE.py:function for your
-            own (a function of in_channels and num_classes that gives a module with Choice inside).
+            own (a function of in_channels and num_classes that gives a module with Choice inside, or one that gives
+            ``ramet.spaces.elastic`` of a trained network).
         sizes: how large its networks are.
         data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
             folders.
@@ -118,7 +119,7 @@ class RankJob(Job["SupernetSetup"]):
         )
         cache = Path(self.truth_cache) if self.truth_cache is not None else default_cache() / "truth"
         plan = replace(self.plan, seed=self.seed)
-        return Diagnosis(setup, plan, run, session.executor, cache)()
+        return Diagnosis(setup, plan, run, session.executor, cache, needs_cache=self.truth_cache is not None)()
 
 
 def rank(
@@ -158,13 +159,18 @@ complete_words(rank)
 
 def default_cache() -> Path:
     """The folder for what is kept across runs."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramet"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ramet"
+    except RuntimeError:  # a user without a home
+        raise ConfigError("XDG_CACHE_HOME or --truth-cache must name a folder where there is no home folder.") from None
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a truth cache that can never be a folder, before hours of training end there."""
+    """Refuse a truth cache that can never be a folder, or not be written, before hours of training end there."""
     for path in (folder, *folder.parents):
         if path.exists():
             if not path.is_dir():
                 raise ConfigError(f"truth_cache must be a folder, but {path} is a file.")
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise ConfigError(f"truth_cache must be writable, but {path} is not.")
             return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 from ramet.jobs.rank.result import OverTime, RankResult, TruthFigures
 from ramet.reports.charts import Line, Points, Reference, box_chart, dot_chart, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import decimals, in_points, percent
+from ramet.reports.formats import count, decimals, in_points, percent
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json
@@ -64,8 +65,33 @@ def page(result: RankResult, config: Json) -> Page:
     _add_ranks(page, result)
     _add_disturbance(page, result)
     _add_variations(page, result)
+    page.details(f"All {len(result.children)} children", children_table(result))
     page.details("Configuration", config)
     return page
+
+
+def children_table(result: RankResult) -> Table:
+    """Every child in a row, the best by the truth first, or by the averaged scores where there is no truth."""
+    last, averaged = ([fmean(column) for column in zip(*rows, strict=True)] for rows in _shared_scores(result))
+    truth = None if result.truth is None else result.truth.mean
+    sizes = result.sizes
+    columns: list[Column | str] = ["child"]
+    columns += [] if sizes is None else [Column("parameters", count), Column("multiply-adds", count)]
+    columns += [Column("last score", percent), Column("averaged score", percent)]
+    columns += [] if truth is None else [Column("truth", percent, best="highest"), "true rank"]
+    order = sorted(range(len(result.children)), key=lambda place: -(averaged if truth is None else truth)[place])
+    rows: list[list[Cell]] = []
+    for place in order:
+        size = [] if sizes is None else [sizes.parameters[place], sizes.flops[place]]
+        true = [] if truth is None else [truth[place], 1 + sum(value > truth[place] for value in truth)]
+        rows.append([result.children[place], *size, last[place], averaged[place], *true])
+    caption = "Scores with shared weights are validation accuracies, the mean of the instances"
+    return Table(columns, rows, caption=caption + ("." if truth is None else "; the truth is a test accuracy."))
+
+
+def _shared_scores(result: RankResult) -> tuple[list[list[float]], list[list[float]]]:
+    """The last and the averaged scores, by instance, then child."""
+    return result.accuracy.last, result.accuracy.averaged
 
 
 def _verdict(result: RankResult) -> tuple[str, Tone]:

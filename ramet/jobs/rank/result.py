@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ramet.jobs.result import Result
 from ramet.reports.formats import Estimate
+from ramet.reports.tables import Table
 from ramet.runs.encoding import Json
 
 
@@ -166,6 +167,14 @@ class TrainingCosts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChildSizes:
+    """Parameters and multiply-adds of each child, as it is when exported."""
+
+    parameters: list[int]
+    flops: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RankResult(Result):
     """How far a supernet's ranking can be trusted. What needs a truth is none without one.
 
@@ -177,6 +186,7 @@ class RankResult(Result):
         pruning: the share of the truly best quarter that survives pruning the worst half by a ranking.
         smallest_first: whether a ranking by size puts the smallest first.
         recommendation: what to do, each sentence with the measurement behind it.
+        sizes: of the children; none in runs of earlier versions.
     """
 
     children: list[str]
@@ -199,6 +209,12 @@ class RankResult(Result):
     top: dict[str, dict[str, float]] = field(default_factory=dict)
     pruning: dict[str, float] = field(default_factory=dict)
     groups: list[list[str]] | None = None
+    sizes: ChildSizes | None = None
+
+    def children_table(self) -> Table:
+        """Every child in a row: its size, its scores with shared weights and its truth; the truly best first."""
+        made: Table = self._views().children_table(self)
+        return made
 
     def words(self) -> list[str]:
         """The recommendation, and where the report is."""

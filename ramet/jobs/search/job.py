@@ -10,7 +10,7 @@ from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import SpaceSizes, are_words, build_data, build_space, build_text, check_accuracy
+from ramet.jobs.supernet import TEXTS, SpaceSizes, are_words, build_data, build_space, build_text, check_accuracy
 from ramet.registry.references import anchored_parts
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
@@ -59,17 +59,23 @@ class SearchDataOptions(TextOptions):
 class SearchJob(Job["SupernetSetup"]):
     """Find the best architecture of a space on one set of shared weights, and train it alone.
 
-    An epoch trains sampled children on the shared weights, with a guard that keeps them from disturbing each other, and
-    then the strategy on their validation rewards. In the end the best candidates are trained from scratch and tested
-    once. Writes a run directory with report.html and the network as network.pt2.
+    With a budget of --minutes, --evaluations or --cost it searches in stages: scores of untrained networks order all
+    architectures, the best share weights, the best of these are trained alone, the better ones longer; the run measures
+    how far the stages agree, spends the rest of the budget by it, and says so.
 
-    Examples: `ramet search` on the embedded digits; `ramet search --space darts --data cifar10 --guard projection`;
+    Without one, an epoch trains sampled children on the shared weights, with a guard that keeps them from disturbing
+    each other, and then the strategy on their validation rewards. In either case the best candidates are trained from
+    scratch in the end and tested once, beside what needs no search: a random architecture, the largest that fits, the
+    best untrained. Writes a run directory with report.html and the network as network.pt2.
+
+    Examples: `ramet search --minutes 10 --workers 2`, for which a space needs its true depth (--cells); `ramet search`
+    on the embedded digits; `ramet search --space darts --data cifar10 --guard projection`;
     `ramet search --space recurrent --strategy nao --guard plasticity:60`; `ramet search --budget params=20k`. One large
     supernet on several processes: `torchrun --nproc-per-node 2 -m ramet search`, with all of these options.
 
     Args:
         space: cells64, nasbench201, darts, enas-micro or recurrent, with options after a colon, or FILE.py:function for
-            your own.
+            your own (a module with Choice inside, or ``ramet.spaces.elastic`` of a trained one).
         sizes: how large its networks are.
         data: digits, mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders; for recurrent
             ptb, or a folder with train.txt, valid.txt and test.txt.
@@ -108,10 +114,13 @@ class SearchJob(Job["SupernetSetup"]):
         from ramet.ranking.rehearsal import children_of_every_option
         from ramet.ranking.setup import SupernetSetup
         from ramet.searching.costs import parse_limits
+        from ramet.spaces import takes_text
         from ramet.training.recipes import final_settings
         from ramet.training.rehearsal import rehearse
 
         data: DataSet
+        if self.data in TEXTS and not takes_text(self.space):  # before the files are asked for
+            raise ConfigError(f"text is for spaces of language models, such as recurrent, but got {self.space}.")
         if are_words(self.space, self.data):
             data = build_text(self.data, self.data_options.words(), self.device)
         else:
@@ -133,7 +142,8 @@ class SearchJob(Job["SupernetSetup"]):
         if plan.final_recipe is not None:
             final = final_settings(self.recipe, plan.final_recipe)
             rehearse(final, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)
-        make_loop(setup, plan)
+        if not plan.is_staged:
+            make_loop(setup, plan)
         return setup
 
     def setting(self, setup: SupernetSetup) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ramet.jobs.search.result import SearchEpoch, SearchResult
+from ramet.jobs.search.result import SearchEpoch, SearchResult, amount_text
 from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph_chart, line_chart, scatter_chart
 from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
@@ -22,10 +22,11 @@ def table(result: SearchResult) -> Table:
             title="Trained alone from scratch",
             caption="The test split was used once a seed.",
         )
+    where = "trained alone" if result.stages else "on shared weights"
     return Table(
-        ["architecture", Column(f"{name} on shared weights", form, best="lowest"), "parameters"],
+        ["architecture", Column(f"{name}, {where}", form, best="lowest"), "parameters"],
         [[entry.name, entry.error, entry.parameters] for entry in result.candidates[:10]],
-        title="Best on the shared weights",
+        title="The best candidates" if result.stages else "Best on the shared weights",
     )
 
 
@@ -38,17 +39,17 @@ def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) 
     """The whole report as a page; ``other`` are the epochs of a search whose curves are drawn beside."""
     job = config.get("config", {})
     page = Page("Which architecture is best?", f"{job.get('space')} on {job.get('data')}, {result.strategy}")
-    because = f"Guard: {result.guard}; sharing: {result.sharing}; {result.epochs} epochs."
-    page.verdict(result.best, because, heading="The architecture found")
+    page.verdict(result.best, _because(result), heading="The architecture found")
     if result.chosen is not None:
         best, form = result.chosen, _form(result)
         page.numbers(
             KeyNumber(f"test {result.metric}", best.test, "trained alone from scratch", form),
             KeyNumber(f"validation {result.metric}", best.validation, "on which it was chosen", form),
-            KeyNumber("children that diverged", result.diverged, "and were skipped"),
+            *_cost_numbers(result),
         )
+    elif result.found is not None:
+        page.numbers(*_cost_numbers(result))
     page.section("What was found")
-    page.table(table(result))
     for cell in result.cells:
         nodes = [GraphNode(key, label) for key, label in cell.nodes]
         edges = [Edge(source, target, label) for source, target, label in cell.edges]
@@ -57,6 +58,9 @@ def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) 
             "Each arrow is an operation; the cell's output is made of its nodes.",
             title=cell.title,
         )
+    page.table(table(result))
+    _add_baselines(page, result)
+    _add_stages(page, result)
     _add_free_scores(page, result)
     _add_curves(page, result, result.course(), other)
     _add_fronts(page, result)
@@ -64,12 +68,89 @@ def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) 
     return page
 
 
+def _because(result: SearchResult) -> str:
+    """Why it was chosen, what it had to beat and what it cost to find, in the markup of a page."""
+    lines = []
+    if result.budget:
+        lines.append(f"The budget is **{result.budget}**.")
+    if result.stages:
+        lines.append(
+            f"It was the best on validation data of what {len(result.stages)} stages left, after "
+            f"**{result.spent_words()}**."
+        )
+    else:
+        lines.append(f"Guard: {result.guard}; sharing: {result.sharing}; {result.epochs} epochs.")
+        if result.diverged:
+            lines.append(f"{result.diverged} children diverged, and were skipped.")
+    if result.baselines:
+        lines.append(
+            f"Beside what needs no search ({result.metric} on validation data, {result.compared}): "
+            f"**{result.baseline_words()}**."
+        )
+        worse = [e.name for e in result.baselines if None not in (e.error, e.found) and e.error < e.found]  # type: ignore[operator]
+        if worse:
+            lines.append(f"At this length {' and '.join(worse)} did better: the find is not firm.")
+    return " ".join(lines)
+
+
+def _cost_numbers(result: SearchResult) -> list[KeyNumber]:
+    if result.found is None:
+        return []
+    note = f"the budget is {result.budget}" if result.budget else "no budget was given"
+    return [
+        KeyNumber("parameters", result.found.parameters, note),
+        KeyNumber("multiply-adds", result.found.flops, "for one input"),
+    ]
+
+
+def _add_baselines(page: Page, result: SearchResult) -> None:
+    """What needed no search, beside what was found."""
+    if not result.baselines:
+        return
+    form, found = _form(result), result.found
+    rows: list[list[object]] = [
+        ["found", result.best, result.baselines[0].found, *([found.parameters, found.flops] if found else [None, None])]
+    ]
+    rows += [[e.name, e.architecture, e.error, e.parameters, e.flops] for e in result.baselines]
+    error = Column(f"validation {result.metric}", form, best="lowest")
+    page.table(
+        Table(
+            ["chosen by", "architecture", error, "parameters", "multiply-adds"],
+            rows,  # type: ignore[arg-type]
+            title="Beside what needs no search",
+            caption=f"{result.compared[:1].upper()}{result.compared[1:]}. A search that beats none was not worth it.",
+        )
+    )
+
+
+def _add_stages(page: Page, result: SearchResult) -> None:
+    """What each stage cost, how far it agrees with the dearer ones, and how many it dropped."""
+    if not result.stages:
+        return
+    page.section("How sure")
+    rows: list[list[object]] = [
+        [s.stage, s.about, amount_text(result.unit, s.cost), s.agreement, s.compared, s.seen, s.dropped]
+        for s in result.stages
+    ]
+    page.table(
+        Table(
+            ["stage", "what it did", "cost", "agreement", "over", "seen", "dropped"],
+            rows,  # type: ignore[arg-type]
+            title="The stages",
+            caption="Agreement is Kendall's tau between a stage's order and the validation loss of the next longer "
+            "trainings, over the architectures that have both; the predictor's is of trainings that it left out. The "
+            "search spent the rest of its budget by it. Over fewer than 10 architectures it is hardly a hint.",
+        )
+    )
+
+
 def _add_free_scores(page: Page, result: SearchResult) -> None:
     """What untrained networks say of the candidates, beside what the shared weights say."""
     entries = result.candidates[:10]
     if not any(entry.synflow is not None for entry in entries):
         return
-    error = Column(f"{result.metric} on shared weights", _form(result), best="lowest")
+    where = "trained alone" if result.stages else "on shared weights"
+    error = Column(f"{result.metric}, {where}", _form(result), best="lowest")
     free = [Column(name, best="highest") for name in ("synflow", "Jacobian covariance")]
     rows = [[entry.name, entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries]
     caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
@@ -78,6 +159,8 @@ def _add_free_scores(page: Page, result: SearchResult) -> None:
 
 
 def _add_curves(page: Page, result: SearchResult, course: Sequence[SearchEpoch], other: Sequence[SearchEpoch]) -> None:
+    if not course and not other:
+        return
     page.section("The course of the search")
     lines = []
     for name, epochs in ((f"guard {result.guard}", course), ("beside it", other)):
@@ -114,17 +197,17 @@ def _line(name: str, epochs: Sequence[SearchEpoch], figure: str) -> Line:
 
 
 def _add_fronts(page: Page, result: SearchResult) -> None:
-    if len(result.candidates) < 2:
+    scored = [entry for entry in result.candidates if entry.error is not None and entry.error == entry.error]
+    if len(scored) < 2:
         return
     page.section("Error against cost")
     for cost, front in result.pareto.items():
         groups = []
         for name, chosen in (("not beaten", True), ("beaten", False)):
-            entries = [entry for entry in result.candidates if (entry.name in front) == chosen]
+            entries = [entry for entry in scored if (entry.name in front) == chosen]
             sizes = [float(getattr(entry, cost)) for entry in entries]
             names = [entry.name for entry in entries]
-            groups.append(Points(name, sizes, [entry.error for entry in entries], names=names))
-        chart = scatter_chart(
-            [group for group in groups if group.x], x_label=cost, y_label=f"{result.metric}, shared weights"
-        )
+            groups.append(Points(name, sizes, [float(entry.error or 0.0) for entry in entries], names=names))
+        where = "trained alone" if result.stages else "shared weights"
+        chart = scatter_chart([group for group in groups if group.x], x_label=cost, y_label=f"{result.metric}, {where}")
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")

@@ -20,14 +20,15 @@ class FoundArchitecture:
     """One that the search ended with, by its choices and its name in the space's own notation.
 
     Attributes:
-        error: on the whole validation split, with shared weights; a perplexity for words.
+        error: on the whole validation split, with shared weights, or after its longest training alone in a staged
+            search; a perplexity for words, and none where nothing was trained.
         flops: multiply-adds for one input.
         synflow: a score of the untrained network, none where there is none; ``jacobian`` is another.
     """
 
     arch: list[int]
     name: str
-    error: float
+    error: float | None
     parameters: int
     flops: int
     synflow: float | None = None
@@ -49,6 +50,49 @@ class TrainedArchitecture:
     validation: float
     test: float
     tests: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchBaseline:
+    """An architecture that needed no search, beside the one that was found.
+
+    Attributes:
+        name: how it was chosen: random, largest that fits, training-free best.
+        architecture: its name in the space's own notation.
+        flops: multiply-adds for one input.
+        error: on validation data, trained as long as ``found`` was; none if it diverged.
+        found: that of the architecture found.
+    """
+
+    name: str
+    architecture: str
+    parameters: int
+    flops: int
+    error: float | None
+    found: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchStage:
+    """A stage of a staged search.
+
+    Attributes:
+        stage: its name.
+        about: what it did.
+        cost: in the unit of the budget.
+        agreement: Kendall's tau between its order and that of the next dearer trainings, none where nothing was there
+            to compare; ``compared`` says over how many architectures.
+        seen: the architectures that it looked at.
+        dropped: how many of them went no further.
+    """
+
+    stage: str
+    about: str
+    cost: float
+    agreement: float | None
+    compared: int
+    seen: int
+    dropped: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +158,11 @@ class SearchResult(Result):
         exported: the file of the network found, none where there is none; ``not_exported`` says why.
         cells: of the architecture found, as the space draws them; none for a space that draws none.
         plan: what was done, as JSON values.
+        baselines: what needed no search, to be compared with.
+        compared: how the baselines and the architecture found were trained to be compared.
+        stages: of a staged search, in order.
+        unit: what its budget counts: seconds, evaluations or multiply-adds.
+        allowed: how many it was allowed, of all workers together.
     """
 
     metric: str
@@ -127,6 +176,21 @@ class SearchResult(Result):
     cells: list[DrawnCell]
     plan: Json
     not_exported: str = ""
+    baselines: list[SearchBaseline] = field(default_factory=list)
+    compared: str = ""
+    stages: list[SearchStage] = field(default_factory=list)
+    unit: str = ""
+    allowed: float | None = None
+
+    @property
+    def found(self) -> FoundArchitecture | None:
+        """The architecture found among the candidates, with its cost."""
+        return next((entry for entry in self.candidates if entry.name == self.best), None)
+
+    @property
+    def budget(self) -> str:
+        """The limits that the architecture had to keep; nothing if there were none."""
+        return str(self.plan.get("budget") or "")
 
     @property
     def chosen(self) -> TrainedArchitecture | None:
@@ -141,7 +205,7 @@ class SearchResult(Result):
     @property
     def strategy(self) -> str:
         """What proposed architectures."""
-        return str(self.plan["strategy"])
+        return "staged" if self.stages else str(self.plan["strategy"])
 
     @property
     def guard(self) -> str:
@@ -158,11 +222,45 @@ class SearchResult(Result):
         return [] if self.folder is None else read_course(read_records(self.folder))
 
     def words(self) -> list[str]:
-        """The architecture, and where its network and the report are."""
+        """The architecture, its cost, what it has to beat, and where its network and the report are."""
         lines = [f"Found: {self.best}"]
+        lines += [f"Cost: {self.cost_words()}."] if self.found is not None else []
+        if self.baselines:
+            lines.append(f"Beside it, {self.metric} on validation data, {self.compared}: {self.baseline_words()}.")
+        lines += [f"Spent: {self.spent_words()}."] if self.stages else []
+        lines += [f"How sure: {line}" for line in self.sure_words()]
         lines += [] if self.network is None else [f"Network: {self.network}"]
         lines += [f"Not written: {self.not_exported}"] if self.trained and self.not_exported else []
         return lines if self.report is None else [*lines, f"Report: {self.report}"]
+
+    def cost_words(self) -> str:
+        """What the architecture found costs, beside what it may."""
+        assert self.found is not None
+        costs = f"{self.found.parameters:,} parameters and {self.found.flops:,} multiply-adds"
+        return f"{costs}; the budget is {self.budget}" if self.budget else costs
+
+    def baseline_words(self) -> str:
+        """The errors of what was found and of the baselines."""
+        values = [("found", self.baselines[0].found), *((entry.name, entry.error) for entry in self.baselines)]
+        return ", ".join(f"{name} {_error_text(self.metric, value)}" for name, value in values)
+
+    def spent_words(self) -> str:
+        """What the stages cost."""
+        total = sum(stage.cost for stage in self.stages)
+        each = ", ".join(f"{stage.stage} {amount_text(self.unit, stage.cost)}" for stage in self.stages if stage.cost)
+        return f"{amount_text(self.unit, total)} of {amount_text(self.unit, self.allowed or total)} ({each})"
+
+    def sure_words(self) -> list[str]:
+        """How far each stage agrees with the trainings that judge it, a line each, with what that is worth."""
+        lines = []
+        for stage in self.stages:
+            if stage.agreement is not None:
+                firm = "" if stage.compared >= 10 else ", which is too few to be firm"
+                lines.append(
+                    f"{stage.stage} agrees with the next dearer trainings at tau {stage.agreement:.2f} over "
+                    f"{stage.compared} architectures{firm}."
+                )
+        return lines
 
     def page(self, config: Json, beside: SearchResult | None = None) -> Page:
         """The report; the curves of another search, without the guard for example, may be drawn beside this one's."""
@@ -179,3 +277,20 @@ def read_course(records: list[Json]) -> list[SearchEpoch]:
             figures = {name: value for name, value in record.items() if name != "key"}
             found.append(from_json(SearchEpoch, {"number": int(number), **figures}, record["key"]))
     return found
+
+
+def amount_text(unit: str, amount: float) -> str:
+    """An amount of a budget in words.
+
+    >>> amount_text("seconds", 90.0)
+    '1.5 min'
+    """
+    if unit == "seconds":
+        return f"{amount / 60:.1f} min"
+    return f"{amount:.3g} {unit}" if amount < 1e6 else f"{amount:.2e} {unit}"
+
+
+def _error_text(metric: str, value: float | None) -> str:
+    if value is None or value != value:
+        return "diverged"
+    return f"{100 * value:.1f} %" if metric == "error" else f"{value:.4g}"

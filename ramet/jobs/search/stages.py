@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from ramet.costs import count_parameters
-from ramet.errors import RunError
+from ramet.errors import ConfigError, RunError
 from ramet.execution import WorkItem
 from ramet.exporting import write_network
 from ramet.exporting.card import Card, described_inputs
 from ramet.fields import to_json
 from ramet.jobs.job import Session
 from ramet.progress import progress
+from ramet.ranking.scores.jacobian import JacobianCovariance
+from ramet.ranking.scores.synflow import Synflow
 from ramet.ranking.setup import SupernetSetup
-from ramet.ranking.training_free import JacobianCovariance, Synflow
 from ramet.runs import Run
 from ramet.runs.encoding import Json, encode, plain
+from ramet.searching.baselines import baselines
 from ramet.searching.costs import ArchCosts, pareto_front
 from ramet.searching.final import train_final, trained_child
 from ramet.searching.loop import Search
 from ramet.searching.plan import SearchPlan
 from ramet.searching.relaxed import RelaxedSearch
+from ramet.searching.staged.search import StagedSearch
 from ramet.seeding import derive_seed
 from ramet.spaces import Arch
 
@@ -35,6 +39,12 @@ FREE_INPUTS = 32
 def make_loop(setup: SupernetSetup, plan: SearchPlan, **options: Any) -> Search | RelaxedSearch:
     """The search that a plan asks for; it refuses what does not fit the space."""
     return RelaxedSearch(setup, plan, **options) if plan.is_relaxed else Search(setup, plan, **options)
+
+
+def derived_of(loop: Search | RelaxedSearch, plan: SearchPlan) -> list[Arch]:
+    """What a search ends with: architectures that its space lets stand, each once."""
+    space = loop.setup.space
+    return list(dict.fromkeys(space.derived(arch) for arch in loop.run().derive(plan.num_candidates)))
 
 
 class Stages:
@@ -50,11 +60,13 @@ class Stages:
         if ranks.size > 1:
             number = int(self.setup.fingerprint(), 16) >> 2
             ranks.check_same(number, "all ranks must have the same space, data and settings")
+        if self.plan.is_staged and ranks.size > 1:
+            raise ConfigError("torchrun is for one supernet, but a staged search has many trainings: use --workers.")
         is_due = ranks.tell(b"due" if run is not None and "candidates" not in run.records else b"") == b"due"
         if run is None:
             if is_due:
                 loop = make_loop(self.setup, self.plan, ranks=ranks)
-                loop.score(loop.run().derive(self.plan.num_candidates))
+                loop.score(derived_of(loop, self.plan))
             return None
         self.setup = replace(self.setup, folder=run.path / "checkpoints", identity=run.identity)
         if is_due:
@@ -67,10 +79,14 @@ class Stages:
             raise RunError(
                 "at least one candidate must have a finite error, but all diverged: lower the learning rate."
             )
-        return self._result(run, candidates, self._finals(run, candidates))
+        finals = self._finals(run, candidates)
+        compared = self._baselines(run, candidates, finals)
+        return self._result(run, candidates, finals) | compared
 
     def _candidates(self, run: Run) -> list[Json]:
         """What the search ends with, scored on the whole validation split, the best first."""
+        if self.plan.is_staged:
+            return self._staged(run)
         setup = self.setup
         with progress("searching", total=1.0) as bar:
 
@@ -80,7 +96,7 @@ class Stages:
 
             places: Json = {"record": run.records.append, "checkpoints": run.checkpoints("search"), "progress": show}
             loop = make_loop(setup, self.plan, ranks=self.session.ranks, **places)
-            archs = loop.run().derive(self.plan.num_candidates)
+            archs = derived_of(loop, self.plan)
             scores = loop.score(archs)
         costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_classes)
         entries: list[Json] = [
@@ -95,6 +111,41 @@ class Stages:
         entries = [entry | scored for entry, scored in zip(entries, free, strict=True)]
         return sorted(entries, key=lambda entry: float(entry["error"]))
 
+    def _staged(self, run: Run) -> list[Json]:
+        """What a search in stages ends with, the best first; what its stages cost and said goes into a record."""
+        space = self.setup.space
+        say = partial(self._say, "stage")
+        search = StagedSearch(self.setup, self.plan, run, self.session.executor, say=say)
+        search.run()
+        run.records.append(
+            "staged/report",
+            stages=plain(search.stages()),
+            unit=search.budget.unit,
+            budget=search.budget.amount,
+            short_steps=search.budget.short_steps,
+            workers=search.budget.workers,
+            baselines=plain(search.baseline_entries()),
+            found=plain(search.short_errors()),
+        )
+        entries: list[Json] = []
+        for place in search.order()[: self.plan.num_candidates]:
+            arch = search.pool[place]
+            scores = {name: float(values[place]) for name, values in search.free.items()}
+            entries.append(
+                {
+                    "arch": list(arch),
+                    "name": space.name(arch),
+                    "error": search.errors.get(place),
+                    "parameters": int(search.costs("params", arch)),
+                    "flops": int(search.costs("flops", arch)),
+                    **{name: _finite(scores.get(name)) for name in ("synflow", "jacobian")},
+                }
+            )
+        return entries
+
+    def _say(self, event: str, line: str) -> None:
+        self.session.notify(event, {"line": line})
+
     def _free_scores(self, archs: list[Arch]) -> list[Json]:
         """Training-free scores of each candidate, for the report alone; none where a network cannot be scored so."""
         nothing: Json = {"synflow": None, "jacobian": None}
@@ -107,23 +158,90 @@ class Stages:
             scored = [{"synflow": flow(arch), "jacobian": jacobian(arch)} for arch in archs]
         except Exception:  # a user's own network may do anything, and a search is not lost for want of these
             return [nothing for _ in archs]
-        return [{name: value if math.isfinite(value) else None for name, value in scores.items()} for scores in scored]
+        return [{name: _finite(value) for name, value in scores.items()} for scores in scored]
+
+    def _baselines(self, run: Run, candidates: list[Json], finals: list[Json]) -> Json:
+        """What needed no search beside what was found, and what the stages of a search cost and said."""
+        if self.plan.is_staged:
+            return self._staged_comparison(run, candidates, finals)
+        plan, space = self.plan, self.setup.space
+        nothing: Json = {"baselines": [], "compared": "", "stages": [], "unit": "", "allowed": None}
+        if plan.without_baselines or not finals:
+            return nothing
+        costs = ArchCosts(space, self.setup.data.train.x.shape[1:], self.setup.data.num_classes)
+        if "baselines" not in run.records:  # a latency is not measured the same twice
+            named = baselines(self.setup, plan, costs)
+            run.records.append("baselines", archs={name: list(arch) for name, arch in named.items()})
+        archs: dict[str, list[int]] = run.records["baselines"]["archs"]
+        known = {tuple(entry["arch"]): f"final/{place}/0" for place, entry in enumerate(candidates[: plan.num_final])}
+        keys = {name: known.get(tuple(arch), f"baseline/{space.index(tuple(arch))}") for name, arch in archs.items()}
+        tasks = {key: self._final_task(key, archs[name], 0) for name, key in keys.items()}
+        missing = [task for key, task in tasks.items() if key not in run.records]
+        for task, result in self.session.executor.run(missing, self.setup, on_failure=run.record_failure):
+            run.records.append(task.key, **result)
+        best = self._best_place(candidates, finals)
+        found = next(final["validation"] for final in finals if final["place"] == best)
+        entries = [
+            self._baseline(name, tuple(arch), costs, run.records[keys[name]]["validation"], found)
+            for name, arch in archs.items()
+        ]
+        epochs = "1 epoch" if plan.final_epochs == 1 else f"{plan.final_epochs} epochs"
+        return nothing | {"baselines": entries, "compared": f"each trained alone once for {epochs}"}
+
+    def _baseline(self, name: str, arch: Arch, costs: ArchCosts, error: float | None, found: float | None) -> Json:
+        return {
+            "name": name,
+            "architecture": self.setup.space.name(arch),
+            "parameters": int(costs("params", arch)),
+            "flops": int(costs("flops", arch)),
+            "error": _finite(error),
+            "found": _finite(found),
+        }
+
+    def _staged_comparison(self, run: Run, candidates: list[Json], finals: list[Json]) -> Json:
+        report = run.records["staged/report"]
+        best = candidates[self._best_place(candidates, finals)]
+        found = next((error for arch, error in report["found"] if arch == best["arch"]), None)
+        entries = [
+            {key: value for key, value in entry.items() if key not in ("arch", "loss")}
+            | {"architecture": self.setup.space.name(tuple(entry["arch"])), "found": _finite(found)}
+            for entry in report["baselines"]
+            if entry["error"] is not None
+        ]
+        return {
+            "baselines": entries,
+            "compared": f"each trained alone for the same {report['short_steps']} steps",
+            "stages": report["stages"],
+            "unit": report["unit"],
+            "allowed": report["budget"],
+        }
+
+    def _best_place(self, candidates: list[Json], finals: list[Json]) -> int:
+        """Of the candidates, the one that is best on validation data when trained alone; the first, if none was."""
+        means: dict[int, list[float]] = {}
+        for final in finals:
+            means.setdefault(final["place"], []).append(float(final["validation"]))
+        return min(means, key=lambda place: sum(means[place]) / len(means[place])) if means else 0
+
+    def _final_task(self, key: str, arch: list[int], number: int) -> WorkItem:
+        plan = self.plan
+        return WorkItem(
+            key,
+            train_final,
+            {
+                "arch": arch,
+                "seed": derive_seed(plan.seed, "final", number),
+                "epochs": plan.final_epochs,
+                "final_network": to_json(plan.final_network),
+                "recipe": plan.final_recipe,
+            },
+        )
 
     def _finals(self, run: Run, candidates: list[Json]) -> list[Json]:
         """The best candidates trained alone; each is tested once for each seed."""
         plan = self.plan
         tasks = [
-            WorkItem(
-                f"final/{place}/{number}",
-                train_final,
-                {
-                    "arch": entry["arch"],
-                    "seed": derive_seed(plan.seed, "final", number),
-                    "epochs": plan.final_epochs,
-                    "final_network": to_json(plan.final_network),
-                    "recipe": plan.final_recipe,
-                },
-            )
+            self._final_task(f"final/{place}/{number}", entry["arch"], number)
             for place, entry in enumerate(candidates[: plan.num_final])
             for number in range(plan.final_seeds)
         ]
@@ -135,22 +253,21 @@ class Stages:
     def _result(self, run: Run, candidates: list[Json], finals: list[Json]) -> Json:
         """Everything that ``SearchResult`` has."""
         setup, plan = self.setup, self.plan
-        best, problem = 0, "it was not asked for"
+        best, problem = self._best_place(candidates, finals), "it was not asked for"
         trained: list[Json] = []
         for place, entry in enumerate(candidates[: plan.num_final]):
             runs = [final for final in finals if final["place"] == place]
             errors = {split: sum(final[split] for final in runs) / len(runs) for split in ("validation", "test")}
             trained.append({"name": entry["name"], "arch": entry["arch"], **errors, "tests": [f["test"] for f in runs]})
-        if trained:
-            best = min(range(len(trained)), key=lambda place: float(trained[place]["validation"]))
         if trained and plan.exports:
             arch: Arch = tuple(candidates[best]["arch"])
             seed = derive_seed(plan.seed, "final", 0)
             child = trained_child(setup, arch, seed, to_json(plan.final_network))
             problem = self._write(child, run, trained[best])
-        rewards = [-entry["error"] for entry in candidates]
+        scored = [entry for entry in candidates if entry["error"] is not None and entry["error"] == entry["error"]]
+        rewards = [-entry["error"] for entry in scored]
         front = {
-            cost: [candidates[place]["name"] for place in pareto_front([entry[cost] for entry in candidates], rewards)]
+            cost: [scored[place]["name"] for place in pareto_front([entry[cost] for entry in scored], rewards)]
             for cost in ("parameters", "flops")
         }
         epochs = [record for record in run.records if record["key"].startswith("epoch/")]
@@ -190,3 +307,7 @@ class Stages:
         )
         options: Json = {"input_shape": x.shape[1:], "dtype": x.dtype, "onnx": plan.onnx, "card": card}
         return write_network(child, run.path / "network", **options)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

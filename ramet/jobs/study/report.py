@@ -81,13 +81,23 @@ def _add_verdict(page: Page, result: StudyResult, chosen: FrontPoint) -> None:
     points = 100 * gain
     level = "level with" if abs(points) < 0.05 else f"{abs(points):.1f} points {'above' if points > 0 else 'below'}"
     words = f"Begin with trial {chosen.trial}: {share:.0%} of the parameters of individual networks."
+    if not result.reaches_individual:
+        best = f"trial {chosen.trial}, the best, has {share:.0%} of their parameters"
+        words = f"No trial reaches individual networks: {best}."
     because = (
         f"On {where} data it is {level} individual networks on average. It is the smallest network of the front whose "
         f"gain on validation data is within {100 * CLOSE:g} points of the highest."
     )
+    if not result.reaches_individual:
+        because += (
+            f" On validation data it is {-100 * chosen.gain:.1f} points below them: keep individual networks, unless "
+            "the smaller size is worth that."
+        )
     if chosen.file:
         because += f" It is `{chosen.file}`, and takes further tasks by `ramet learn --onto`."
     tone: Tone = "good" if points > -0.5 and share < 1 else "caution" if points > -3 else "bad"
+    if tone == "good" and not result.reaches_individual:
+        tone = "caution"
     page.verdict(words, because, tone=tone)
 
 

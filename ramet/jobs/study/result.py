@@ -89,7 +89,19 @@ class StudyResult(Result):
         level = [point for point in self.front if point.gain >= highest - CLOSE]
         return min(level, key=lambda point: point.parameters)
 
+    @property
+    def reaches_individual(self) -> bool:
+        """Whether what is recommended is level with individual networks on validation data, or above them."""
+        return self.recommended.gain >= -CLOSE
+
     def words(self) -> list[str]:
         """What to begin with, and where the report is."""
-        begin = f"Begin with trial {self.recommended.trial}: the smallest whose gain is level with the highest."
+        point = self.recommended
+        begin = f"Begin with trial {point.trial}: the smallest whose gain is level with the highest."
+        if not self.reaches_individual:
+            share = f"{point.parameters / self.alone.parameters:.0%} of their parameters"
+            begin = (
+                f"No trial reaches individual networks. Keep those, unless {share}, trial {point.trial}, is worth "
+                f"{-100 * point.gain:.1f} points on validation data."
+            )
         return [begin] if self.report is None else [begin, f"Report: {self.report}"]

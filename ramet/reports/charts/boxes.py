@@ -9,7 +9,7 @@ from statistics import quantiles
 from markupsafe import Markup
 
 from ramet.errors import ConfigError
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.marks import LegendEntry
 from ramet.reports.charts.plane import ChartAxis, Plane, make_plane
 from ramet.reports.charts.scales import data_range, finite
@@ -83,7 +83,13 @@ def box_chart(
             parts.append(tag("text", fit(x_label, room - plane.left, size), x=plane.left, y=height - 6, class_="muted"))
         return Drawing(room, height, join(parts))
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        head = [x_label or "name", y_label or "value", *([] if truth is None else [truth_name])]
+        ends = [[]] * len(names) if truth is None else [[value] for value in truth]
+        drawn = zip(names, samples, ends, strict=True)
+        return [head, *([name, value, *end] for name, sample, end in drawn for value in sample)]
+
+    return Chart(spoken, draw, data)
 
 
 def _summarise(sample: list[float]) -> _Box | None:

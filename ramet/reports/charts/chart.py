@@ -7,13 +7,20 @@ phone); it then scrolls sideways inside its own box, never the page.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import io
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from markupsafe import Markup
 
 from ramet.reports.charts.svg import clean, tag, wrap
 
+Rows: TypeAlias = Sequence[Sequence[str | float | None]]
+"""What a chart draws, as a table: the names of the columns, then a row for each thing; none for a missing value."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 WIDE = 820.0
 NARROW = 350.0
 
@@ -33,6 +40,7 @@ class Chart:
 
     description: str
     draw: Callable[[float], Drawing]
+    data: Callable[[], Rows] = tuple
 
     def svg(self, width: float = WIDE) -> Markup:
         """One SVG element, drawn for a width; its colours come from the page's style sheet."""
@@ -52,6 +60,17 @@ class Chart:
             font_size=font_size(width),
         )
         return Markup(clean(element))
+
+    def csv(self) -> str:
+        """The values behind the drawing as comma-separated text; empty where there are none."""
+        file = io.StringIO()
+        # A spreadsheet would compute a text that begins like a formula, and names come from users.
+        rows = [
+            ["'" + cell if str(cell)[:1] in _FORMULA and isinstance(cell, str) else cell for cell in row]
+            for row in self.data()
+        ]
+        csv.writer(file, lineterminator="\n").writerows(rows)
+        return clean(file.getvalue())
 
     def markup(self) -> Markup:
         """The drawings for a desktop and for a phone, each in a box of its own."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ramet.errors import ConfigError
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.marks import LegendEntry, dash, legend, series_class
 from ramet.reports.charts.svg import Point, coordinate, fit, group, join, tag, text_width, wrap
 
@@ -89,7 +89,11 @@ def graph_chart(nodes: Sequence[GraphNode], edges: Sequence[Edge], *, groups: Se
         body = join([key, group(*lines, *drawn, transform=moved)])
         return Drawing(room, placed.height + key_height + 2 * _MARGIN, body)
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        labels = {node.key: node.label or node.key for node in nodes}
+        return [["from", "to", "label"], *([labels[e.source], labels[e.target], e.label] for e in edges)]
+
+    return Chart(spoken, draw, data)
 
 
 def _draw_node(node: GraphNode, place: tuple[float, float, float, float], size: float) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TypeAlias
 from markupsafe import Markup
 
 from ramet.errors import ConfigError
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.palette import NUM_LEVELS, level_of
 from ramet.reports.charts.scales import finite
 from ramet.reports.charts.svg import Point, coordinate, fit, group, join, tag, text_width
@@ -91,7 +92,10 @@ def heat_map(
         )
         return Drawing(grid.width, bottom + height, join([*parts, bar]))
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        return [[row_label, *columns], *([name, *line] for name, line in zip(rows, values, strict=True))]
+
+    return Chart(spoken, draw, data)
 
 
 @dataclass(frozen=True)
@@ -175,13 +179,19 @@ def _middle(grid: _Grid, row: int, size: float) -> float:
 
 
 def _cells(values: Sequence[Sequence[Number]], level: Level, grid: _Grid, blank: str) -> Markup:
-    """One path for each colour, in units of cells: thousands of cells in a few short elements."""
+    """One path for each colour, in units of cells: thousands of cells in a few short elements.
+
+    Neighbours of one colour in a row are one rectangle, so that an empty half of a matrix takes a line a row.
+    """
     squares: dict[str, list[str]] = {}
     for row, line in enumerate(values):
-        for column, value in enumerate(line):
-            real = as_number(value)
-            name = blank if real is None else f"l{level(real)}"
-            squares.setdefault(name, []).append(f"M{column} {row}h1v1h-1z")
+        numbers = map(as_number, line)
+        names = [blank if real is None else f"l{level(real)}" for real in numbers]
+        column = 0
+        for name, run in itertools.groupby(names):
+            length = len(list(run))
+            squares.setdefault(name, []).append(f"M{column} {row}h{length}v1h-{length}z")
+            column += length
     paths = [tag("path", d="".join(parts), class_=name) for name, parts in sorted(squares.items())]
     scaled = f"translate({grid.left:.2f} {grid.top:.2f}) scale({grid.cell:.4f} {grid.cell_height:.4f})"
     return group(*paths, class_="cells", transform=scaled)

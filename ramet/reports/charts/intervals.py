@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ramet.errors import ConfigError
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.marks import series_class
 from ramet.reports.charts.scales import Scale, data_range, finite, tick_texts
 from ramet.reports.charts.svg import coordinate, fit, group, join, tag, text_width, wrap
@@ -73,7 +73,11 @@ def dot_chart(
                 parts.append(tag("text", text, x=width, y=row.value_baseline, class_="end figures halo"))
         return Drawing(width, rows.bottom + size * 1.4 + 8, join(parts))
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        head = ["name", x_label or "value", "low", "high"]
+        return [head, *([name, e.value, e.low, e.high] for name, e in zip(names, estimates, strict=True))]
+
+    return Chart(spoken, draw, data)
 
 
 def bar_chart(

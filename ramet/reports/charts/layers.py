@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.marks import LegendEntry, legend, series_class
 from ramet.reports.charts.svg import fit, group, join, tag, text_width
 from ramet.reports.formats import count
@@ -63,7 +63,13 @@ def layer_chart(blocks: Sequence[Block], *, before: str = "before", after: str =
             parts.append(_draw(block, y, label, centres, room, scale, size, width))
         return Drawing(width, top + len(blocks) * _ROW + 10, join(parts))
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        return [
+            ["layer", "kind", before, after, "note"],
+            *([b.name, b.kind, b.before, b.after, b.note] for b in blocks),
+        ]
+
+    return Chart(spoken, draw, data)
 
 
 def _title(block: Block, width: float) -> str:

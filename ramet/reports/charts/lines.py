@@ -10,7 +10,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from ramet.errors import ConfigError
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.marks import LegendEntry, dash, marker, series_class
 from ramet.reports.charts.plane import ChartAxis, Plane, make_plane
 from ramet.reports.charts.scales import data_range, finite
@@ -90,7 +90,16 @@ def line_chart(
         ]
         return Drawing(width, plane.height, join(parts))
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        has_band = any(line.low is not None for line in lines)
+        head = ["line", x_label or "x", y_label or "y", *(["low", "high"] if has_band else [])]
+        drawn: list[list[str | float | None]] = []
+        for line in lines:
+            band = [line.low or [None] * len(line.x), line.high or [None] * len(line.x)] if has_band else []
+            drawn += [[line.name, *values] for values in zip(line.x, line.y, *band, strict=True)]
+        return [head, *drawn]
+
+    return Chart(spoken, draw, data)
 
 
 def _sign(line: Line) -> Literal["line", "both"]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from ramet.errors import ConfigError
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.marks import LegendEntry, dash, legend, series_class
 from ramet.reports.charts.svg import coordinate, fit, group, join, tag, text_width
 
@@ -84,7 +84,11 @@ def path_chart(stops: Sequence[Stop], routes: Sequence[Route]) -> Chart:
             return message("There is nothing to draw here: no task has a path.", width)
         return _Map(known, routes, depth, width).drawing()
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        stops_of = [(route, known[key]) for route in routes for key in route.stops]
+        return [["task", "layer", "copy", "size"], *([r.name, stop.layer, stop.key, stop.size] for r, stop in stops_of)]
+
+    return Chart(spoken, draw, data)
 
 
 def depths(ways: Sequence[Sequence[str]]) -> dict[str, int]:

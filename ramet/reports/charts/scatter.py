@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ramet.errors import ConfigError
-from ramet.reports.charts.chart import Chart, Drawing, font_size, message
+from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
 from ramet.reports.charts.marks import LegendEntry, dash, marker, series_class
 from ramet.reports.charts.plane import ChartAxis, Plane, make_plane
 from ramet.reports.charts.scales import data_range
@@ -75,7 +75,14 @@ def scatter_chart(
         parts = [plane.background, _diagonal(plane) if diagonal else "", *drawn, _names(kinds, plane, font_size(width))]
         return Drawing(width, plane.height, join(parts))
 
-    return Chart(spoken, draw)
+    def data() -> Rows:
+        drawn: list[list[str | float | None]] = []
+        for points in kinds:
+            names = points.names or [""] * len(points.x)
+            drawn += [[points.name, *values] for values in zip(names, points.x, points.y, strict=True)]
+        return [["kind", "name", x_label or "x", y_label or "y"], *drawn]
+
+    return Chart(spoken, draw, data)
 
 
 def _draw_points(index: int, points: Points, plane: Plane, x_label: str, y_label: str, *, wide: bool) -> Markup:

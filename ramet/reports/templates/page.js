@@ -37,6 +37,85 @@
   document.addEventListener("pointerdown", show);
   document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true, capture: true });
 
+  // A chart as a file of its own, or its values on the clipboard; without this script the buttons stay hidden.
+  const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
+    "stroke-linejoin", "opacity", "paint-order", "text-anchor", "font-family", "font-size", "font-weight", "shape-rendering"];
+
+  const standalone = (svg) => {
+    const copy = svg.cloneNode(true);
+    const sources = [svg, ...svg.querySelectorAll("*")];
+    [copy, ...copy.querySelectorAll("*")].forEach((element, place) => {
+      const shown = getComputedStyle(sources[place]);
+      // Colours come from the page's style sheet, which the file does not have.
+      for (const name of STYLES) element.setAttribute(name, shown.getPropertyValue(name));
+      element.removeAttribute("class");
+      element.removeAttribute("style");
+      for (const name of Object.keys(element.dataset)) delete element.dataset[name];
+    });
+    const { width, height } = svg.viewBox.baseVal;
+    copy.setAttribute("width", width);
+    copy.setAttribute("height", height);
+    const ground = document.createElementNS(svg.namespaceURI, "rect");
+    ground.setAttribute("width", width);
+    ground.setAttribute("height", height);
+    ground.setAttribute("fill", getComputedStyle(document.body).backgroundColor);
+    copy.prepend(ground);
+    return { text: new XMLSerializer().serializeToString(copy), width, height };
+  };
+
+  const save = (blob, name) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  };
+
+  const savePng = ({ text, width, height }, name) => new Promise((done, failed) => {
+    const picture = new Image();
+    picture.onerror = failed;
+    picture.onload = () => {
+      const canvas = document.createElement("canvas");
+      const scale = 2; // sharp on paper and on screens of today
+      canvas.width = width * scale;
+      canvas.height = height * scale;
+      canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((blob) => { if (blob) { save(blob, name); done(); } else failed(); }, "image/png");
+    };
+    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  });
+
+  const copyText = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const copied = document.execCommand("copy");
+      area.remove();
+      if (!copied) throw new Error("the browser refused");
+    }
+  };
+
+  for (const line of document.querySelectorAll(".keep")) {
+    line.hidden = false;
+    line.addEventListener("click", async (event) => {
+      const what = event.target instanceof HTMLButtonElement ? event.target.dataset.keep : "";
+      if (!what) return;
+      const told = line.querySelector("span");
+      const charts = [...line.closest("figure").querySelectorAll("svg.chart")];
+      const shown = charts.find((svg) => svg.getClientRects().length);
+      try {
+        if (what === "csv") await copyText(line.dataset.csv);
+        else if (what === "svg") save(new Blob([standalone(shown).text], { type: "image/svg+xml" }), `${line.dataset.name}.svg`);
+        else await savePng(standalone(shown), `${line.dataset.name}.png`);
+        told.textContent = what === "csv" ? "copied" : "saved";
+      } catch { told.textContent = "this browser refuses it"; }
+    });
+  }
+
   // On paper nothing can be unfolded.
   let folded = [];
   addEventListener("beforeprint", () => {

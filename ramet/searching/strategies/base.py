@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
+from ramet.registry.lines import one_line
 from ramet.seeding import torch_generator
 from ramet.spaces import Arch, Space
 
@@ -40,6 +41,9 @@ class Strategy(ABC):
             raise ConfigError(f"a search needs a space of at least 2 architectures, but got {space.num_archs}.")
         self.space = space
         self.generator = torch_generator(seed, "strategy", type(self).__name__)
+
+    def __repr__(self) -> str:
+        return one_line(self, f"over {self.space!r}")
 
     # What a loop calls.
 

@@ -122,6 +122,19 @@ class Darts(Space):
         """The normal and the reduction cell."""
         return two_input_graphs(self.cells(arch), self.operations)
 
+    def derived(self, arch: Arch) -> Arch:
+        """The cell with skip_connect, or the first other operation, in place of ``none``, which DARTS never derives."""
+        if "none" not in self.operations or len(self.operations) < 2:
+            return arch
+        others = [name for name in self.operations if name != "none"]
+        instead = self.operations.index("skip_connect" if "skip_connect" in others else others[0])
+        choices, none = iter(self.check(arch)), self.operations.index("none")
+        made: list[int] = []
+        for node in [*range(self.num_nodes), *range(self.num_nodes)]:
+            made += [next(choices)] if node > 0 else []
+            made += [instead if choice == none else choice for choice in (next(choices), next(choices))]
+        return tuple(made)
+
     @property
     def mixed_options(self) -> tuple[int, ...]:
         """All inputs of each node are mixed: the edges of the normal, then of the reduction cell."""

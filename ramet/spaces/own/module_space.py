@@ -137,6 +137,14 @@ def on_path(arch: Arch) -> Iterator[None]:
         _PATH.reset(token)
 
 
+class GaveSpaceError(ConfigError):
+    """A function that was taken for a factory of modules has made a space."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(f"a factory must return an nn.Module, but got a space, {type(space).__name__}.")
+        self.space = space
+
+
 class ModuleSpace(Space):
     """The architectures of a module that a factory makes.
 
@@ -232,7 +240,12 @@ class ModuleSpace(Space):
     def _make(self, in_channels: int, num_classes: int) -> nn.Module:
         known = dict(zip(TEXT_ARGUMENTS, (in_channels, num_classes), strict=True))
         by_name = {name: known[name] for name in self._asked}
-        module = self._factory(**by_name) if by_name else self._factory(in_channels, num_classes)
+        if by_name or _parameters(self._factory) == ():
+            module = self._factory(**by_name)
+        else:
+            module = self._factory(in_channels, num_classes)
+        if isinstance(module, Space):
+            raise GaveSpaceError(module)
         if not isinstance(module, nn.Module):
             raise ConfigError(f"a factory must return an nn.Module, but got {type(module).__name__}.")
         return module
@@ -244,11 +257,16 @@ def asks_for_text(factory: Callable[..., Any]) -> tuple[str, ...]:
     >>> asks_for_text(lambda words, length: nn.Embedding(words, length))
     ('length', 'words')
     """
+    asked = _parameters(factory)
+    return tuple(name for name in TEXT_ARGUMENTS if name in (asked or ()))
+
+
+def _parameters(factory: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The names of what a function takes; none of code that is not Python, which says nothing of its arguments."""
     try:
-        asked = inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # code that is not Python says nothing of its arguments
-        return ()
-    return tuple(name for name in TEXT_ARGUMENTS if name in asked)
+        return tuple(inspect.signature(factory).parameters)
+    except (TypeError, ValueError):
+        return None
 
 
 def space_of(module: nn.Module) -> ModuleSpace:

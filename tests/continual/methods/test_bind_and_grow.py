@@ -186,8 +186,19 @@ def test_frozen_tasks_keep_their_outputs_bit_for_bit(options, batch_norm):
     assert method.forgets_nothing
 
 
+@pytest.mark.parametrize("name", ["bind-and-grow", "random-growth"])
+def test_nothing_is_forgotten_by_default(name):
+    learned, method = run(name)
+    assert method.forgets_nothing
+    x = STREAM[0].dataset.test.x
+    early, _ = run(name, stream=Stream("one", STREAM[:1]))
+    first = STREAM[0].name
+    assert torch.equal(learned.network.task(first)(x), early.network.task(first)(x))
+    assert all(row["test"][0] == learned.rows[0]["test"][0] for row in learned.rows)
+
+
 def test_slow_weights_move_a_little_and_train_at_a_tenth():
-    first, method = run("bind-and-grow:delta=0", stream=STREAM[:1] and Stream("one", STREAM[:1]))
+    first, method = run("bind-and-grow:delta=0,old_weights=slow", stream=STREAM[:1] and Stream("one", STREAM[:1]))
     before = copy.deepcopy(method.graph_.nodes["n0"].state_dict())
     slow = method
     frozen = copy.deepcopy(method)
@@ -197,7 +208,8 @@ def test_slow_weights_move_a_little_and_train_at_a_tenth():
     moved = slow.graph_.nodes["n0"].weights.weight - before["weights.weight"]
     assert moved.abs().max() > 0
     assert torch.equal(frozen.graph_.nodes["n0"].weights.weight, before["weights.weight"])
-    assert not slow.forgets_nothing
+    assert not slow.forgets_nothing and "old_weights=frozen keeps it" in slow.explain()[-1]
+    assert frozen.forgets_nothing and "old_weights" not in " ".join(frozen.explain())
     assert first.network.names == ["task 0", "task 1"]
 
 
@@ -338,6 +350,7 @@ def test_the_graph_refuses_what_does_not_fit():
         graph.path("b")
 
 
+@pytest.mark.slow
 def test_random_growth_draws_sets_for_all_tasks_that_have_a_size_together():
     sizes = [784, 4640, 4128, 1584, 2352]
     for seed in range(20):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.continual import make_method
-from ramet.continual.methods.firefly.candidates import _best, grow_draft, widened
+from ramet.continual.methods.firefly.candidates import _best, bound_candidates, grow_draft, widened
 from ramet.continual.methods.firefly.neuron_masks import MaskedNetwork, binary, kept
 from ramet.continual.networks.master import Draft, Master, columns
 from ramet.continual.networks.skeletons import weights_of
@@ -151,6 +151,59 @@ def test_a_growth_lowers_the_loss_and_leaves_the_rest_locked(name):
             assert torch.equal(weights[locked], rows)
 
 
+@pytest.mark.parametrize("name", SKELETONS)
+def test_candidates_are_brought_back_into_their_bounds(name):
+    """Neuron by neuron, against norms that are taken by hand; a second time changes nothing."""
+    master, _ = made(SKELETONS[name])
+    draft = master.draft([torch.arange(width) for width in master.widths], 2)
+    locked = [origin >= 0 for origin in draft.origins]
+    locked[0][0] = False  # one neuron is the task's own already
+    wide = widened(draft, 2, seed=0)
+    before = {key: param.detach().clone() for key, param in wide.network.named_parameters()}
+    names = [key for key, _ in wide.network.named_children()]
+    with torch.no_grad():
+        for layer in wide.network:
+            weights_of(layer).weight.add_(torch.randn_like(weights_of(layer).weight))
+            weights_of(layer).bias.add_(3.0)
+    far = {key: param.detach().clone() for key, param in wide.network.named_parameters()}
+    bound_candidates(wide, before, locked, 2, epsilon=0.25)
+    bounded = copy.deepcopy(wide)
+    bound_candidates(wide, before, locked, 2, epsilon=0.25)
+    for place, layer in enumerate(wide.network):
+        spread = wide.skeleton.spread(place)
+        weight, bias = weights_of(layer).weight.detach(), weights_of(layer).bias.detach()
+        old, old_bias = before[f"{names[place]}.weights.weight"], before[f"{names[place]}.weights.bias"]
+        torch.testing.assert_close(weight, weights_of(bounded.network[place]).weight.detach())
+        end = weight.shape[1] - (2 * spread if place else 0)
+        num_old = len(weight) - (2 if place < len(locked) else 0)
+        for row in range(num_old):
+            moved = torch.cat([(weight[row, :end] - old[row, :end]).flatten(), bias[row : row + 1] - old_bias[row]])
+            if place < len(locked) and locked[place][row]:
+                assert float(moved.norm()) == pytest.approx(0.25, rel=1e-4)
+            else:
+                assert torch.equal(weight[row, :end], far[f"{names[place]}.weights.weight"][row, :end])
+        for row in range(num_old, len(weight)):
+            assert float(torch.cat([weight[row].flatten(), bias[row : row + 1]]).norm()) == pytest.approx(1, rel=1e-4)
+        for unit in range(2 if place else 0):
+            outgoing = weight[:num_old, end + unit * spread : end + (unit + 1) * spread]
+            assert float(outgoing.norm()) == pytest.approx(0.25, rel=1e-4)
+
+
+def test_a_growth_with_an_epsilon_stays_near():
+    """Every unlocked neuron of the growth; without bounds the same training goes further."""
+    data, moves = make_stream()[0].dataset.train, {}
+    for epsilon in (0.0, 0.01):
+        master, _ = made(SKELETONS["linear"])
+        draft = master.draft([torch.arange(width) for width in master.widths], 2)
+        options = {"num_new": 1, "num_chosen": 20, "candidate_epochs": 3, "saves": Saves(), "phase": "test"}
+        grown, counts = grow_draft(copy.deepcopy(draft), data, SETTINGS, seed=0, epsilon=epsilon, **options)
+        own = grown.origins[0][:16] < 0
+        assert counts["unlocked"] and bool(own.any())
+        moved = weights_of(grown.network[0]).weight[:16][own] - weights_of(draft.network[0]).weight[own]
+        moves[epsilon] = float(moved.detach().norm(dim=1).max())
+    assert moves[0.01] <= 0.01 * (1 + 1e-5) < moves[0.0]
+
+
 def test_a_task_that_the_mask_solves_adds_nothing():
     stream, method = make_stream(), started(lambda: make_method("firefly", goal=0.01, neurons=4))
     learn_next(method, stream)
@@ -170,7 +223,9 @@ def test_growth_ends_with_its_budget():
     assert sum(method.master.widths) - before <= 2 * 4
 
 
-@pytest.mark.parametrize("options", [{"goal": 0.0}, {"neurons": 0}, {"rounds": -1}, {"start_share": 1.5}])
+@pytest.mark.parametrize(
+    "options", [{"goal": 0.0}, {"neurons": 0}, {"rounds": -1}, {"start_share": 1.5}, {"epsilon": -0.1}]
+)
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError):
         make_method("firefly", **options)

@@ -131,7 +131,7 @@ def broken(num_classes):
 @pytest.mark.parametrize(
     ("network", "options", "words"),
     [
-        (broken, {}, "must run, but broken raises OSError: no such weights"),
+        (broken, {}, "broken must run, but raises OSError: no such weights"),
         (lambda: 3, {}, "must make a LearnableNetwork, but made int"),
         ("module_networks:Layered", {}, "must run on images of shape"),
         ("resnet", {}, "a skeleton is one of mlp, conv, vgg, mobilenet"),

@@ -100,6 +100,7 @@ def test_a_run_keeps_the_batch_that_it_began_with(tmp_path, options, size):
 
 
 @pytest.mark.parametrize("sampler", [pytest.param("nsga2", marks=SLOW), "thompson", pytest.param("gp", marks=SLOW)])
+@pytest.mark.slow
 def test_a_search_that_was_killed_ends_as_if_never_stopped(tmp_path, sampler):
     options = {"sampler": sampler, "space": SequenceSpace(delta="per-task"), "batch": 1}
     whole = search(tmp_path / "whole", 8, **options)
@@ -221,6 +222,7 @@ def test_bad_values_are_refused(tmp_path, monkeypatch):
         import_optuna()
 
 
+@pytest.mark.slow
 def test_a_search_begins_with_one_coefficient_for_all_tasks(tmp_path):
     space = SequenceSpace(delta="per-task", binding="free", order="free")
     names = list(STREAM.names)

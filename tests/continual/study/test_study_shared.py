@@ -151,7 +151,7 @@ def test_processes_make_a_fresh_storage_at_the_same_moment(address: str) -> None
     "fresh",
     [
         pytest.param("sqlite", marks=pytest.mark.slow),
-        pytest.param("postgres", marks=pytest.mark.needs_program),
+        pytest.param("postgres", marks=[pytest.mark.needs_program, pytest.mark.slow]),
     ],
     indirect=True,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,17 +32,28 @@ def grow_draft(
     candidate_epochs: int,
     saves: Saves,
     phase: str,
+    epsilon: float = 0.0,
 ) -> tuple[Draft, dict[str, int]]:
     """Unlock and add the neurons that lower the loss most; how many of each were.
 
     Step one: every locked neuron may move (its copy would), every layer has ``num_new`` new neurons with small outgoing
     weights; all of these are trained for ``candidate_epochs``, and nothing else. Step two: each candidate's score is
     the decrease of the loss that it stands for to first order, and the best ``num_chosen`` of all layers are kept. The
-    others are locked again, or removed.
+    others are locked again, or removed. With an ``epsilon`` candidates stay within section 2.4's bounds
+    (``bound_candidates``), without one they go as far as their training takes them.
     """
     locked = [origin >= 0 for origin in draft.origins]
     wide = widened(draft, num_new, seed)
     before = {name: param.detach().clone() for name, param in wide.network.named_parameters()}
+
+    def rmsprop(groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+        made = torch.optim.RMSprop(list(groups), foreach=True)
+        if epsilon:
+            made.register_step_post_hook(lambda *_: bound_candidates(wide, before, locked, num_new, epsilon))
+        return made
+
+    if epsilon:
+        bound_candidates(wide, before, locked, num_new, epsilon)  # drawn weights may lie outside already
     train(
         wide.network,
         *classification(wide.network, data, settings),
@@ -50,7 +63,7 @@ def grow_draft(
         rate=lambda name: float(name.endswith(("weights.weight", "weights.bias"))),
         frozen=[norm for layer in wide.network if (norm := norm_of(layer)) is not None],
         held=_all_but_candidates(wide, locked, num_new),
-        optimizer=lambda groups: torch.optim.RMSprop(groups, foreach=True),
+        optimizer=rmsprop,
         saves=saves,
         phase=phase,
     )
@@ -78,6 +91,47 @@ def widened(draft: Draft, num_new: int, seed: int) -> Draft:
         weights.weight[:rows, inputs:] = outgoing.to(weights.weight.device)
         weights.bias[rows:] = 0.0
     return wide
+
+
+@torch.no_grad()
+def bound_candidates(
+    wide: Draft, before: dict[str, Tensor], locked: list[Tensor], num_new: int, epsilon: float
+) -> None:
+    """Bring every candidate back into ``|e_i| <= epsilon`` and ``||d_i|| <= 1`` (section 2.4), in place.
+
+    A locked neuron is theta_i + e_i d_i: its incoming weights are at most ``epsilon`` away from what they were
+    ``before``. A new one is e_i sigma(x; d_i): its incoming weights have a norm of at most 1, its outgoing ones of at
+    most ``epsilon``.
+    """
+    network = wide.network
+    for place, layer in enumerate(network):
+        weights, name = weights_of(layer), f"{_name(network, place)}.weights"
+        weight, bias = weights.weight, weights.bias
+        first_new = weight.shape[1] - (num_new * wide.skeleton.spread(place) if place else 0)
+        if place < len(locked):
+            rows = locked[place].nonzero()[:, 0].to(weight.device)
+            start, start_bias = before[f"{name}.weight"][rows, :first_new], before[f"{name}.bias"][rows]
+            moved, moved_bias = weight[rows, :first_new] - start, bias[rows] - start_bias
+            factor = _shrinking(torch.cat([moved.flatten(1), moved_bias[:, None]], 1), epsilon)
+            weight[rows, :first_new] = start + like(factor[:, None], weight) * moved
+            bias[rows] = start_bias + factor * moved_bias
+            # New neurons do not read each other, so all that they read is their own.
+            new = slice(len(locked[place]), None)
+            factor = _shrinking(torch.cat([weight[new].flatten(1), bias[new, None]], 1), 1.0)
+            weight[new] *= like(factor[:, None], weight)
+            bias[new] *= factor
+        if place:
+            old_rows = len(locked[place]) if place < len(locked) else len(weight)
+            outgoing = weight[:old_rows, first_new:]
+            units = outgoing.transpose(0, 1).reshape(num_new, -1)
+            factor = _shrinking(units, epsilon).repeat_interleave(wide.skeleton.spread(place))
+            outgoing *= like(factor[None, :], weight)
+
+
+def _shrinking(rows: Tensor, most: float) -> Tensor:
+    """What brings each row to a norm of at most ``most``, [rows]."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return most * norms.clamp(min=most).reciprocal()
 
 
 def _all_but_candidates(wide: Draft, locked: list[Tensor], num_new: int) -> list[Held]:

@@ -40,10 +40,15 @@ class ContinualFirefly(MasterMethod):
         candidates: New neurons that each layer tries in a growth; the paper's 15.
         start_share: The share of the skeleton's width that the first task begins with.
         candidate_epochs: How long candidates are trained before they are chosen.
+        epsilon: How far a later task's candidates may go: section 2.4's bound of the step sizes, which has no value in
+            the paper; directions then have a norm of at most 1. 0 for no bounds.
         mask_rate: The learning rate of the masks' scores (Adam).
         reuse: The most neurons of earlier tasks that a task takes over in a layer, as a multiple of the skeleton's
             width; 0 for as many as its mask keeps, as in the paper. Masks keep most of what there is, so that without a
             limit each task's network, and what it costs, grows with the number of tasks.
+
+    Departs from the paper: by default the candidates of later tasks have no bounds, since what is chosen is kept as it
+    was trained and goes on to be trained; scores are then no longer those of small steps.
 
     Reference: Wu et al., Firefly neural architecture descent, 2020, section 2.4, Algorithm 2 and B.4.
     """
@@ -57,6 +62,7 @@ class ContinualFirefly(MasterMethod):
     candidates: int = 15
     start_share: float = 0.3
     candidate_epochs: int = 2
+    epsilon: float = 0.0
     mask_rate: float = 5e-4
     reuse: float = 0.0
 
@@ -70,6 +76,8 @@ class ContinualFirefly(MasterMethod):
             )
         if self.reuse < 0:
             raise ConfigError(f"reuse must not be negative, but got {self.reuse}.")
+        if not 0 <= self.epsilon < float("inf"):
+            raise ConfigError(f"epsilon must not be negative, and finite, but got {self.epsilon}.")
         if not 0 < self.goal <= 1 or not 0 < self.start_share <= 1 or self.mask_rate <= 0:
             raise ConfigError(
                 "goal and start_share must lie in (0, 1] and mask_rate must be positive, but got "
@@ -133,6 +141,7 @@ class ContinualFirefly(MasterMethod):
                     num_new=self.candidates,
                     num_chosen=self.neurons,
                     candidate_epochs=self.candidate_epochs,
+                    epsilon=self.epsilon,
                     saves=saves,
                     phase=f"{phase}-candidates",
                 )

@@ -1,0 +1,1 @@
+"""A search in stages, each narrowing the field by what it costs and what it tells."""

@@ -1,0 +1,79 @@
+"""A small predictor of what a training gives: ridge regression on an architecture's choices and its cheaper scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ramet.errors import ConfigError
+from ramet.ranking.metrics import Floats, ranks
+
+STRENGTHS = tuple(10.0**power for power in np.arange(-2.0, 3.01, 0.5))
+"""The strengths of the ridge that are tried; features are of the order of 1."""
+
+
+class Ridge:
+    """Ridge regression whose strength has the smallest error on what it leaves out.
+
+    With standardised features Z and centred targets t it minimises ``|t - Z w|^2 + s |w|^2``. By the Gram matrix ``K =
+    Z Z'``, the residual of a sample that the fit leaves out is the residual with it, divided by one minus its own
+    weight in the fit, the diagonal of ``K (K + s I)^-1``: no fit is done twice.
+
+    Args:
+        features: [samples, features].
+        targets: [samples].
+
+    Raises:
+        ConfigError: fewer than 3 samples, or another number of targets.
+
+    >>> line = Ridge(np.arange(6.0)[:, None], 2 * np.arange(6.0))
+    >>> bool(abs(line(np.array([[10.0]]))[0] - 20) < 0.5)
+    True
+
+    Reference: Allen, "The relationship between variable selection and data augmentation", 1974 (PRESS).
+    """
+
+    def __init__(self, features: Floats, targets: Floats) -> None:
+        if len(features) != len(targets) or len(targets) < 3:
+            raise ConfigError(f"a ridge is fitted to 3 samples or more, but got {len(features)} and {len(targets)}.")
+        self._centre, deviation = features.mean(axis=0), features.std(axis=0)
+        self._scale = np.where(deviation > 0, deviation, 1.0)
+        self._mean = float(targets.mean())
+        self._z = (features - self._centre) / self._scale / np.sqrt(features.shape[1])
+        fits = [self._fit(targets, strength) for strength in STRENGTHS]
+        self.strength, self._dual, self.left_out = min(fits, key=lambda fit: float(((fit[2] - targets) ** 2).mean()))
+        """``left_out`` [samples] is what is predicted of each sample by all others."""
+
+    def _fit(self, targets: Floats, strength: float) -> tuple[float, Floats, Floats]:
+        gram = self._z @ self._z.T
+        inverse = np.linalg.inv(gram + strength * np.eye(len(gram)))
+        centred = targets - self._mean
+        # The mean is a coefficient of its own, which a sample has a share of 1 / n in.
+        own = np.diag(gram @ inverse) + 1 / len(targets)
+        residual = centred - gram @ inverse @ centred
+        return strength, inverse @ centred, targets - residual / np.maximum(1 - own, 1e-9)
+
+    def __call__(self, features: Floats) -> Floats:
+        """Predictions of other samples, [samples, features] to [samples]."""
+        z = (features - self._centre) / self._scale / np.sqrt(features.shape[1])
+        predicted: Floats = self._mean + z @ (self._z.T @ self._dual)
+        return predicted
+
+
+def features_of(
+    archs: Sequence[Sequence[int]], num_options: Sequence[int], signals: Sequence[Floats | Sequence[float]]
+) -> Floats:
+    """Choices as zeros and ones, and each signal as ranks from 0 to 1: [archs, options + signals].
+
+    A signal that covers all architectures says the same at any scale; its ranks do not depend on outliers.
+    """
+    choices = np.asarray(archs)
+    columns = [
+        (choices[:, place] == option).astype(float)
+        for place, options in enumerate(num_options)
+        for option in range(options)
+    ]
+    weight = np.sqrt(len(num_options))  # a signal counts as much as all choices have columns that can be one
+    columns += [weight * (1 - (ranks(values) - 1) / max(len(archs) - 1, 1)) for values in signals]
+    return np.stack(columns, axis=1)

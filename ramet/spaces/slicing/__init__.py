@@ -1,0 +1,1 @@
+"""Elastic spaces: the sizes that are slices of one trained network."""

@@ -1,0 +1,54 @@
+"""The frontier of guards: its picture and its table follow from records, and a training keeps or forgets."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import guard_frontier
+from benchmarks.guard_frontier import HALF, JUDGED, RATES, chart, means, table
+from benchmarks.two_tasks import WORDS
+from ramet.reports import picture
+
+
+def record(guard, strength, seed, kept, learned, apart=HALF):
+    found = {"before": 1.0, "kept": kept, "learned": learned}
+    return {"seed": seed, "apart": apart, "guard": guard, "strength": strength, **found}
+
+
+RECORDS = [
+    *(record("none", RATES[0], seed, 0.5 + 0.1 * seed, 0.9) for seed in range(2)),
+    *(record(*JUDGED, seed, 0.99, 0.88) for seed in range(2)),
+    *(record(JUDGED[0], 1.0, seed, 0.7, 0.9) for seed in range(2)),
+    *(record("none", RATES[0], seed, 0.98, 1.0, WORDS) for seed in range(2)),
+    *(record(*JUDGED, seed, 1.0, 1.0, WORDS) for seed in range(2)),
+]
+
+
+def test_means_go_from_weak_to_strong():
+    found = means(RECORDS, "kept")
+    assert list(found[JUDGED[0]]) == [1.0, JUDGED[1]]
+    assert found["none"] == {RATES[0]: pytest.approx(0.55)}
+
+
+def test_the_table_says_what_is_kept_and_what_it_costs():
+    apart, half = table(RECORDS).splitlines()[-2:]
+    assert "No word shared, 2 seeds" in apart and "at least 100.0% of A" in apart and "0.00 [0.00, 0.00]" in apart
+    assert "Half of the words shared" in half and "at least 99.0% of A" in half and "2.00 [2.00, 2.00] points" in half
+    assert "55.0% in the mean without a guard" in half and "never below unguarded" in half
+    worse = [row | {"kept": 0.4} if row["guard"] != "none" else row for row in RECORDS]
+    assert "in some seed below unguarded" in table(worse)
+
+
+def test_the_picture_is_a_file_of_its_own_with_a_line_for_each_guard():
+    drawn = picture(chart(RECORDS))
+    root = ElementTree.fromstring(drawn)
+    assert root.tag.endswith("svg") and "--page" in drawn and "var(--ink)" in drawn
+    assert "none" in drawn and JUDGED[0] in drawn
+
+
+@pytest.mark.slow
+def test_a_seed_has_every_guard_at_every_strength(monkeypatch):
+    monkeypatch.setattr(guard_frontier, "STEPS", {HALF: 3, WORDS: 3})
+    rows = list(guard_frontier.run(0))
+    count = 2 + len(RATES) + sum(len(strengths) for _, strengths in guard_frontier.GUARDS.values())
+    assert len({(row["apart"], row["guard"], row["strength"]) for row in rows}) == len(rows) == count

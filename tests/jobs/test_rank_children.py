@@ -1,0 +1,73 @@
+"""The table of children in a ranking's result and report, and no folder of this machine in either."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+import ramet
+from ramet.cli.main import main
+from ramet.costs import count_flops, count_parameters
+from ramet.data import load
+from ramet.jobs.rank.result import RankResult
+
+FILE = """
+from torch import nn
+from ramet.spaces import Choice
+
+def network(in_channels, num_classes):
+    options = {f"{size}": nn.Conv2d(in_channels, 4, size, padding=size // 2) for size in (1, 3, 5)}
+    return nn.Sequential(Choice(options), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, num_classes))
+"""
+OPTIONS = ["--train-size", "96", "--eval-size", "48", "--epochs", "1", "--instances", "2", "--last-steps", "2"]
+OPTIONS += ["--last-epochs", "1", "--fine-tune-steps", "0", "--truth-seeds", "1", "--json"]
+
+
+@pytest.fixture
+def ranked(tmp_path, monkeypatch, capsys):
+    """A diagnosis of three children, its result and its folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "three_children.py").write_text(FILE)
+    main(["rank", "--space", "three_children.py:network", *OPTIONS, "--out", "run", "--truth-cache", "truth"])
+    yield json.loads(capsys.readouterr().out), tmp_path / "run"
+    sys.modules.pop("three_children", None)
+
+
+def test_every_child_with_its_size_scores_and_truth(ranked):
+    values, folder = ranked
+    result = RankResult.load(folder)
+    table = result.children_table()
+    names = [column.name for column in table.described]
+    assert names == ["child", "parameters", "multiply-adds", "last score", "averaged score", "truth", "true rank"]
+    space = ramet.spaces.ModuleSpace(sys.modules["three_children"].network, in_channels=1)
+    net = space.supernet(in_channels=1, num_classes=10)
+    shape = tuple(load("digits").train.x.shape[1:])
+    for row in table.rows:
+        place = result.children.index(row[0])
+        child = net.child(space.parse(row[0]))
+        assert row[1:3] == [count_parameters(child), count_flops(child, shape)]
+        last = [instance[place] for instance in values["accuracy"]["last"]]
+        assert row[3] == pytest.approx(sum(last) / len(last)) and row[5] == values["truth"]["mean"][place]
+    truth = values["truth"]["mean"]
+    assert [row[5] for row in table.rows] == sorted(truth, reverse=True)
+    assert [row[6] for row in table.rows] == [1 + sum(other > row[5] for other in truth) for row in table.rows]
+    # The report has it, and nothing of where files lie.
+    page = (folder / "report.html").read_text()
+    assert "All 3 children" in page and "three_children.py:network" in page
+    assert str(folder.parent) not in page and str(folder.parent) in (folder / "config.json").read_text()
+
+
+def test_a_place_that_is_taken_says_how_to_go_on(ranked, capsys):
+    _, folder = ranked
+    with pytest.raises(SystemExit) as refused:
+        main(["rank", "--space", "three_children.py:network", *OPTIONS, "--out", "run"])
+    message = capsys.readouterr().err
+    assert refused.value.code == 2
+    assert "`ramet resume run` goes on with the run in it, --overwrite replaces it." in message
+    (folder.parent / "other").mkdir()
+    (folder.parent / "other" / "mine.txt").touch()
+    with pytest.raises(SystemExit):
+        main(["rank", *OPTIONS, "--out", "other"])
+    assert "is not empty; name another one." in capsys.readouterr().err
