@@ -130,7 +130,7 @@ def test_a_frozen_body_stays_and_heads_are_fitted_to_what_it_gives():
 
 def test_adapters_leave_the_trained_network_alone_and_fit_the_task():
     network, stream = trained(), suite.make_stream(3)
-    learned = learn(stream, method="adapters:base=trained", network=network, settings=SETTINGS)
+    learned = learn(stream, method="adapters", network=network, settings=SETTINGS)
     graph = learned.network.method.graph_
     for name, value in graph.network(START).state_dict().items():
         assert name.startswith("fc.") or torch.equal(value, network.state_dict()[name]), name

@@ -1,4 +1,4 @@
-"""Adapters alone: tasks adapt all layers of one frozen network, and begin at the mean of those before them."""
+"""Adapters alone: every task adapts all layers of one frozen network, and begins at the mean of earlier tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ramet.seeding import derive_seed
 
 @dataclass(kw_only=True, eq=False)
 class Adapters(GraphMethod):
-    """The first task trains a network, which then stays as it is; each later task has small maps beside its layers.
+    """A trained network, or that of the first task, stays as it is; each task has small maps beside its layers.
 
     Beside a linear layer the map is of low rank; beside a convolution it is a convolution of one pixel, or of low rank
     over the whole kernel. Biases, scales and batch norms are the task's own, and so are the smallest convolutions of a
@@ -35,12 +35,12 @@ class Adapters(GraphMethod):
     Attributes:
         rank: of the maps of low rank.
         convolutions: what stands beside a convolution: ``pointwise`` or ``low-rank``.
-        base: of a trained network, what tasks adapt: the network as the ``first`` task leaves it, which begins with the
-            trained weights and trains all of them, or the ``trained`` one, which then is kept beside the tasks.
+        base: what tasks adapt of a trained network: the ``trained`` weights, which are kept beside the tasks, or the
+            network as the ``first`` task leaves it, which begins with them, trains all of them and adds nothing.
         budget: the parameters that a task may add to a module below its heads, as a share of that module's. What
             pointwise maps leave of it lets those convolutions change as a whole that add least; 0 for none.
         whole_rate: the factor of the learning rate for such convolutions, and for a trained network that the first
-            task trains: the best rate of fine-tuning is a quarter of that of maps (docs/decisions/046).
+            task trains: the best rate of fine-tuning was a quarter of that of maps (docs/decisions/046).
         begin: what a task's maps, biases, scales and batch norms begin as: the ``mean`` of those of the tasks before
             it, which has learned what the tasks have in common, or ``nothing``, no change of the network.
 
@@ -54,8 +54,8 @@ class Adapters(GraphMethod):
     old_weights: Literal["slow", "frozen", "guarded"] = "frozen"
     rank: int = 8
     convolutions: Literal["pointwise", "low-rank"] = "pointwise"
-    base: Literal["first", "trained"] = "first"
-    budget: float = 0.16
+    base: Literal["first", "trained"] = "trained"
+    budget: float = 0.0
     whole_rate: float = 0.25
     begin: Literal["mean", "nothing"] = "mean"
 

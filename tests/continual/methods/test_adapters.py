@@ -1,10 +1,13 @@
-"""Adapters begin at the mean of those of earlier tasks, beside a network that the first task trained whole."""
+"""Adapters begin at the mean of earlier tasks', beside a trained network or what the first task made of it."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import pytest
 import torch
 from module_networks import Small
+from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 
 from ramet.continual import Stream, learn, make_method
@@ -41,7 +44,7 @@ def weights_of_tasks(template, monkeypatch, **options):
 
 def test_a_task_begins_at_the_mean_of_those_before_it(template, monkeypatch):
     """What stands beside a convolution is added to it, so that the mean of maps is the mean of merged weights."""
-    first, second, third = weights_of_tasks(template, monkeypatch, base="trained")
+    first, second, third = weights_of_tasks(template, monkeypatch)
     assert any((first[name] - second[name]).abs().max() > 1e-3 for name in first if name.endswith("weight"))
     for name, value in third.items():
         if value.is_floating_point():
@@ -52,7 +55,7 @@ def test_a_task_begins_at_the_mean_of_those_before_it(template, monkeypatch):
 
 
 def test_it_may_begin_as_the_trained_network(template, monkeypatch):
-    *_, third = weights_of_tasks(template, monkeypatch, begin="nothing", base="trained")
+    *_, third = weights_of_tasks(template, monkeypatch, begin="nothing")
     start = template.module.state_dict()
     assert all(torch.equal(value, start[name]) for name, value in third.items())
 
@@ -60,7 +63,9 @@ def test_it_may_begin_as_the_trained_network(template, monkeypatch):
 def test_the_first_task_is_the_network_fine_tuned_and_what_the_others_change(template, monkeypatch):
     """A twin takes the same steps by hand, each a quarter as long as those of maps."""
     monkeypatch.setattr(Adapters, "_train_path", lambda *args: None)
-    method = suite.started(lambda: make_method("adapters", head_weights="fresh", begin="nothing"), template)
+    method = suite.started(
+        lambda: make_method("adapters", base="first", head_weights="fresh", begin="nothing"), template
+    )
     stream = suite.make_stream(2)
     suite.learn_next(method, stream)
     first, twin = method.network("task 0"), template.make_network(2, 0, "probe", "task 0")
@@ -93,7 +98,7 @@ def test_what_maps_leave_of_the_budget_makes_the_smallest_convolutions_the_tasks
     """Of all budgets each gives the convolutions that add least, and no more of them than it has parameters for."""
     body, counts = sum(template.layer_sizes()), []
     for budget in (0.0, 0.3, 0.6, 1.0):
-        method = suite.started(lambda budget=budget: make_method("adapters", budget=budget), template)
+        method = suite.started(lambda budget=budget: make_method("adapters", base="first", budget=budget), template)
         stream = suite.make_stream(2)
         suite.learn_next(method, stream)
         suite.learn_next(method, stream)
@@ -111,13 +116,26 @@ def test_what_maps_leave_of_the_budget_makes_the_smallest_convolutions_the_tasks
 
 def test_whole_convolutions_take_smaller_steps(template):
     """With a millionth of the rate they hardly move, and maps do."""
-    options = {"budget": 0.6, "whole_rate": 1e-6, "begin": "nothing"}
+    options = {"base": "first", "budget": 0.6, "whole_rate": 1e-6, "begin": "nothing"}
     method, stream = suite.started(lambda: make_method("adapters", **options), template), suite.make_stream(2)
     suite.learn_next(method, stream)
     suite.learn_next(method, stream)
     whole, others = whole_maps(method, "task 1")
     assert 0 < max(change.abs().max() for change in whole.values()) < 1e-4
     assert max(change.abs().max() for change in others.values()) > 1e-3
+
+
+PROMISES = ("check_nothing_is_forgotten", "check_a_saved_network_takes_a_new_task", "check_it_goes_on_after_a_kill")
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_what_methods_promise_beside_a_first_task_that_trained_the_network(promise, template, monkeypatch, tmp_path):
+    file = tmp_path / "trained.safetensors"
+    save_file(template.module.state_dict(), file)
+    images = {"in_channels": 1, "image_size": (5, 5), "num_classes": 3}
+    named = make_template("module_networks:Small", **images, start=str(file))  # which a saved network finds again
+    monkeypatch.setattr(suite, "make_skeletons", lambda: dict.fromkeys(("linear", "linear with batch norm"), named))
+    getattr(suite, promise)(partial(make_method, "adapters", base="first", budget=0.6))
 
 
 def test_layers_of_a_chain_begin_at_the_mean_too(monkeypatch):
