@@ -1,4 +1,4 @@
-"""The jobs, the five verbs and the tour: what each is asked, how it is built and done, what it gives, and its page; one runner for all.
+"""The jobs, five verbs and a tour: what each is asked, how it is built and done, what it gives, its page; one runner.
 
 A job is a frozen dataclass, its fields are the options of its command, its JSON is a run's ``config.json``. The modules
 that hold the jobs are light, so that ``ramet COMMAND --help`` does not wait for torch.

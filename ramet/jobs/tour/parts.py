@@ -64,7 +64,7 @@ Options = TypeVar("Options", bound=DataOptions)
 
 
 @dataclass(frozen=True)
-class Parts:
+class TourParts:
     """The parts of a tour, each as a function of what it needs.
 
     Args:

@@ -38,10 +38,10 @@ def judged(figures: JudgedFigures) -> Told:
             "truth too noisy", f"Nothing firm can be said: the truth {known} between halves of its seeds.", "caution"
         )
     last, best, trivial = map(figures.ranking, (figures.last, figures.best, figures.trivial))
-    begin = f"As trained, the supernet ranks its {figures.children} children with a correlation of {last.value:z.2f}"
+    begin = f"The supernet's order of its {figures.children} children correlates with the truth at {last.value:z.2f}"
     if figures.best != figures.last:
-        begin += f", and by {best.name} with {best.value:z.2f}"
-    beside = f"{trivial.name} alone has {trivial.value:z.2f}"
+        begin += f", and at {best.value:z.2f} when it is asked better ({best.name})"
+    beside = f"the {trivial.name} alone has {trivial.value:z.2f}"
     if figures.gain_low > 0:
         return Told("beats size", f"{begin}: it knows more than a child's size does, since {beside}.", "good")
     if figures.gain > 0:

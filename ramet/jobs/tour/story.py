@@ -9,7 +9,7 @@ from ramet.fields import from_json, to_json
 from ramet.jobs.job import Session
 from ramet.jobs.tour import sentences
 from ramet.jobs.tour.figures import FoundFigures, GrownFigures, GuardedFigures, JudgedFigures, LearnedFigures
-from ramet.jobs.tour.parts import Parts
+from ramet.jobs.tour.parts import TourParts
 from ramet.jobs.tour.sentences import Told
 from ramet.jobs.tour.sizes import QUICK, WHOLE
 from ramet.progress import progress
@@ -25,7 +25,7 @@ SHARES = {"judged": 0.5, "found": 0.1, "grown": 0.2, "learned": 0.15, "guarded":
 def tell(job: TourJob, setup: TourSetup, session: Session) -> Json:
     """All parts; gives the result as JSON values."""
     sizes = QUICK if job.quick else WHOLE
-    parts = Parts(sizes, job.seed, job.device, setup.space.num_archs, session)
+    parts = TourParts(sizes, job.seed, job.device, setup.space.num_archs, session)
     told: Json = {"seed": job.seed, "quick": job.quick}
     with progress("the tour", total=sum(SHARES.values())) as bar:
 
