@@ -27,14 +27,14 @@ def guarded_pair(context: object, seed: int, epochs: int, size: int | None) -> J
 def _curves(guard: Guard, seed: int, epochs: int, size: int | None) -> Json:
     data = load("digits", seed=seed, train_size=size)
     order = torch.randperm(data.train.x[0].numel(), generator=torch_generator(seed, "tour", "permutation"))
-    old, new = (lambda x: x.flatten(1)), (lambda x: x.flatten(1)[:, order])
-    tasks = [(see(data.train.x), data.train.y) for see in (old, new)]
+    orders = {"old": torch.arange(len(order)), "new": order}
+    tasks = [(data.train.x.flatten(1)[:, seen], data.train.y) for seen in orders.values()]
     with seeded_globally(seed, "tour", "loop"):
         network = nn.Sequential(
             nn.Linear(len(order), WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10)
         )
         kept = train(network, tasks, guard, epochs)
-    tested = {name: see(data.test.x) for name, see in (("old", old), ("new", new))}
+    tested = {name: data.test.x.flatten(1)[:, seen] for name, seen in orders.items()}
     return {name: [_accuracy(network, weights, x, data.test.y) for weights in kept] for name, x in tested.items()}
 
 

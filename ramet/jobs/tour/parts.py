@@ -133,7 +133,7 @@ class TourParts:
     def _pair(self, data: DataSet, seed: int) -> GrownPair:
         sizes = self.sizes
         budget = f"params={sizes.grown_parameters},step=60%"
-        options = {"seed": seed, "device": self.device, "data_options": self._data(TargetOptions)}
+        options: dict[str, Any] = {"seed": seed, "device": self.device, "data_options": self._data(TargetOptions)}
         job = GrowJob(
             network="vgg",
             sizes=NetworkOptions(width=sizes.start_width, depth=DEPTH),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from statistics import fmean
 
 from ramet.jobs.tour import loop
@@ -20,14 +21,11 @@ INTRODUCTION = (
     "Every sentence in a box was made from the figures of this run; where something does not work, it says so."
 )
 NEXT = {
-    "rank": (
-        "ramet rank --space mine.py:network --data my.npz",
-        "how far a ranking of your own choices can be trusted",
-    ),
-    "search": ("ramet search --minutes 10 --data folder/of/class/folders", "the best architecture for your images"),
-    "grow": ("ramet grow --network mine.py:network --data my.npz", "where your own network should get larger"),
-    "learn": ("ramet learn --stream mine.json", "your tasks, one after the other, in one network"),
-    "forgot": ("ramet forgot before.npz after.npz", "what a training of your own made a network forget"),
+    "rank": ("ramet rank --space mine.py:network --data my.npz", "trust the order of your own choices?"),
+    "search": ("ramet search --minutes 10 --data class/folders", "the best architecture for your images"),
+    "grow": ("ramet grow --network mine.py:network --data my.npz", "where should your network get larger?"),
+    "learn": ("ramet learn --stream mine.json", "your tasks, one after the other"),
+    "forgot": ("ramet forgot before.npz after.npz", "what did your own training forget?"),
 }
 """What to try next with one's own data: a command, and what it answers."""
 
@@ -71,13 +69,13 @@ def page(result: TourResult, config: Json) -> Page:
     ):
         made.section(f"{number}. {title}")
         made.prose(about)
-        made.verdict(told.words, tone=told.tone, heading=told.outcome)
+        made.verdict(unbroken(told.words), tone=told.tone, heading=told.outcome)
         made.chart(chart, caption)
         if number == len(drawn):
-            made.code(inspect.getsource(loop.train))
+            made.code(re.sub(r" +# type: ignore.*", "", inspect.getsource(loop.train)))
     made.section("Now with your own data")
     made.prose("`ramet init` writes files of your own to begin with; every command has a `--help` that teaches.")
-    made.code("\n".join(f"{command:<58} # {about}" for command, about in NEXT.values()))
+    made.code("\n\n".join(f"# {about}\n{command}" for command, about in NEXT.values()))
     made.table(table(result))
     made.prose("Each part is a run with a report of its own, in `parts/` beside this page.")
     made.details("All children by the truth", _children(result.found))
@@ -105,7 +103,8 @@ _CAPTION_FOUND = (
 )
 _ABOUT_GROWN = (
     "A small network is trained, gets larger where that lowers the loss most, and is trained again, until it is large "
-    "enough. The fair question is whether a plain network of the same size, trained as long, is as good."
+    "enough: every size on the way is a network to stop at. The fair question is whether a plain network of the final "
+    "size, which one would have to know, is as good after the same work."
 )
 _CAPTION_GROWN = (
     "Accuracy on validation images while the network grows, the mean over seeds and their range; the lines are plain "
@@ -122,9 +121,14 @@ _ABOUT_GUARDED = (
     "the same network learns them with permuted pixels, in the same weights, without growing."
 )
 _CAPTION_GUARDED = (
-    "Test accuracies while a plain loop learns the old task and then the new one, the mean over seeds. The guard is "
+    "Test accuracies while a plain loop learns the new task after the old one, the mean over seeds. The guard is "
     "`{0.guard}`; the loop below is all there is."
 )
+
+
+def unbroken(words: str) -> str:
+    """A sentence whose percent signs stay with their numbers, wherever a line ends."""
+    return words.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def judged_chart(figures: JudgedFigures) -> Chart:
@@ -155,6 +159,7 @@ def found_chart(figures: FoundFigures) -> Chart:
             [100 * child.truth for child in others],
             [child.name for child in others],
             labelled=(),
+            muted=True,
         )
     )
     return scatter_chart(kinds, x_label="thousand multiply-adds", y_label="true accuracy, %")
@@ -190,21 +195,16 @@ def learned_chart(figures: LearnedFigures) -> Chart:
 
 
 def guarded_chart(figures: GuardedFigures) -> Chart:
-    """Accuracies on both tasks after each epoch, with the guard and without."""
-    epochs = list(range(1, 2 * figures.epochs + 1))
+    """Accuracies on both tasks while the new one is learned, with the guard and without."""
     lines = []
-    for name, loops in (("guard", figures.guarded), ("no guard", figures.free)):
-        for task in ("old", "new"):
+    for task in ("old", "new"):
+        for name, loops in (("with the guard", figures.guarded), ("without", figures.free)):
             curves = [loop.old if task == "old" else loop.new for loop in loops]
             means = [100 * fmean(values) for values in zip(*curves, strict=True)]
-            lines.append(Line(f"{task} task, {name}", epochs, means))
-    return line_chart(
-        lines,
-        x_label="epochs",
-        y_label="test accuracy, %",
-        events=[(figures.epochs + 0.5, "the new task begins")],
-        include=[0.0, 100.0],
-    )
+            start = figures.epochs - (task == "old")  # the old task's last epoch is where both lines begin
+            epochs = list(range(start - figures.epochs + 1, figures.epochs + 1))
+            lines.append(Line(f"{task} task, {name}", epochs, means[start:]))
+    return line_chart(lines, x_label="epochs of the new task", y_label="test accuracy, %")
 
 
 def _children(figures: FoundFigures) -> Table:

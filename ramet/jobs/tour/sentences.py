@@ -52,13 +52,12 @@ def judged(figures: JudgedFigures) -> Told:
 def found(figures: FoundFigures) -> Told:
     """Whether the search found a better child than the largest, and how good it is among all."""
     child, largest = figures.child(figures.found), figures.child(figures.largest)
+    name = figures.found.replace(",", ", ")
     work = f"with {percent(figures.work, 0)} of the work of training every child once"
     if child is None or largest is None:
-        return Told(
-            "truth not known", f"The search found {figures.found} {work}; its true rank is not known.", "neutral"
-        )
+        return Told("truth not known", f"The search found {name} {work}; its true rank is not known.", "neutral")
     place = f"number {figures.rank(figures.found)} of {len(figures.children)} by the truth, {percent(child.truth)}"
-    begin = f"{work[0].upper()}{work[1:]}, the search found {figures.found}, {place}"
+    begin = f"{work[0].upper()}{work[1:]}, the search found {name}, {place}"
     if child.name == largest.name:
         return Told("found the largest", f"{begin}, which is the largest of all: no search was needed.", "neutral")
     others = f"the largest ({percent(largest.truth)})"
