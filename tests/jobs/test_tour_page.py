@@ -55,6 +55,12 @@ def test_the_table_has_a_row_a_part():
     assert rows[2]["beside it"].startswith("91.0 %") and rows[4]["beside it"].startswith("70.0 %")
 
 
+def test_one_line_stands_for_the_tour():
+    assert repr(made.tour_result()) == "TourResult(parts that came out well 5 of 5)"
+    noisy = replace(made.tour_result(), judged=made.judged(reliability=0.1))
+    assert repr(noisy) == "TourResult(parts that came out well 4 of 5)"
+
+
 def test_a_result_comes_back_as_it_was():
     result = made.tour_result()
     assert TourResult.from_json(json.loads(encode(result.to_json()))) == result

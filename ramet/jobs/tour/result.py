@@ -8,6 +8,7 @@ from ramet.jobs.result import Result
 from ramet.jobs.tour import sentences
 from ramet.jobs.tour.figures import FoundFigures, GrownFigures, GuardedFigures, JudgedFigures, LearnedFigures
 from ramet.jobs.tour.sentences import Told
+from ramet.reports.tables import Headline
 
 QUICK_WORDS = "A quick tour shows the way and is too short for a verdict."
 
@@ -38,6 +39,11 @@ class TourResult(Result):
             "Five tasks, nothing forgotten?": sentences.learned(self.learned),
             "A guard in a plain loop": sentences.guarded(self.guarded),
         }
+
+    def headline(self) -> Headline:
+        """How many of the parts came out well."""
+        good = sum(told.tone == "good" for told in self.told.values())
+        return Headline("parts that came out well", good, f"{good} of {len(self.told)}", "", "highest")
 
     def words(self) -> list[str]:
         """The five sentences, and where the report is."""
