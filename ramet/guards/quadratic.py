@@ -301,7 +301,8 @@ def _gradient(param: Tensor) -> Tensor:
 
 def check_penalty(strength: float, form: str, unit: str = "fisher") -> None:
     """Refuse a negative or infinite strength, and an unknown form or unit of the penalty's step."""
-    if not isinstance(strength, Real) or not 0.0 <= strength < float("inf"):
+    given: object = strength
+    if not isinstance(given, Real) or not 0.0 <= strength < float("inf"):
         raise ConfigError(f"strength must be at least 0 and finite, but got {strength!r}.")
     if form not in ("implicit", "explicit"):
         raise ConfigError(f"form must be 'implicit' or 'explicit', but got {form!r}.")
