@@ -12,7 +12,7 @@ import ramet
 project, author, copyright = "ramet", "The ramet authors", "the ramet authors, Apache-2.0"
 version = release = ramet.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-extensions += ["equations", "reference"]
+extensions += ["equations", "reference", "figures", "checks"]
 exclude_patterns = ["site", "conf.py"]
 suppress_warnings = ["misc.highlighting_failure"]  # code that shows what a program refuses need not be valid
 
@@ -22,8 +22,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_links_external_new_tab = False
 myst_dmath_double_inline = False
 
-# The gallery: notebooks as plain Python files, run anew by every build. No output is kept in the repository.
-nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
+# The gallery: notebooks as text, run anew by every build. No output is kept in the repository.
 nb_execution_mode = "force"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
