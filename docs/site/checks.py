@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reference import public_names
-from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 # What a browser fetches by itself; a link that a reader may follow is not among it.
 _FETCHED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"((?:https?:)?//[^\"]*)\"", re.IGNORECASE)
@@ -47,7 +48,7 @@ def check(app: Sphinx, exception: Exception | None) -> None:
             problems.append(f"{path.relative_to(site)} has no plot")
     problems += [f"the reference lacks {name}" for name in missing_names(site)]
     if problems:
-        raise ExtensionError("; ".join(problems))
+        raise RuntimeError("; ".join(problems))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

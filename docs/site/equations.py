@@ -19,7 +19,7 @@ def inline(self: HTML5Translator, node: nodes.math) -> None:
 
 def displayed(self: HTML5Translator, node: nodes.math_block) -> None:
     """An equation on a line of its own, with the number that the paper gave it: ``$$ ... $$ (8)``."""
-    label = node["label"]
+    label = node.get("label")
     number = f'<span class="equation-number">({html.escape(label.rsplit("-", 1)[-1])})</span>' if label else ""
     self.body.append(f'<div class="equation">{convert(node.astext(), display="block")}{number}</div>\n')
     raise nodes.SkipNode

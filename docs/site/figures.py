@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parents[1]
 RESULTS = DOCS.parent / "results"
@@ -32,7 +32,7 @@ def _borrowed(place: str) -> str:
     lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith(first)]
     if len(starts) != 1:
-        raise ExtensionError(f"{page} must have one table that begins with {first!r}, but has {len(starts)}.")
+        raise LookupError(f"{page} must have one table that begins with {first!r}, but has {len(starts)}.")
     rows = []
     for line in lines[starts[0] :]:
         if not line.startswith("|"):

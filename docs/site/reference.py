@@ -9,12 +9,12 @@ import pkgutil
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
+from typing import TYPE_CHECKING, Any
 
 import ramet
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 _LITERAL = re.compile(r"(``.+?``)")
 
@@ -53,7 +53,7 @@ def words_of(package: str, name: str) -> str:
             is_named = any(isinstance(target, ast.Name) and target.id == name for target in targets)
             if is_named and isinstance(follower, ast.Expr) and isinstance(follower.value, ast.Constant):
                 return inspect.cleandoc(str(follower.value.value))
-    raise ExtensionError(f"{package}.{name} is public and must have a docstring under it.")
+    raise LookupError(f"{package}.{name} is public and must have a docstring under it.")
 
 
 def page_of(package: str, names: list[str], seen: set[int]) -> str:
