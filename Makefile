@@ -34,13 +34,13 @@ test-all: install  ## also the slow tests and those on real data (set RAMET_DATA
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: install  ## ruff and strict mypy
-	$(BIN)/ruff check ramet ramet_papers tests benchmarks docs .ci/follow
-	$(BIN)/ruff format --check ramet ramet_papers tests benchmarks docs .ci/follow
+	$(BIN)/ruff check ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
+	$(BIN)/ruff format --check ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
 	$(BIN)/mypy
 
 format: install  ## let ruff put the code in order
-	$(BIN)/ruff check --fix ramet ramet_papers tests benchmarks docs .ci/follow
-	$(BIN)/ruff format ramet ramet_papers tests benchmarks docs .ci/follow
+	$(BIN)/ruff check --fix ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
+	$(BIN)/ruff format ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
 
 package: install  ## build wheel and source distribution into dist/, and try them in an environment of their own
 	PYTHON=$(PYTHON) .ci/package

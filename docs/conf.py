@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent / "site"), str(Path(__file__).parents[1])]
 
-import ramet
+import ramet  # noqa: E402 - of this folder's repository
 
 project, author, copyright = "ramet", "The ramet authors", "the ramet authors, Apache-2.0"
 version = release = ramet.__version__

@@ -91,7 +91,9 @@ def grown_language() -> str:
         (arm, f"{mean(r['test'] for r in found):.3f}", f"{mean(r['work'] for r in found) / 1e12:.3f}", len(found))
         for arm, found in arms.items()
     ]
-    return _table(("arm", "test bits a character", "work, 10^12 multiply-adds", "seeds"), sorted(rows, key=lambda r: r[1]))
+    return _table(
+        ("arm", "test bits a character", "work, 10^12 multiply-adds", "seeds"), sorted(rows, key=lambda r: r[1])
+    )
 
 
 def taught_language() -> str:
@@ -122,7 +124,13 @@ def backbone() -> str:
         if record["seed"] < 20:  # seeds from 20 on are for development
             arms[record["arm"], record["epochs"]].append(record)
     rows = [
-        (arm, epochs, f"{100 * mean(r['test'] for r in found):.1f}", f"{mean(r['parameters'] for r in found):,.0f}", len(found))
+        (
+            arm,
+            epochs,
+            f"{100 * mean(r['test'] for r in found):.1f}",
+            f"{mean(r['parameters'] for r in found):,.0f}",
+            len(found),
+        )
         for (arm, epochs), found in sorted(arms.items())
     ]
     return _table(("way", "epochs a task", "test accuracy, %", "parameters", "seeds"), rows)

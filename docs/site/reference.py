@@ -76,7 +76,11 @@ def _entry(package: str, name: str, value: object, seen: set[int]) -> list[str]:
     if inspect.ismodule(value):
         return [f".. automodule:: {package}.{name}", "   :members:", *again]
     if again:  # a second name for the same value
-        return [f".. py:data:: {package}.{name}", "", "   Another name for a value that stands above or on another page."]
+        return [
+            f".. py:data:: {package}.{name}",
+            "",
+            "   Another name for a value that stands above or on another page.",
+        ]
     words = [f"   {escaped(line)}" for line in words_of(package, name).splitlines()]
     return [f".. py:data:: {package}.{name}", "", *words]
 

@@ -32,7 +32,11 @@ def test_the_first_path_is_short_and_leads_to_a_network_that_torch_loads():
 
 def test_every_block_of_a_tutorial_is_understood():
     for page in TUTORIALS.glob("*.md"):
-        lines = [line for _, block in FOLLOW["FENCE"].findall(page.read_text(encoding="utf-8")) for line in block.splitlines()]
+        lines = [
+            line
+            for _, block in FOLLOW["FENCE"].findall(page.read_text(encoding="utf-8"))
+            for line in block.splitlines()
+        ]
         steps = "".join(code for _, code in FOLLOW["steps_of"](page.read_text(encoding="utf-8"))).splitlines()
         assert lines == steps and any(code.startswith("ramet ") for code in commands(page)), page.name
 
@@ -86,6 +90,8 @@ def test_the_first_tutorial_leads_to_its_end(follow):
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_tutorial_leads_to_its_end(follow, tmp_path, name):
     images = tmp_path / "images.md"  # the block of the first tutorial that makes the folder
-    images.write_text("```python\n" + next(c for k, c in FOLLOW["steps_of"](FIRST.read_text()) if k == "python") + "```\n")
+    images.write_text(
+        "```python\n" + next(c for k, c in FOLLOW["steps_of"](FIRST.read_text()) if k == "python") + "```\n"
+    )
     done = follow(images, TUTORIALS / name)
     assert done.returncode == 0, done.stderr[-3000:]
