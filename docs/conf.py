@@ -24,7 +24,7 @@ myst_dmath_double_inline = False
 
 # The gallery: notebooks as text, run anew by every build. No output is kept in the repository.
 nb_execution_mode = "force"
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # of a cell: far more than any needs, for a busy machine
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_merge_streams = True
