@@ -6,7 +6,7 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format package bench bench-peers clean
+.PHONY: help install demo test test-all lint format package docs bench bench-peers clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,16 +34,25 @@ test-all: install  ## also the slow tests and those on real data (set RAMET_DATA
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: install  ## ruff and strict mypy
-	$(BIN)/ruff check ramet ramet_papers tests benchmarks
-	$(BIN)/ruff format --check ramet ramet_papers tests benchmarks
+	$(BIN)/ruff check ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
+	$(BIN)/ruff format --check ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
 	$(BIN)/mypy
 
 format: install  ## let ruff put the code in order
-	$(BIN)/ruff check --fix ramet ramet_papers tests benchmarks
-	$(BIN)/ruff format ramet ramet_papers tests benchmarks
+	$(BIN)/ruff check --fix ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
+	$(BIN)/ruff format ramet ramet_papers tests benchmarks docs/conf.py docs/site .ci/follow
 
 package: install  ## build wheel and source distribution into dist/, and try them in an environment of their own
 	PYTHON=$(PYTHON) .ci/package
+
+# The site's tools go into .venv only here: who tests does not wait for them.
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/installed-docs  ## build the site into site/, run its notebooks; a warning, a dead link, a page that nobody links end it
+	rm -rf site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -b html -d build/doctrees docs site
 
 bench: install  ## speed and memory, each as a ratio within one run
 	$(BIN)/python -m benchmarks
@@ -59,4 +68,4 @@ bench-peers:  ## other people's libraries beside ours, installed in environments
 	.venv-nni/bin/python -m benchmarks.peers nni && exit $$peers
 
 clean:  ## remove what was installed and made here
-	rm -rf $(VENV) .venv-peers .venv-nni build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-nni build dist site docs/reference *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ramet.jobs.search import search
     from ramet.jobs.study import study
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "continual", "data", "execution", "grow", "growth", "guards", "jobs", "learn", "rank"]
 __all__ += ["ranking", "registry", "reports", "runs", "search", "searching", "sharing", "spaces", "study", "testing"]
 __all__ += ["integrations", "training"]

@@ -38,6 +38,11 @@ def test_the_demo_installs_no_tools(plan: Callable[..., str]) -> None:
     assert "pip install" not in plan("demo", ".venv/installed-runtime"), "once is enough"
 
 
+def test_the_tools_of_the_site_are_for_the_site_alone(plan: Callable[..., str]) -> None:
+    assert "'.[docs]'" in plan("docs")
+    assert all("'.[docs]'" not in plan(target) for target in ("demo", "test", "lint"))
+
+
 @pytest.mark.parametrize("target", ["install", "test", "test-all", "lint", "format", "bench"])
 def test_developers_targets_install_them(plan: Callable[..., str], target: str) -> None:
     assert TOOLS in plan(target)

@@ -30,7 +30,7 @@ EXTRAS = {
     "text": "texts by the file of a tokenizer, `--tokens`",
     "onnx": "networks for onnxruntime, `--onnx`",
 }
-"""What each extra of the package is for; the developers' own is not offered."""
+"""What each extra of the package is for; those of developers, dev and docs, are not offered."""
 
 
 @dataclass(frozen=True)

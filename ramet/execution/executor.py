@@ -28,6 +28,7 @@ class Failed:
 
 
 Outcome: TypeAlias = Done | Failed
+"""What became of a work item."""
 
 _NUM_FIRST_FAILURES = 3
 

@@ -10,6 +10,7 @@ from ramet.errors import ConfigError
 from ramet.seeding import torch_generator
 
 OrderKind = Literal["cyclic", "shuffled", "uniform"]
+"""In which order children take turns: always the same, another one in each round, or drawn at random."""
 
 
 class Order:

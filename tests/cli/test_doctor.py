@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_extra_of_the_package_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(doctor.EXTRAS) == set(project["optional-dependencies"]) - {"dev"}
+    assert set(doctor.EXTRAS) == set(project["optional-dependencies"]) - {"dev", "docs"}
 
 
 def test_it_says_what_is_here(capsys, tmp_path):

@@ -1,0 +1,156 @@
+"""Tables that a page takes from where their figures are: ``results/`` or another page. None is typed a second time.
+
+``<!-- figures: NAME -->`` stands for a table that is computed from the records, ``<!-- table: PAGE: FIRST ROW -->``
+for one that another page has, found by the beginning of its first row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parents[1]
+RESULTS = DOCS.parent / "results"
+_MARK = re.compile(r"^<!-- (figures|table): (.+?) -->$", re.MULTILINE)
+
+
+def fill(text: str) -> str:
+    """A page with its tables."""
+    return _MARK.sub(lambda mark: TABLES[mark[2]]() if mark[1] == "figures" else _borrowed(mark[2]), text)
+
+
+def _borrowed(place: str) -> str:
+    page, first = place.split(": ", 1)
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith(first)]
+    if len(starts) != 1:
+        raise LookupError(f"{page} must have one table that begins with {first!r}, but has {len(starts)}.")
+    rows = []
+    for line in lines[starts[0] :]:
+        if not line.startswith("|"):
+            break
+        rows.append(line)
+    return "\n".join(rows)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    lines = [list(head)]
+    body = [[str(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (*lines, ["---"] * len(lines[0]), *body))
+
+
+def _records(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (RESULTS / name).read_text(encoding="utf-8").splitlines()]
+
+
+def guards() -> str:
+    """Two tasks of digits: what each guard keeps of the first beside an unguarded training that learns as much."""
+    rows = []
+    for row in json.loads((RESULTS / "guards.json").read_text(encoding="utf-8"))["rows"]:
+        gain = f"{row['gain']:+.1f} [{row['interval'][0]:.1f}, {row['interval'][1]:.1f}]" if "gain" in row else ""
+        control = f"{row['control']:.1f}" if "control" in row else ""
+        figures = (f"{row['kept']:.1f}", f"{row['learned']:.1f}", control, gain, row["seeds"])
+        rows.append((f"{row['stream']} digits", row["guard"], *figures))
+    return _table(("stream", "guard", "kept, %", "learned, %", "control keeps, %", "gain", "seeds"), rows)
+
+
+def claims() -> str:
+    """How many claims of each paper hold."""
+    counts: dict[str, list[bool | None]] = defaultdict(list)
+    for claim in _claims():
+        counts[claim["command"].split()[2].split("/")[0]].append(claim["holds"])
+    rows = [(paper, held.count(True), held.count(False), held.count(None)) for paper, held in sorted(counts.items())]
+    return _table(("paper", "hold", "do not hold", "open"), rows)
+
+
+def failed_claims() -> str:
+    """The claims that do not hold here, with the figure that says so."""
+    rows = [(c["id"], c["claim"], c["ours"].replace("|", "\\|")) for c in _claims() if c["holds"] is False]
+    return _table(("", "claim", "what was measured"), rows)
+
+
+def _claims() -> list[dict[str, Any]]:
+    return json.loads((RESULTS / "claims.json").read_text(encoding="utf-8"))["claims"]
+
+
+def grown_language() -> str:
+    """A language model: grown, stacked and trained from scratch, over the seeds that are judged."""
+    arms: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record in _records("language.jsonl"):
+        if record["part"] == "grown" and record["seed"] < 100:
+            arms[record["arm"]].append(record)
+    rows = [
+        (arm, f"{mean(r['test'] for r in found):.3f}", f"{mean(r['work'] for r in found) / 1e12:.3f}", len(found))
+        for arm, found in arms.items()
+    ]
+    return _table(
+        ("arm", "test bits a character", "work, 10^12 multiply-adds", "seeds"), sorted(rows, key=lambda r: r[1])
+    )
+
+
+def taught_language() -> str:
+    """A trained language model that is taught a second text."""
+    methods: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record in _records("language.jsonl"):
+        if record["part"] == "taught":
+            for method in record["methods"]:
+                methods[method["method"]].append(method)
+    rows = [
+        (
+            f"`{name}`",
+            f"{mean(m['after'] - m['before'] for m in found):.2f}",
+            f"{mean(m['after'] for m in found):.2f}",
+            f"{mean(m['second'] for m in found):.2f}",
+            f"{mean(m['parameters'] for m in found) / 1e3:.0f} k",
+            len(found),
+        )
+        for name, found in methods.items()
+    ]
+    return _table(("method", "first text forgotten, bits", "first text", "second text", "parameters", "seeds"), rows)
+
+
+def backbone() -> str:
+    """Ten tasks on a trained residual network: the seeds that every arm of one setting has."""
+    arms: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for record in _records("backbone.jsonl"):
+        if record["seed"] < 20:  # seeds from 20 on are for development
+            arms[record["arm"], record["epochs"]].append(record)
+    rows = [
+        (
+            arm,
+            epochs,
+            f"{100 * mean(r['test'] for r in found):.1f}",
+            f"{mean(r['parameters'] for r in found):,.0f}",
+            len(found),
+        )
+        for (arm, epochs), found in sorted(arms.items())
+    ]
+    return _table(("way", "epochs a task", "test accuracy, %", "parameters", "seeds"), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "guards": guards,
+    "claims": claims,
+    "failed claims": failed_claims,
+    "grown language": grown_language,
+    "taught language": taught_language,
+    "backbone": backbone,
+}
+
+
+def _read(app: Sphinx, name: str, content: list[str]) -> None:
+    content[0] = fill(content[0])
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Fill tables as pages are read."""
+    app.connect("source-read", _read)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
