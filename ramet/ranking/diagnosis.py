@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,11 @@ import torch
 from ramet.costs import count_flops, count_parameters
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
-from ramet.ranking.analysis import Scores, analyse
+from ramet.ranking.analysis import Scores, analyse, refuse_flat
+from ramet.ranking.bias import count_options
 from ramet.ranking.instance import fine_tune_result, load_network, train_instance
+from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
+from ramet.ranking.longer import early_epochs
 from ramet.ranking.metrics import Floats, rank_correlations
 from ramet.ranking.plan import Plan, variation_overrides
 from ramet.ranking.recommendation import recommend
@@ -25,7 +28,7 @@ from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.registry import describe_source
 from ramet.runs import Run
 from ramet.runs.encoding import Json
-from ramet.seeding import derive_seed, torch_generator
+from ramet.seeding import derive_seed, numpy_generator, torch_generator
 from ramet.sharing import Groups, affinity_groups, gradient_affinity, make_sharing
 
 Costs = tuple[Floats, Floats]
@@ -209,16 +212,21 @@ class Diagnosis:
     def _analyse(self, groups: Groups, scored: Sequence[int], truth: Truth | None) -> Json:
         costs = child_costs(self.setup, scored)
         scores = self._scores(groups, scored, truth, costs, variation="")
+        refuse_flat(scores)
         result = analyse(scores, seed=self.plan.seed)
         result["settings"] = self.setup.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
+        result["truth_unit"] = "share" if truth is None else truth.unit
         result["costs"] = self._training_costs(groups, scored)
         result["guard"] = self._guard_report(groups)
         result["sizes"] = {"parameters": costs[0].astype(int).tolist(), "flops": costs[1].astype(int).tolist()}
         result["variations"] = [
-            self._variation(text, self._scores(groups, scored, truth, costs, variation=text), truth)
+            self._variation(text, self._scores(groups, scored, truth, costs, variation=text), scores, truth)
             for text in self.plan.also
         ]
+        space = self.setup.space
+        result["labels"] = [space.short_name(space[index]) for index in scored]
+        result["legend"] = space.legend()
         if len(groups) > 1:
             result["groups"] = [[self.setup.space.name(self.setup.space[i]) for i in group] for group in groups]
         result["recommendation"] = recommend(result)
@@ -256,6 +264,11 @@ class Diagnosis:
             ]
             shape = (self.plan.fine_tune_instances, len(scored), len(points))
             tuned = np.asarray(curves).reshape(shape).transpose(0, 2, 1)[:, :, columns]
+        num_epochs = self._num_epochs(variation)
+        after = early_epochs(num_epochs, min(self.plan.last_epochs, num_epochs))
+        early = gather("early") if after and self._has_early(variation, len(groups), len(after)) else None
+        archs = [space[index] for index in scored]
+        options, option_names = count_options(archs, space.option_names) if space.option_names else (None, [])
         return Scores(
             names=[space.name(space[index]) for index in scored],
             epochs=gather("epochs"),
@@ -267,7 +280,26 @@ class Diagnosis:
             truth=None if truth is None else truth.scores,
             fine_tuned=tuned,
             fine_tune_after=points,
+            early=early,
+            early_after=after,
+            num_epochs=num_epochs,
+            truth_deviation=None if truth is None else truth.deviation,
+            truth_seeds=1 if truth is None else truth.num_seeds,
+            truth_is_accuracy=truth is None or truth.unit != "score",
+            options=options,
+            option_names=option_names,
         )
+
+    def _num_epochs(self, variation: str) -> int:
+        """How many epochs the supernets of a variation have."""
+        overrides = {"epochs": self._supernet_epochs()} | variation_overrides(variation)[0]
+        return min(self.plan.stop_epoch or overrides["epochs"], overrides["epochs"])
+
+    def _has_early(self, variation: str, num_groups: int, count: int) -> bool:
+        """Whether all supernets were scored early on; those of runs that an earlier version began were not."""
+        places = itertools.product(range(self.plan.instances), range(num_groups))
+        records = (self.run.records[instance_key(variation, instance, group)] for instance, group in places)
+        return all(len(record.get("early", [])) == count for record in records)
 
     def _guard_report(self, groups: Groups) -> Json:
         """What the guard says of itself at the end: the mean over instances and groups of each of its figures."""
@@ -275,14 +307,18 @@ class Diagnosis:
         reports = [self.run.records[instance_key("", instance, group)].get("guard", {}) for instance, group in places]
         return {name: float(np.mean([report[name] for report in reports])) for name in reports[0]}
 
-    def _variation(self, text: str, scores: Scores, truth: Truth | None) -> Json:
+    def _variation(self, text: str, scores: Scores, base: Scores, truth: Truth | None) -> Json:
         row: Json = {"variation": text, "accuracy": float(scores.steps.mean())}
         if truth is not None:
+            generator = numpy_generator(self.plan.seed, "bootstrap", text)
+            ours, theirs = scores.steps.mean(axis=1), base.steps.mean(axis=1)
             taus = np.stack([rank_correlations(steps, truth.mean[None])[:, 0] for steps in scores.steps])
             row |= {
                 "mean_over_steps": float(taus.mean()),
                 "deviation_over_steps": float(taus.std(axis=1).mean()),
                 "per_instance": taus.mean(axis=1).tolist(),
+                "tau": asdict(correlation_interval(ours, truth.mean, generator=generator)),
+                "gain": asdict(correlation_gain_interval(ours, theirs, truth.mean, generator=generator)),
             }
         return row
 

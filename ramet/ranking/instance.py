@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.guards import make_guard
+from ramet.ranking.longer import early_epochs
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoint
 from ramet.seeding import derive_seed, torch_generator
@@ -67,8 +68,8 @@ def train_instance(
 
     Returns:
         ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (places),
-        ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), and with a guard ``guard``, what
-        it says of itself at the end.
+        ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), ``early`` [points, scored] where
+        ``early_epochs`` has any, and with a guard ``guard``, what it says of itself at the end.
     """
     space, data = setup.space, setup.data
     settings = replace(setup.settings, **(overrides or {}))
@@ -83,7 +84,8 @@ def train_instance(
         return turn if trained is None else trained[turn]
 
     steps_per_epoch, num_steps = _num_steps(setup, overrides, stop_epoch)
-    log: dict[str, Any] = {"epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
+    early = early_epochs(num_steps // steps_per_epoch, last_epochs)
+    log: dict[str, Any] = {"early": [], "epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
 
     def scores(num_samples: int | None = None) -> list[float]:
         return score_children(network, archs, data.validation.x[:num_samples], data.validation.y[:num_samples])
@@ -97,6 +99,8 @@ def train_instance(
         if done % steps_per_epoch == 0:
             log["loss"].append(log["sum"] / steps_per_epoch)
             log["sum"] = 0.0
+            if done // steps_per_epoch in early:
+                log.setdefault("early", []).append(scores())  # a checkpoint of an earlier version has none
             if done > num_steps - last_epochs * steps_per_epoch:
                 log["epochs"].append(scores())
         pulse(done / num_steps)
@@ -122,6 +126,7 @@ def train_instance(
         network, archs, data.validation.x, data.validation.y, calibration_batches(setup, batches_seed)
     )
     taken = {key: log[key] for key in ("epochs", "steps", "trained", "loss")}
+    taken |= {"early": log["early"]} if log.get("early") else {}
     about_guard = {} if keeper is None else {"guard": keeper.report()}
     return {**taken, "reestimated": reestimated, **about_guard}
 
