@@ -10,6 +10,7 @@ from ramet.registry.fronts import lazy_front
 if TYPE_CHECKING:
     from ramet.ranking.analysis import Scores, analyse
     from ramet.ranking.bias import OperationBias, operation_bias
+    from ramet.ranking.compared import compare_scores
     from ramet.ranking.diagnosis import Diagnosis
     from ramet.ranking.disturbance import (
         accuracy_drops,
@@ -83,7 +84,7 @@ __all__ += [
 __all__ += ["kept_best", "mean_interval", "performance_change", "prediction_disturbance", "rank_consistency"]
 __all__ += ["rank_correlation", "rank_correlations", "rank_stability", "ranks", "read_table", "reduction_interval"]
 __all__ += ["relative_reduction", "reliability_of_mean", "score_children", "seed_interval", "stability"]
-__all__ += ["OperationBias", "operation_bias", "regret", "top_correlation", "top_precision"]
+__all__ += ["OperationBias", "compare_scores", "operation_bias", "regret", "top_correlation", "top_precision"]
 __all__ += ["Forgotten", "forgot", "paired_share_interval"]
 __all__ += ["stability_gain", "t_interval", "top_n_rank", "truth_correlation", "worst_drop"]
 

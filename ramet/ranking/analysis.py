@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from ramet.ranking.metrics import (
     top_precision,
 )
 from ramet.ranking.reliability import truth_figures
+from ramet.ranking.verdict import TRIVIAL
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet.sharing import mean_change
@@ -91,19 +93,18 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
             "parameters": smallest_first(scores.params, scores.truth),
             "flops": smallest_first(scores.flops, scores.truth),
         }
-        result["correlation"] = _correlations(scores, seed)
+        named = rankings(scores)
+        result["correlation"] = correlations_of(named, scores.truth.mean(axis=0), seed)
         result["over_time"] = _over_time(scores, seed)
-        result["top"] = _top(scores)
-        result["pruning"] = _pruning(scores)
+        result |= choices_of(named, scores.truth)
         result["pruning_interval"] = asdict(
             resampled_interval(
                 kept_best,
-                rankings(scores)["averaged"],
+                named["averaged"],
                 scores.truth.mean(axis=0),
                 generator=numpy_generator(seed, "bootstrap pruning"),
             )
         )
-        result["top_weighted"] = {name: top_weighted(values, scores.truth) for name, values in rankings(scores).items()}
         result["bias"] = _bias(scores, seed)
         result["longer"] = _longer(scores, seed)
         result["gap"] = _gap(scores, seed)
@@ -228,26 +229,53 @@ def _disturbance(scores: Scores) -> Json | None:
     }
 
 
-def _correlations(scores: Scores, seed: int) -> Json:
-    """GT-Tau of every ranking, with its interval, and its gain over the last scores and over the parameter count."""
-    assert scores.truth is not None
-    truth = scores.truth.mean(axis=0)
-    named = rankings(scores)
+def correlations_of(named: Mapping[str, Floats], truth: Floats, seed: int) -> Json:
+    """GT-Tau of every ranking, with its interval, and its gain over the last scores and over the trivial ones.
+
+    Args:
+        named: rankings by name, [rankings, children] each.
+        truth: [children].
+        seed: of the resamples.
+    """
     table = {}
     for name, values in named.items():
         generator = numpy_generator(seed, "bootstrap", name)
         entry = {"tau": asdict(correlation_interval(values, truth, generator=generator))}
         entry["per_ranking"] = rank_correlations(values, truth[None])[:, 0].tolist()
-        if name != "last":
-            entry["gain_over_last"] = asdict(
-                correlation_gain_interval(values, named["last"], truth, generator=generator)
-            )
-        for trivial in ("parameters", "flops"):
-            if name not in ("parameters", "flops"):
-                gain = correlation_gain_interval(values, named[trivial], truth, generator=generator)
-                entry[f"gain_over_{trivial}"] = asdict(gain)
+        others = ["last"] * (name != "last") + ([] if name in TRIVIAL else list(TRIVIAL))
+        for other in others:
+            if other in named:
+                gain = correlation_gain_interval(values, named[other], truth, generator=generator)
+                entry[f"gain_over_{other}"] = asdict(gain)
         table[name] = entry
     return table
+
+
+def choices_of(named: Mapping[str, Floats], truth: Floats) -> Json:
+    """What choosing by each ranking gives: its first picks, what pruning keeps, and the measures of the top.
+
+    Args:
+        named: rankings by name, [rankings, children] each.
+        truth: [seeds, children].
+    """
+    mean = truth.mean(axis=0)
+    return {
+        "top": {name: _top(values, mean) for name, values in named.items()},
+        "pruning": {
+            name: float(np.mean([kept_best(ranking, mean) for ranking in values])) for name, values in named.items()
+        },
+        "top_weighted": {name: top_weighted(values, truth) for name, values in named.items()},
+    }
+
+
+def _top(values: Floats, truth: Floats) -> Json:
+    """The true rank of the best of the first 1, 3 and 5, the mean over rankings; of the first, the extremes, too."""
+    first = [top_n_rank(ranking, truth, 1) for ranking in values]
+    return {
+        f"top_{n}": float(np.mean([top_n_rank(ranking, truth, n) for ranking in values]))
+        for n in (1, 3, 5)
+        if n <= len(truth)
+    } | {"top_1_best": float(min(first)), "top_1_worst": float(max(first))}
 
 
 def top_weighted(values: Floats, truth: Floats) -> Json:
@@ -343,26 +371,3 @@ def _averaging_curve(steps: Floats, truth: Floats) -> Json:
         counts.append(steps.shape[1])
     taus = [float(rank_correlations(steps[:, -count:].mean(axis=1), truth).mean()) for count in counts]
     return {"evaluations": counts, "tau": taus}
-
-
-def _top(scores: Scores) -> Json:
-    assert scores.truth is not None
-    truth = scores.truth.mean(axis=0)
-    table = {}
-    for name, values in rankings(scores).items():
-        first = [top_n_rank(ranking, truth, 1) for ranking in values]
-        table[name] = {
-            f"top_{n}": float(np.mean([top_n_rank(ranking, truth, n) for ranking in values]))
-            for n in (1, 3, 5)
-            if n <= len(truth)
-        } | {"top_1_best": float(min(first)), "top_1_worst": float(max(first))}
-    return table
-
-
-def _pruning(scores: Scores) -> Json:
-    assert scores.truth is not None
-    truth = scores.truth.mean(axis=0)
-    return {
-        name: float(np.mean([kept_best(ranking, truth) for ranking in values]))
-        for name, values in rankings(scores).items()
-    }

@@ -89,7 +89,8 @@ def operation_bias(
 
 def _places(values: Floats) -> Floats:
     """Ranks as shares of the way up: 1 for the best, 0 for the last."""
-    return 1 - (ranks(values) - 1) / (values.shape[-1] - 1)
+    places: Floats = 1 - (ranks(values) - 1) / (values.shape[-1] - 1)
+    return places
 
 
 def count_options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from ramet.costs import count_flops, count_parameters
+from ramet.errors import RunError
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
 from ramet.ranking.analysis import Scores, analyse, refuse_flat
@@ -25,6 +27,7 @@ from ramet.ranking.plan import Plan, variation_overrides
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import Truth, TruthCache, read_table
+from ramet.ranking.truth_source import TrainedTruth, TruthSource
 from ramet.registry import describe_source
 from ramet.runs import Run
 from ramet.runs.encoding import Json
@@ -33,6 +36,9 @@ from ramet.sharing import Groups, affinity_groups, gradient_affinity, make_shari
 
 Costs = tuple[Floats, Floats]
 """The parameters and the multiply-adds of some children, each of shape [children]."""
+
+DIVERGED = 100
+"""So many times the loss of guessing, a training has diverged, even if its loss is a number."""
 
 CHILDREN_A_TASK = 8
 """Children that one fine-tuning task takes: few enough to keep all workers busy, enough to load a snapshot rarely."""
@@ -202,10 +208,12 @@ class Diagnosis:
 
     # -- truth -------------------------------------------------------------------------------------------------------
 
-    def _known_truth(self, scored: Sequence[int]) -> _TruthSource:
+    def _known_truth(self, scored: Sequence[int]) -> TruthSource:
         if self.plan.table is not None:
-            return _TruthSource(read_table(self.plan.table, self.setup.space, scored))
-        return _TrainedTruth(self, scored) if self.plan.truth == "train" else _TruthSource()
+            return TruthSource(read_table(self.plan.table, self.setup.space, scored))
+        if self.plan.truth == "train":
+            return TrainedTruth(self.run, self.plan, self.truth_cache, scored)
+        return TruthSource()
 
     # -- analysis ----------------------------------------------------------------------------------------------------
 
@@ -213,6 +221,7 @@ class Diagnosis:
         costs = child_costs(self.setup, scored)
         scores = self._scores(groups, scored, truth, costs, variation="")
         refuse_flat(scores)
+        self._refuse_diverged(len(groups))
         result = analyse(scores, seed=self.plan.seed)
         result["settings"] = self.setup.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
@@ -292,14 +301,26 @@ class Diagnosis:
 
     def _num_epochs(self, variation: str) -> int:
         """How many epochs the supernets of a variation have."""
-        overrides = {"epochs": self._supernet_epochs()} | variation_overrides(variation)[0]
-        return min(self.plan.stop_epoch or overrides["epochs"], overrides["epochs"])
+        epochs: int = ({"epochs": self._supernet_epochs()} | variation_overrides(variation)[0])["epochs"]
+        return min(self.plan.stop_epoch or epochs, epochs)
 
     def _has_early(self, variation: str, num_groups: int, count: int) -> bool:
         """Whether all supernets were scored early on; those of runs that an earlier version began were not."""
         places = itertools.product(range(self.plan.instances), range(num_groups))
         records = (self.run.records[instance_key(variation, instance, group)] for instance, group in places)
         return all(len(record.get("early", [])) == count for record in records)
+
+    def _refuse_diverged(self, num_groups: int) -> None:
+        """Refuse a ranking by weights that are no longer those of a network: its loss says so."""
+        most = DIVERGED * math.log(max(self.setup.data.num_classes, 2))
+        for instance, group in itertools.product(range(self.plan.instances), range(num_groups)):
+            losses = self.run.records[instance_key("", instance, group)]["loss"]
+            if self.setup.settings.takes_logits and losses and losses[-1] > most:
+                raise RunError(
+                    f"a supernet's loss must come down, but is {losses[-1]:.3g} in the last epoch of instance "
+                    f"{instance}, where guessing gives {most / DIVERGED:.2g}: the training has diverged; a lower "
+                    "learning rate may help."
+                )
 
     def _guard_report(self, groups: Groups) -> Json:
         """What the guard says of itself at the end: the mean over instances and groups of each of its figures."""
@@ -338,47 +359,6 @@ class Diagnosis:
         }
 
 
-class _TruthSource:
-    """Where a truth comes from, a table or none: what must still be trained for it, and all of it in the end."""
-
-    def __init__(self, truth: Truth | None = None) -> None:
-        self._truth = truth
-
-    def missing_tasks(self) -> list[WorkItem]:
-        return []
-
-    def collect(self) -> Truth | None:
-        return self._truth
-
-
-class _TrainedTruth(_TruthSource):
-    def __init__(self, diagnosis: Diagnosis, scored: Sequence[int]) -> None:
-        self._run, self._plan, self._scored = diagnosis.run, diagnosis.plan, scored
-        records, cache = self._run.records, diagnosis.truth_cache
-        for seed, index in itertools.product(range(self._plan.truth_seeds), scored):
-            key, known = truth_key(index, seed), cache.get(index, seed)
-            if known is not None and key not in records:
-                records.append(key, **known)
-            if known is None and key in records:  # killed after the record and before the cache
-                cache.put(index, seed, {name: value for name, value in records[key].items() if name != "key"})
-
-    def missing_tasks(self) -> list[WorkItem]:
-        # Seed by seed, so that a run that is cut short has whole seeds.
-        tasks = [
-            WorkItem(truth_key(index, seed), train_alone, {"index": index, "seed": seed})
-            for seed in range(self._plan.truth_seeds)
-            for index in self._scored
-        ]
-        return [task for task in tasks if task.key not in self._run.records]
-
-    def collect(self) -> Truth:
-        scores = [
-            [self._run.records[truth_key(index, seed)]["test"] for index in self._scored]
-            for seed in range(self._plan.truth_seeds)
-        ]
-        return Truth(np.asarray(scores), source=f"each child trained alone, mean of {self._plan.truth_seeds} seeds")
-
-
 def child_costs(setup: SupernetSetup, indices: Sequence[int]) -> Costs:
     """The parameters and the multiply-adds of children, as they are when exported."""
     network = setup.new_supernet(0)
@@ -409,8 +389,3 @@ def instance_key(variation: str, instance: int, group: int) -> str:
     """The name of one training of an instance, in records and checkpoints."""
     prefix = f"{variation}/" if variation else ""
     return f"{prefix}instance-{instance}/group-{group}"
-
-
-def truth_key(index: int, seed: int) -> str:
-    """The name of one training of the truth, in records."""
-    return f"truth/child-{index}/seed-{seed}"

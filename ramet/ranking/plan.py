@@ -43,7 +43,8 @@ class Plan:
         last_epochs: scores are taken after that many last epochs.
         last_steps: scores are taken after that many last mini-batches.
         step_samples: validation images that the scores after mini-batches are taken on; all of them if none.
-        truth: ``train`` (every child alone), ``table:FILE[:COLUMN]``, or ``none``.
+        truth: ``train`` (every child alone), ``table:FILE[:COLUMN]`` or ``FILE.csv[:COLUMN]`` (several columns or rows
+            of an architecture are seeds), or ``none``.
         truth_seeds: how many seeds the truth is the mean of.
         fine_tune_steps: for how many mini-batches children are fine-tuned from an instance; 0 for not at all.
         fine_tune_instances: from how many of the instances.
@@ -91,7 +92,7 @@ class Plan:
             )
         if self.varied not in get_args(Varied):
             raise ConfigError(f"varied must be one of {', '.join(get_args(Varied))}, but got {self.varied!r}.")
-        if not (self.truth in ("train", "none") or re.fullmatch(r"table:.+", self.truth)):
+        if self.truth not in ("train", "none") and self.table is None:
             raise ConfigError(f"truth must be train, none or table:FILE[:COLUMN], but got {self.truth!r}.")
         if self.children is not None and self.children < 2:
             raise ConfigError(f"children must be at least 2, because one child has no rank, but got {self.children}.")
@@ -118,8 +119,9 @@ class Plan:
 
     @property
     def table(self) -> str | None:
-        """The table that holds the truth, if one does."""
-        return self.truth.removeprefix("table:") if self.truth.startswith("table:") else None
+        """The table that holds the truth, if one does; what ends as a table is one without being called so."""
+        is_file = re.search(r"\.(csv|npz)(:[^/]*)?$", self.truth)
+        return self.truth.removeprefix("table:") or None if is_file or self.truth.startswith("table:") else None
 
     def fine_tuning_rate(self, settings: Recipe) -> float:
         """The learning rate of fine-tuning."""

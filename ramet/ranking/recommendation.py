@@ -36,6 +36,27 @@ def recommend(result: Json) -> list[str]:
     ]
 
 
+def recommend_scores(result: Json) -> list[str]:
+    """The same of scores that a user has: what they are worth against the truth, and nothing about how they came."""
+    judgement = judge(result)
+    if judgement.kind == "no truth":
+        return _without_truth(result)
+    if judgement.kind == "noisy truth":
+        return [*_noisy(result), *_measured(result, judgement)]
+    return [*_verdict(result, judgement), *_each(result), *_single_seed(result["truth"])]
+
+
+def _each(result: Json) -> list[str]:
+    """Every ranking against the truth."""
+    count = len(result["children"])
+    return [
+        f"{name} correlates with the truth at {interval(entry['tau'])}; its first child has the true rank "
+        f"{result['top'][name]['top_1']:.0f} of {count}."
+        for name, entry in result["correlation"].items()
+        if is_defined(entry["tau"])
+    ]
+
+
 def interval(entry: Json) -> str:
     """A figure with its interval."""
     return f"{entry['value']:z.2f} [{entry['low']:z.2f}, {entry['high']:z.2f}]"
@@ -55,7 +76,7 @@ def _without_truth(result: Json) -> list[str]:
     sentences = ["No truth is known, so only stability can be judged, and a stable ranking can still be wrong."]
     if rows is not None and not math.isnan(rows["mean"]):
         sentences.append(
-            f"Two instances agree at a rank correlation of {rows['mean']:z.2f} "
+            f"Two rankings agree at a rank correlation of {rows['mean']:z.2f} "
             f"(between {rows['lowest']:z.2f} and {rows['highest']:z.2f})."
         )
     return sentences
@@ -76,7 +97,7 @@ def _measured(result: Json, judgement: Judgement) -> list[str]:
     found = []
     for name in (judgement.best, judgement.trivial):
         if name is not None:
-            words = SIZES.get(name, f"the best ranking of the supernet ({name})")
+            words = SIZES.get(name, f"the best ranking ({name})")
             found.append(f"{words} {interval(result['correlation'][name]['tau'])}")
     return [f"For the record, against this truth: {'; '.join(found)}."] if found else []
 
@@ -93,25 +114,26 @@ def _verdict(result: Json, judgement: Judgement) -> list[str]:
     """The sentence of the judgement, against the best ranking that needs no training."""
     correlation, best, trivial = result["correlation"], judgement.best, judgement.trivial
     if judgement.kind == "ranks nothing" or best is None:
-        return ["The supernet gives every child the same score, so it ranks nothing."]
+        return ["Every child has the same score, so that nothing is ranked."]
     if trivial is None:
         tau = interval(correlation[best]["tau"])
         firm = {"better": "orders the children", "unclear": "does not clearly order the children"}
         what = firm.get(judgement.kind, "does not order the children")
-        return [f"All children have the same size; the best of its rankings ({best}) {what}: {tau}."]
+        why = "All children have the same size" if result["smallest_first"] else "No size of a child is known"
+        return [f"{why}, so that no ranking by it is there to beat; the best ranking ({best}) {what}: {tau}."]
     words = SIZES[trivial] + ", fewest first" * result["smallest_first"][trivial]
     theirs, gain = interval(correlation[trivial]["tau"]), interval(correlation[best][f"gain_over_{trivial}"])
     if judgement.kind == "no better":
         return [
-            f"Do not choose by these shared weights: {words} alone has {theirs}, and the best of the supernet's "
-            f"rankings ({best}) gains {gain}. Ranking by size is cheaper and better here."
+            f"Do not choose by these scores: {words} alone has {theirs}, and the best of their rankings ({best}) gains "
+            f"{gain}. Ranking by size is cheaper and better here."
         ]
     if judgement.kind == "unclear":
         return [
-            f"It is not clearly better than {words}, which alone has {theirs} and costs nothing: the best of its "
-            f"rankings ({best}) gains {gain}, an interval that includes 0."
+            f"It is not clearly better than {words}, which alone has {theirs} and costs nothing: the best ranking "
+            f"({best}) gains {gain}, an interval that includes 0."
         ]
-    return [f"It beats {words}, which alone has {theirs}: the best of its rankings ({best}) gains {gain}."]
+    return [f"It beats {words}, which alone has {theirs}: the best ranking ({best}) gains {gain}."]
 
 
 def _last(result: Json) -> list[str]:
@@ -136,7 +158,7 @@ def _training(result: Json, judgement: Judgement) -> list[str]:
     """Whether it should be trained longer: by how far it is below children alone, and by where its correlation goes."""
     gap, longer, sentences = result.get("gap"), result.get("longer"), []
     is_far = gap is not None and gap["low"] > FAR_BELOW
-    if is_far:
+    if gap is not None and is_far:
         shared = result["accuracy"]["mean"]
         sentences.append(
             f"Shared weights are hardly trained: children have {shared:.1%} with them and are {_points(gap)} better "

@@ -30,6 +30,7 @@ class ScoreTable:
     """The scores of architectures, as a file has them.
 
     Args:
+        file: the name of the file.
         source: the file and the columns, in words.
         names: the architectures as the file spells them, each once.
         rows: where the file names each first, counted as a spreadsheet does; its header is row 1.
@@ -39,6 +40,7 @@ class ScoreTable:
         num_seeds: how many seeds a score is the mean of, as far as that is known.
     """
 
+    file: str
     source: str
     names: list[str]
     rows: list[int]
@@ -58,9 +60,9 @@ class ScoreTable:
             try:
                 key = index(text)
             except ConfigError as error:
-                raise DataError(f"{self.source} must name architectures of the space; row {row}: {error}") from None
+                raise DataError(f"{self.file} must name architectures of the space; row {row}: {error}") from None
             if key in found:
-                raise DataError(f"{self.source} must spell an architecture in one way, but row {row} is {text!r}.")
+                raise DataError(f"{self.file} must spell an architecture in one way, but row {row} is {text!r}.")
             found[key] = place
         return found
 
@@ -136,7 +138,7 @@ def read_scores(source: str) -> ScoreTable:
         num_seeds = int(sheet.values(COUNT)[order[0, 0]]) if COUNT in sheet.columns else 1
         words += f", deviation {deviation}"
     rows = [sheet.rows[places[0]] for places in groups.values()]
-    return ScoreTable(words, list(groups), rows, scale * scores, unit, spread, max(1, num_seeds))
+    return ScoreTable(path.name, words, list(groups), rows, scale * scores, unit, spread, max(1, num_seeds))
 
 
 def read_columns(source: str) -> dict[str, ScoreTable]:
@@ -249,7 +251,8 @@ def _read_csv(path: Path) -> _Sheet:
         raise DataError(f"{path.name} must be a CSV file in UTF-8, but cannot be read: {error}.") from None
     if not lines or NAMES not in header:
         raise DataError(f"{path.name} must have a header with a column named {NAMES}, and at least one row.")
-    columns, bad = {}, {}
+    columns: dict[str, Floats] = {}
+    bad: dict[tuple[str, int], str] = {}
     for name in header:
         values = np.array([_number(line[name]) for _, line in lines])
         # A column with hardly a number is one of remarks; one with a few gaps is wrong in some rows.

@@ -143,10 +143,10 @@ def read_table(source: str, space: Space, indices: Sequence[int]) -> Truth:
     places = table.places(lambda text: space.index(space.parse(text)))
     missing = [index for index in indices if index not in places]
     if missing:
-        raise DataError(f"{table.source} must score every ranked child, but lacks {space.name(space[missing[0]])}.")
+        raise DataError(f"{table.file} must score every ranked child, but lacks {space.name(space[missing[0]])}.")
     columns = [places[index] for index in indices]
     scores = table.scores[:, columns]
     if np.ptp(scores.mean(axis=0)) == 0:
-        raise DataError(f"{table.source} must order the children, but scores all {len(columns)} the same.")
+        raise DataError(f"{table.file} must order the children, but scores all {len(columns)} the same.")
     deviation = None if table.deviation is None else table.deviation[columns]
     return Truth(scores, table.source, unit=table.unit, deviation=deviation, num_seeds=table.num_seeds)

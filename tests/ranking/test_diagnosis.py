@@ -19,7 +19,7 @@ from ramet.execution import Inline
 from ramet.jobs.data_options import ImageOptions
 from ramet.jobs.rank import RankJob
 from ramet.jobs.runner import start
-from ramet.ranking import analysis, diagnosis
+from ramet.ranking import analysis, diagnosis, truth_source
 from ramet.ranking.alone import train_alone
 from ramet.ranking.plan import Plan
 from ramet.registry import Spec
@@ -153,6 +153,7 @@ def counted_train_alone(setup: Any, *, index: int, seed: int) -> dict[str, Any]:
 
 def test_no_child_is_trained_alone_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     CALLS.clear()
+    monkeypatch.setattr(truth_source, "train_alone", counted_train_alone)
     monkeypatch.setattr(diagnosis, "train_alone", counted_train_alone)
     first, records = diagnose(tmp_path, "first", truth="train", truth_seeds=1, last_steps=1)
     assert sorted(CALLS) == [(child, 0) for child in range(8)]
@@ -167,6 +168,7 @@ def test_no_child_is_trained_alone_twice(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_torn_line_of_the_cache_is_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truth_source, "train_alone", counted_train_alone)
     monkeypatch.setattr(diagnosis, "train_alone", counted_train_alone)
     first, _ = diagnose(tmp_path, "first", truth="train", truth_seeds=1, children=3, last_steps=1)
     (path,) = (tmp_path / "truth").glob("*.jsonl")

@@ -109,7 +109,7 @@ CASES = [
     ("one seed, no ceiling", {"truth__one_seed": None}, "!two seeds of the truth"),
     ("seeds that rank nothing", {"truth__reliability_of_halves": NAN}, "score every child the same"),
     ("truth that ranks nothing", {"truth__spread": 0}, "The truth gives every child the same score"),
-    ("beats", {}, "which alone has 0.20 [0.10, 0.30]: the best of its rankings (averaged) gains 0.40 [0.20, 0.50]."),
+    ("beats", {}, "which alone has 0.20 [0.10, 0.30]: the best ranking (averaged) gains 0.40 [0.20, 0.50]."),
     (
         "not clearly better",
         {"correlation__averaged": ranking(0.6, 0.4, -0.1, 0.9)},
@@ -123,7 +123,7 @@ CASES = [
     (
         "does not beat",
         {"correlation__averaged": ranking(0.6, -0.1, -0.2, -0.05)},
-        "Do not choose by these shared weights: the number of parameters alone has 0.20 [0.10, 0.30]",
+        "Do not choose by these scores: the number of parameters alone has 0.20 [0.10, 0.30]",
     ),
     (
         "flops are the better size",
@@ -226,7 +226,7 @@ def test_a_sentence_follows_from_the_figures(changes: dict[str, Any], phrase: st
 def test_scores_that_rank_nothing_are_called_that() -> None:
     nothing = ranking(NAN, NAN, NAN, NAN)
     text = words(correlation__last=nothing, correlation__averaged=nothing, correlation__reestimated=nothing)
-    assert "gives every child the same score, so it ranks nothing" in text
+    assert "Every child has the same score, so that nothing is ranked" in text
     assert "nan" not in text and "beat" not in text
 
 
@@ -241,7 +241,7 @@ def test_without_a_truth_only_stability_is_judged() -> None:
     result = {"stability": RESULT["stability"], "variations": []}
     assert recommend(result) == [
         "No truth is known, so only stability can be judged, and a stable ranking can still be wrong.",
-        "Two instances agree at a rank correlation of 0.50 (between 0.10 and 0.90).",
+        "Two rankings agree at a rank correlation of 0.50 (between 0.10 and 0.90).",
     ]
     assert len(recommend(result | {"stability": {"instances": None}})) == 1
     assert len(recommend(result | {"stability": {"instances": {"mean": NAN, "highest": NAN, "lowest": NAN}}})) == 1
@@ -268,10 +268,7 @@ def test_one_function_decides_and_the_sentences_follow(kind: str) -> None:
         assert (phrase in text) == (other == kind), text
     if kind == "noisy truth":
         assert not any(phrase in text for phrase in ADVICE), "nothing can be concluded, and something is"
-        assert (
-            "For the record, against this truth: the best ranking of the supernet (averaged) 0.60 [0.50, 0.70]; "
-            in text
-        )
+        assert "For the record, against this truth: the best ranking (averaged) 0.60 [0.50, 0.70]; " in text
 
 
 def test_the_best_trivial_ranking_is_the_one_to_beat() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
-from ramet.jobs.rank.choosing import add_choosing, orders, ranking_name
+from ramet.jobs.rank.choosing import add_choosing, correlation_chart, ranking_name, ranking_table
 from ramet.jobs.rank.result import OverTime, RankResult, TruthFigures
-from ramet.ranking.verdict import TRIVIAL, judge
-from ramet.reports.charts import Line, Points, Reference, box_chart, dot_chart, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import count, decimals, in_points, percent
+from ramet.ranking.verdict import judge
+from ramet.reports.charts import Line, Points, Reference, box_chart, heat_map, line_chart, scatter_chart
+from ramet.reports.formats import count, in_points, percent
 from ramet.reports.page import KeyNumber, Page
-from ramet.reports.tables import Cell, Column, Columns, Table
+from ramet.reports.tables import Cell, Column, Columns, Table, legend_table
 from ramet.runs.encoding import Json
 
 
@@ -19,23 +19,7 @@ def table(result: RankResult) -> Table:
     """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
     if not result.correlation:
         return _stability_table(result)
-    tops = [name for name in ("top_1", "top_3", "top_5") if name in result.top["last"]]
-    rows: list[list[Cell]] = []
-    for name, entry in result.correlation.items():
-        if orders(entry):
-            picks: list[Cell] = [*(result.top[name][top] for top in tops), result.pruning[name]]
-        else:  # its picks are those of the ties' order, which nobody chose
-            picks = [None] * (len(tops) + 1)
-        rows.append([ranking_name(name, result), entry.tau.estimate, *picks])
-    columns: list[Column | str] = ["ranking by", Column("correlation", best="highest")]
-    columns += [Column(f"top {top[4:]}", decimals(1), best="lowest") for top in tops]
-    columns.append(Column("kept", lambda value: percent(value, 0), best="highest"))
-    caption = (
-        f"Correlation with the truth: Kendall's tau-b over {len(result.children)} children, 95 % bootstrap "
-        "interval over children, mean of the instances. Top n: the true rank of the best of its first n. Kept: the "
-        "share of the truly best quarter that survives pruning the worst half."
-    )
-    return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
+    return ranking_table(result)
 
 
 def page(result: RankResult, config: Json) -> Page:
@@ -61,8 +45,7 @@ def page(result: RankResult, config: Json) -> Page:
     _add_variations(page, result)
     page.details(f"All {len(result.children)} children", children_table(result))
     if result.legend:
-        rows: list[list[Cell]] = [list(line.split(": ", 1)) for line in result.legend]
-        page.details("What the names of children mean", Table(["place in a name", "what its number stands for"], rows))
+        page.details("What the names of children mean", legend_table(result.legend))
     page.details("Configuration", config)
     return page
 
@@ -107,20 +90,7 @@ def _key_numbers(result: RankResult) -> list[KeyNumber]:
 
 
 def _add_correlation(page: Page, result: RankResult, known: TruthFigures) -> None:
-    names = list(result.correlation)
-    trivial = judge(result.to_json()).trivial
-    line = "" if trivial is None else f", the {ranking_name(trivial, result)}, which is the best of the trivial ones"
-    page.chart(
-        dot_chart(
-            [ranking_name(name, result) for name in names],
-            [result.correlation[name].tau.estimate for name in names],
-            x_label="correlation with the truth (Kendall's tau-b)",
-            reference=None if trivial is None else result.correlation[trivial].tau.value,
-            muted=[place for place, name in enumerate(names) if name in TRIVIAL],
-            include=[0.0, 1.0],
-        ),
-        f"A ranking is worth its cost only to the right of the line{line}. Grey: the rankings that need no training.",
-    )
+    page.chart(*correlation_chart(result))
     truth = [value if result.truth_unit == "score" else 100 * value for value in known.mean]
     shared = [100 * value for value in result.accuracy.averaged[0]]
     extremes = sorted(range(len(truth)), key=lambda place: truth[place])
