@@ -88,7 +88,7 @@ class Stages:
         """Short names of all architectures that the result names, where theirs are long."""
         space = self.setup.space
         if not space.legend():
-            return {}
+            return {"short_names": {}, "legend": []}
         names = [entry["name"] for entry in result["candidates"]]
         names += [entry["architecture"] for entry in result["baselines"]]
         return {"short_names": {name: space.short_name(space.parse(name)) for name in names}, "legend": space.legend()}
