@@ -42,6 +42,8 @@ class Scores:
         params: the number of parameters of each child, shape [children]; ``flops`` its multiply-adds.
         truth: shape [seeds, children], or none.
         fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [instances, points, children], or none.
+        by_loss: validation losses, negative, shape [instances, children], or none.
+        by_average: with an average of the supernet's weights, shape [instances, children], or none.
         early: after the ``early_after`` epochs, before the last ones, shape [instances, points, children], or none.
         num_epochs: how many epochs a supernet had; none where it was not trained here.
         truth_deviation: of one seed of the truth, [children], where its seeds are not known; ``truth_seeds`` of how
@@ -60,6 +62,8 @@ class Scores:
     truth: Floats | None = None
     fine_tuned: Floats | None = None
     fine_tune_after: list[int] = field(default_factory=list)
+    by_loss: Floats | None = None
+    by_average: Floats | None = None
     early: Floats | None = None
     early_after: list[int] = field(default_factory=list)
     num_epochs: int | None = None
@@ -145,6 +149,10 @@ def rankings(scores: Scores) -> dict[str, Floats]:
         "reestimated": scores.reestimated,
         "averaged over instances": mean.mean(axis=0, keepdims=True),
     }
+    if scores.by_loss is not None:
+        named["loss"] = scores.by_loss
+    if scores.by_average is not None:
+        named["averaged weights"] = scores.by_average
     if scores.epochs.shape[1] > 1:
         named["averaged over epochs"] = scores.epochs.mean(axis=1)
     if scores.fine_tuned is not None:

@@ -23,9 +23,10 @@ from ramet.ranking.instance import fine_tune_result, load_network, train_instanc
 from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
 from ramet.ranking.longer import early_epochs
 from ramet.ranking.metrics import Floats, rank_correlations
-from ramet.ranking.plan import Plan, variation_overrides
+from ramet.ranking.plan import Plan, variation_overrides, variation_training
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.setup import SupernetSetup
+from ramet.ranking.trainings import make_training
 from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.ranking.truth_source import TrainedTruth, TruthSource
 from ramet.registry import describe_source
@@ -65,8 +66,9 @@ class Diagnosis:
 
     @cached_property
     def _context(self) -> SupernetSetup:
-        """What every task is given: the setup, and the guard where it is an object, which no JSON argument can hold."""
-        return self.setup if isinstance(self.plan.guard, str) else replace(self.setup, guard=self.plan.guard)
+        """What every task is given: the setup, and the parts that are objects, which no JSON argument can hold."""
+        parts = {name: getattr(self.plan, name) for name in ("guard", "training")}
+        return replace(self.setup, **{name: part for name, part in parts.items() if not isinstance(part, str)})
 
     def __call__(self) -> Json:
         """Do what is not done yet, and give the result: figures, words, and what they rest on."""
@@ -113,25 +115,34 @@ class Diagnosis:
     ) -> Json:
         """What ``train_instance`` is called with."""
         overrides, bn_momentum = variation_overrides(variation)
-        overrides = {"epochs": self._supernet_epochs()} | overrides
+        overrides = {"epochs": self._epochs_of(variation)} | overrides
+        # What is as it always was is not named, so that a run of an earlier version goes on.
+        training = variation_training(variation) or describe_source(self.plan.training)
+        turn_options: Json = {} if training == "uniform" else {"training": training}
+        turn_options |= {} if self.plan.average_weights is None else {"average": self.plan.average_weights}
+        turn_options |= {"weights": self.plan.weights[instance]} if self.plan.weights else {}
         turn = {} if self.plan.batches_per_model == 1 else {"batches_per_model": self.plan.batches_per_model}
-        return turn | {
-            "name": instance_key(variation, instance, group),
-            "trained": list(groups[group]) if len(groups) > 1 else None,
-            "scored": list(groups[group]) if len(groups) > 1 else list(scored),
-            "order": self.plan.order,
-            "guard": describe_source(self.plan.guard),
-            "num_shared_cells": make_sharing(self.plan.sharing).num_shared_cells,
-            "weights_seed": self._seed("weights", instance, group),
-            "order_seed": self._seed("order", instance, group),
-            "batches_seed": self._seed("batches", instance, group),
-            "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
-            "last_steps": self.plan.last_steps,
-            "step_samples": self.plan.step_samples,
-            "stop_epoch": self.plan.stop_epoch,
-            "overrides": overrides,
-            "bn_momentum": bn_momentum,
-        }
+        return (
+            turn
+            | turn_options
+            | {
+                "name": instance_key(variation, instance, group),
+                "trained": list(groups[group]) if len(groups) > 1 else None,
+                "scored": list(groups[group]) if len(groups) > 1 else list(scored),
+                "order": self.plan.order,
+                "guard": describe_source(self.plan.guard),
+                "num_shared_cells": make_sharing(self.plan.sharing).num_shared_cells,
+                "weights_seed": self._seed("weights", instance, group),
+                "order_seed": self._seed("order", instance, group),
+                "batches_seed": self._seed("batches", instance, group),
+                "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
+                "last_steps": self.plan.last_steps,
+                "step_samples": self.plan.step_samples,
+                "stop_epoch": self.plan.stop_epoch,
+                "overrides": overrides,
+                "bn_momentum": bn_momentum,
+            }
+        )
 
     def _fine_tuning_tasks(self, groups: Groups, scored: Sequence[int]) -> list[WorkItem]:
         """Fine-tuning of every scored child from the first instance, some children a task."""
@@ -160,6 +171,16 @@ class Diagnosis:
 
     def _supernet_epochs(self) -> int:
         return self.plan.supernet_epochs or self.setup.settings.epochs
+
+    def _epochs_of(self, variation: str) -> int:
+        """The epochs of a variation: of another way to train, as many as make it cost what the plan's own does."""
+        text = variation_training(variation)
+        if text is None:
+            return self._supernet_epochs()
+        own, other = (
+            make_training(source, self.setup.space).children_per_step for source in (self.plan.training, text)
+        )
+        return max(1, round(self._supernet_epochs() * own / other))
 
     def _cost(self) -> float:
         """The cost of a supernet, in trainings of one child: the same number of steps, and the scores near the end."""
@@ -289,9 +310,11 @@ class Diagnosis:
             truth=None if truth is None else truth.scores,
             fine_tuned=tuned,
             fine_tune_after=points,
+            by_loss=self._gathered_if_known("by_loss", variation, groups, columns),
+            by_average=self._gathered_if_known("by_average", variation, groups, columns),
             early=early,
             early_after=after,
-            num_epochs=num_epochs,
+            num_epochs=None if self.plan.weights else num_epochs,
             truth_deviation=None if truth is None else truth.deviation,
             truth_seeds=1 if truth is None else truth.num_seeds,
             truth_is_accuracy=truth is None or truth.unit != "score",
@@ -299,9 +322,21 @@ class Diagnosis:
             option_names=option_names,
         )
 
+    def _gathered_if_known(
+        self, field: str, variation: str, groups: Groups, columns: np.ndarray[Any, Any]
+    ) -> Floats | None:
+        """A field of all instances, [instances, children]; none where one of them lacks it."""
+        rows = []
+        for instance in range(self.plan.instances):
+            parts = [self.run.records[instance_key(variation, instance, place)] for place in range(len(groups))]
+            if not all(field in part for part in parts):
+                return None
+            rows.append(np.concatenate([np.asarray(part[field], float) for part in parts])[columns])
+        return np.stack(rows)
+
     def _num_epochs(self, variation: str) -> int:
         """How many epochs the supernets of a variation have."""
-        epochs: int = ({"epochs": self._supernet_epochs()} | variation_overrides(variation)[0])["epochs"]
+        epochs: int = ({"epochs": self._epochs_of(variation)} | variation_overrides(variation)[0])["epochs"]
         return min(self.plan.stop_epoch or epochs, epochs)
 
     def _has_early(self, variation: str, num_groups: int, count: int) -> bool:
@@ -343,6 +378,10 @@ class Diagnosis:
             }
         return row
 
+    def _children_per_step(self) -> int:
+        """What a step of a supernet costs, in steps of one child; nothing where none is trained."""
+        return 0 if self.plan.weights else make_training(self.plan.training, self.setup.space).children_per_step
+
     def _training_costs(self, groups: Groups, scored: Sequence[int]) -> Json:
         """What each way to a ranking costs, in training steps of one child."""
         settings, data = self.setup.settings, self.setup.data
@@ -351,7 +390,7 @@ class Diagnosis:
         samples = min(len(data.validation.y), self.plan.step_samples or len(data.validation.y))
         evaluation = len(scored) * samples / settings.batch_size / 3
         return {
-            "supernet": self._supernet_epochs() * steps_per_epoch * len(groups),
+            "supernet": self._supernet_epochs() * steps_per_epoch * len(groups) * self._children_per_step(),
             "evaluation": evaluation,
             "averaging": evaluation * self.plan.last_steps,
             "fine_tuning": self.plan.fine_tune_steps * len(scored),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ramet.ranking.verdict import FAR_BELOW, RELIABLE_TRUTH, Judgement, is_defined, judge
+from ramet.ranking.verdict import FAR_BELOW, RELIABLE_TRUTH, Judgement, is_defined, judge, way_to_use
 from ramet.runs.encoding import Json
 
 SIZES = {"parameters": "the number of parameters", "flops": "the number of multiply-adds"}
@@ -33,6 +33,7 @@ def recommend(result: Json) -> list[str]:
         *_pruning(result),
         *_guard(result),
         *_variations(result),
+        *_to_use(result),
     ]
 
 
@@ -190,11 +191,16 @@ def _averaging(result: Json) -> list[str]:
         return [f"Averaging the last {many} evaluations does not help ({interval(gain)})."]
     if gain["low"] <= 0:
         return [f"Averaging the last {many} evaluations does not clearly help ({interval(gain)})."]
-    cost = result["costs"]["averaging"] / result["costs"]["supernet"] if result["costs"]["supernet"] else math.inf
     return [
         f"Averaging the last {many} evaluations raises the correlation by {interval(gain)} to "
-        f"{interval(entry['tau'])}, at {cost:z.2f} times the cost of training the supernet."
+        f"{interval(entry['tau'])}{_at_cost(result, result['costs']['averaging'])}."
     ]
+
+
+def _at_cost(result: Json, cost: float) -> str:
+    """What something costs beside training the supernet; nothing, if none was trained."""
+    supernet = result["costs"]["supernet"]
+    return f", at {cost / supernet:z.2f} times the cost of training the supernet" if supernet else ""
 
 
 def _fine_tuning(result: Json) -> list[str]:
@@ -209,9 +215,8 @@ def _fine_tuning(result: Json) -> list[str]:
     words = f"Fine-tuning each child for {points[best]} mini-batches"
     if gain["low"] <= 0:
         return [f"{words} does not clearly raise the correlation ({interval(gain)})."]
-    per_step = result["costs"]["fine_tuning"] / max(points[-1], 1)
-    cost = per_step * points[best] / result["costs"]["supernet"] if result["costs"]["supernet"] else math.inf
-    return [f"{words} raises the correlation by {interval(gain)}, at {cost:z.2f} times the cost of the supernet."]
+    cost = result["costs"]["fine_tuning"] * points[best] / max(points[-1], 1)
+    return [f"{words} raises the correlation by {interval(gain)}{_at_cost(result, cost)}."]
 
 
 def _batch_norm(correlation: Json) -> list[str]:
@@ -253,3 +258,21 @@ def _variations(result: Json) -> list[str]:
                 f"{interval(gain)}."
             )
     return sentences
+
+
+def _to_use(result: Json) -> list[str]:
+    """The one to use, of all ways to train and to score."""
+    way = way_to_use(result)
+    if way is None or way.count < 2:
+        return []
+    if way.gain is None:
+        return [
+            f"Use the last evaluation: of {way.count} ways to train and to score none has more ({interval(way.tau)})."
+        ]
+    words = f"of {way.count} ways to train and to score it has the highest correlation, {interval(way.tau)}"
+    if way.is_clear:
+        return [f"Use {way.name}: {words}, a gain of {interval(way.gain)}."]
+    return [
+        f"Use {way.name} if you use any: {words}, but its gain of {interval(way.gain)} is not clear, and the last "
+        "evaluation costs least."
+    ]

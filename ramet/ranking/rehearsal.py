@@ -11,6 +11,7 @@ from ramet.ranking.instance import build_network
 from ramet.ranking.plan import Plan
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import read_table
+from ramet.ranking.weights import put_weights
 from ramet.sharing import make_sharing
 from ramet.spaces import Arch, Space
 from ramet.training.losses import cross_entropy
@@ -22,6 +23,8 @@ def rehearse(setup: SupernetSetup, plan: Plan) -> None:
     plan.check(setup.space, setup.settings)
     if plan.table is not None:
         read_table(plan.table, setup.space, plan.scored(setup.space))
+    for source in plan.weights:
+        put_weights(setup.new_supernet(0), source)
     try_children(setup, make_sharing(plan.sharing).num_shared_cells)
     child_costs(setup, children_of_every_option(setup.space))
 

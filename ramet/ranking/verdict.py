@@ -87,6 +87,44 @@ def judge(result: Json) -> Judgement:
     return Judgement(kind, best, trivial)
 
 
+@dataclass(frozen=True)
+class WayToUse:
+    """Of all ways to train and to score that were tried, the one with the highest correlation.
+
+    Attributes:
+        name: the ranking, or the variation.
+        tau: its correlation, with its interval.
+        gain: over the last evaluation, or of a variation over the same scores without it; none for the last one itself.
+        count: how many ways there were.
+    """
+
+    name: str
+    tau: Json
+    gain: Json | None
+    count: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether its interval lies above 0; of the best of many that is not quite sure."""
+        return self.gain is not None and self.gain["low"] > 0
+
+
+def way_to_use(result: Json) -> WayToUse | None:
+    """The way to train and to score with the highest correlation; none where nothing is ranked or judged."""
+    if not judge(result).is_firm:
+        return None
+    ways = [
+        (name, entry["tau"], entry.get("gain_over_last"))
+        for name, entry in result["correlation"].items()
+        if name not in TRIVIAL
+    ]
+    ways += [(row["variation"], row["tau"], row["gain"]) for row in result["variations"] if row.get("tau")]
+    defined = [way for way in ways if is_defined(way[1])]
+    if not defined:
+        return None
+    return WayToUse(*max(defined, key=lambda way: way[1]["value"]), count=len(defined))
+
+
 def is_defined(entry: Json) -> bool:
     """Whether a figure is a number: a ranking in which all children are equal correlates with nothing."""
     return entry["value"] is not None and not math.isnan(entry["value"])

@@ -18,6 +18,8 @@ NAMES = {
     "averaged over epochs": "shared weights, mean over the last epochs",
     "averaged over instances": "shared weights, mean over all instances",
     "reestimated": "shared weights, batch norm re-estimated",
+    "loss": "shared weights, validation loss",
+    "averaged weights": "shared weights averaged over steps",
     "fine-tuned": "shared weights, each child fine-tuned",
     "parameters": "number of parameters",
     "flops": "number of multiply-adds",

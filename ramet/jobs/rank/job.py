@@ -86,7 +86,8 @@ class RankJob(Job["SupernetSetup"]):
         table = self.plan.table
         truth = self.plan.truth if table is None else f"table:{anchored(table)}"
         cache = None if self.truth_cache is None else str(Path(self.truth_cache).absolute())
-        return replace(super().anchored(), plan=replace(self.plan, truth=truth), truth_cache=cache)
+        weights = tuple(str(Path(source).absolute()) for source in self.plan.weights)
+        return replace(super().anchored(), plan=replace(self.plan, truth=truth, weights=weights), truth_cache=cache)
 
     def asked(self) -> Job[Any]:
         """Of scores that are there already, the job that compares them."""
