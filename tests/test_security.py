@@ -20,7 +20,7 @@ from ramet.runs.encoding import encode
 from ramet.training import Settings
 
 DOORS = {
-    "rank": ["space", "data", "plan.guard", "plan.sharing", "recipe.loss", "recipe.augment"],
+    "rank": ["space", "data", "plan.guard", "plan.sharing", "plan.training", "recipe.loss", "recipe.augment"],
     "search": ["space", "data", "plan.guard", "plan.sharing", "plan.strategy", "recipe.schedule"],
     "grow": ["network", "data", "plan.methods", "recipe.metric"],
     "learn": ["plan.network", "plan.methods", "recipe.loss"],
