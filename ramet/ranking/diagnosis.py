@@ -128,7 +128,7 @@ class Diagnosis:
             | {
                 "name": instance_key(variation, instance, group),
                 "trained": list(groups[group]) if len(groups) > 1 else None,
-                "scored": list(groups[group]) if len(groups) > 1 else list(scored),
+                "scored": scored_of(groups, group, scored),
                 "order": self.plan.order,
                 "guard": describe_source(self.plan.guard),
                 "num_shared_cells": make_sharing(self.plan.sharing).num_shared_cells,
@@ -151,7 +151,7 @@ class Diagnosis:
         learning_rate = self.plan.fine_tuning_rate(self.setup.settings)
         tasks = []
         for instance, group in itertools.product(range(self.plan.fine_tune_instances), range(len(groups))):
-            members = list(groups[group]) if len(groups) > 1 else list(scored)
+            members = scored_of(groups, group, scored)
             for first in range(0, len(members), CHILDREN_A_TASK):
                 key = f"fine-tuning/instance-{instance}/group-{group}/part-{first // CHILDREN_A_TASK}"
                 arguments: Json = {
@@ -190,7 +190,8 @@ class Diagnosis:
 
     def _groups(self) -> Groups:
         """The groups of children; by interference, they follow from a supernet that is trained first."""
-        space, sharing = self.setup.space, make_sharing(self.plan.sharing)
+        space = self.setup.space
+        sharing = make_sharing(self.plan.sharing).of_options(space.num_options)
         if sharing.num_groups == 1:
             return (tuple(range(len(space))) if self.plan.children is None else (),)
         if not sharing.is_measured:
@@ -257,7 +258,7 @@ class Diagnosis:
         space = self.setup.space
         result["labels"] = [space.short_name(space[index]) for index in scored]
         result["legend"] = space.legend()
-        if len(groups) > 1:
+        if len(groups) > 1 and self.plan.children is None:
             result["groups"] = [[self.setup.space.name(self.setup.space[i]) for i in group] for group in groups]
         result["recommendation"] = recommend(result)
         return result
@@ -267,7 +268,7 @@ class Diagnosis:
     ) -> Scores:
         """The recorded scores as arrays; columns follow ``scored`` whatever the groups are."""
         space, records = self.setup.space, self.run.records
-        members = [list(children) if len(groups) > 1 else list(scored) for children in groups]
+        members = [scored_of(groups, group, scored) for group in range(len(groups))]
         columns = np.argsort([index for group in members for index in group])
         place = {index: column for column, index in enumerate(scored)}
 
@@ -408,6 +409,12 @@ def child_costs(setup: SupernetSetup, indices: Sequence[int]) -> Costs:
         params.append(count_parameters(child))
         flops.append(count_flops(child, shape, dtype=setup.data.form.dtype))
     return np.asarray(params, float), np.asarray(flops, float)
+
+
+def scored_of(groups: Groups, group: int, scored: Sequence[int]) -> list[int]:
+    """The children of a group that are scored, in its order."""
+    known = set(scored)
+    return list(scored) if len(groups) == 1 else [index for index in groups[group] if index in known]
 
 
 def fine_tuning_points(num_steps: int) -> list[int]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 OrderKind = Literal["cyclic", "shuffled", "uniform"]
 Varied = Literal["weights", "order", "both"]
 
+MAX_LISTED = 2**16
+"""Children of a space whose groups are listed."""
+
 VARIATIONS = ("momentum", "bn-momentum", "weight-decay", "learning-rate", "epochs", "training")
 """What ``also`` can vary."""
 
@@ -32,8 +35,8 @@ class Plan:
         instances: how many supernets are trained.
         order: which child a mini-batch trains: ``cyclic``, ``shuffled`` or ``uniform``.
         varied: what differs among instances: the initial ``weights``, the ``order`` of the children, or ``both``.
-        sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``,
-            ``FILE.py:Class``, or a ``Sharing``.
+        sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``, ``edge:0``
+            (a supernet for each option of that decision), ``FILE.py:Class``, or a ``Sharing``.
         training: which children a step of a supernet takes: ``uniform`` (one, in the order), ``fair`` (every option
             once), ``sandwich`` (the largest teaches the smallest and some between), ``FILE.py:Class``, or an object.
         guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``; or
@@ -132,7 +135,7 @@ class Plan:
         from ramet.sharing import make_sharing
 
         sharing = make_sharing(self.sharing)
-        if self.children is not None and not sharing.is_full:
+        if self.children is not None and (sharing.num_shared_cells is not None or sharing.is_measured):
             raise ConfigError(f"sharing {sharing} needs all children to be scored, but children is {self.children}.")
 
     @property
@@ -166,8 +169,10 @@ class Plan:
         if self.children is None and len(space) > 4096:
             raise ConfigError(f"a space of {len(space)} children is too large to score whole; give --children.")
         self._check_sharing()
-        sharing = make_sharing(self.sharing)
+        sharing = make_sharing(self.sharing).of_options(space.num_options)
         sharing.check(len(space))
+        if sharing.num_groups > 1 and len(space) > MAX_LISTED:
+            raise ConfigError(f"groups are of at most {MAX_LISTED} children, but the space has {len(space)}.")
         if not sharing.is_full and self.weights:
             raise ConfigError(f"weights of your own are of one supernet, but sharing {sharing} has several.")
         for source in (self.training, *filter(None, map(variation_training, self.also))):

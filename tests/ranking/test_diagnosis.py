@@ -310,3 +310,18 @@ def test_without_a_guard_nothing_is_said_of_one(tmp_path: Path) -> None:
     result, _ = diagnose(tmp_path)
     assert result["guard"] == {}
     assert not any("guard" in line for line in result["recommendation"])
+
+
+def test_groups_by_an_edge_score_the_children_that_are_drawn(tmp_path: Path) -> None:
+    """A supernet for each option of the second decision; all its children train, those drawn are scored."""
+    result, records = diagnose(tmp_path, sharing="edge:1", children=5, seed=2)
+    space = make_space("cells64", **SPACE)
+    scored = [space.index(space.parse(name)) for name in result["children"]]
+    for option in range(2):
+        group = [index for index in range(8) if space[index][1] == option]
+        members = [index for index in group if index in scored]
+        assert 0 < len(members) < len(group)
+        expected = twin(group, group=option, seed=2, scored=members)
+        assert bits(without_losses(records[f"instance-0/group-{option}"])) == bits(expected)
+        for child, value in zip(members, expected["steps"][-1], strict=True):
+            assert result["accuracy"]["last"][0][scored.index(child)] == value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ramet.costs import count_parameters
 from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.ranking import Plan
-from ramet.ranking.instance import score_children, score_losses
+from ramet.ranking.instance import load_network, score_children, score_losses, train_instance
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.trainings import TRAININGS, FairTraining, SandwichTraining, SupernetTraining, make_training
 from ramet.runs import read_records
@@ -108,6 +109,23 @@ def test_losses_of_children_are_those_of_plain_passes() -> None:
     with torch.no_grad():
         expected = [-float(nn.functional.cross_entropy(network(x, arch), y)) for arch in archs]
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_averaged_weights_are_those_that_a_recipe_would_put(tmp_path: Path) -> None:
+    """A training whose recipe averages ends with the average; one that only scores by it has the same scores."""
+    data = load("digits", train_size=60, eval_size=40)
+    arguments: dict[str, Any] = {
+        "name": "one", "trained": None, "scored": list(range(8)), "order": "shuffled", "num_shared_cells": None,
+        "weights_seed": 1, "order_seed": 2, "batches_seed": 3, "last_epochs": 1, "last_steps": 1,
+    }  # fmt: skip
+    recipe = Recipe(epochs=2, batch_size=20, learning_rate=0.05)
+    found = train_instance(SupernetSetup(SPACE, data, recipe), **arguments, average="ema:0.8")
+    setup = SupernetSetup(SPACE, data, replace(recipe, average="ema:0.8"), folder=tmp_path)
+    train_instance(setup, **arguments)
+    network = load_network(setup, arguments)
+    assert found["by_average"] == score_children(network, list(SPACE), data.validation.x, data.validation.y)
+    plain = train_instance(SupernetSetup(SPACE, data, recipe), **arguments)
+    assert {key: value for key, value in found.items() if key != "by_average"} == plain, "scoring changes no training"
 
 
 def test_rank_compares_ways_to_train_and_to_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
