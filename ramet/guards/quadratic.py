@@ -92,13 +92,18 @@ def proximal_step_(
 def all_finite(tensors: Sequence[Tensor]) -> Tensor:
     """1 where every value is finite and 0 otherwise, as a tensor of one value on the first tensor's device.
 
-    Largest magnitudes are used because a sum of squares of float16 overflows.
+    Largest magnitudes are used because a sum of squares of float16 overflows. On a CPU they are found by the extremes,
+    which carry NaN along: torch's infinity norm takes sixteen times as long there, and was half of a guarded step.
     """
     dense = [tensor.coalesce().values() if tensor.is_sparse else tensor for tensor in tensors]
     dense = [tensor for tensor in dense if tensor.numel()]
     if not dense:
         return torch.ones(())
-    largest = [value.to(dense[0].device, torch.float32) for value in torch._foreach_norm(dense, float("inf"))]
+    if all(tensor.device.type == "cpu" for tensor in dense):
+        extremes = [extreme for tensor in dense for extreme in torch.aminmax(tensor)]
+    else:
+        extremes = list(torch._foreach_norm(dense, float("inf")))
+    largest = [value.to(dense[0].device, torch.float32) for value in extremes]
     return torch.isfinite(torch.stack(largest)).all().to(torch.float32)
 
 
