@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import torch
@@ -13,6 +13,7 @@ from ramet.errors import ConfigError
 from ramet.ranking.trainings.base import OfOutputs, SupernetTraining
 from ramet.seeding import torch_generator
 from ramet.spaces import Arch, Space
+from ramet.spaces.extremes import find_cheapest
 from ramet.spaces.slicing.sandwich import Sandwich
 
 
@@ -64,7 +65,7 @@ class SandwichTraining(SupernetTraining):
         def size(arch: Arch) -> float:
             return float(count_parameters(network.child(arch)))
 
-        return extreme(self.space, size), extreme(self.space, lambda arch: -size(arch))
+        return find_cheapest(self.space, lambda arch: -size(arch)), find_cheapest(self.space, size)
 
     def archs(self, step: int, turn: Arch) -> Sequence[Arch]:
         """The largest first, the smallest, and those that the step draws."""
@@ -74,11 +75,3 @@ class SandwichTraining(SupernetTraining):
     def loss(self, network: nn.Module, x: Tensor, y: Tensor, archs: Sequence[Arch], of_outputs: OfOutputs) -> Tensor:
         """The sum of the losses, of which the first child's is that of the labels."""
         return self._sandwich.loss(network, x, y, archs, of_outputs, are_numbers=y.is_floating_point())
-
-
-def extreme(space: Space, value: Callable[[Arch], float]) -> Arch:
-    """The architecture of the highest value, a decision after the other; of all, where values add up over decisions."""
-    best: Arch = space[0]
-    for place, options in enumerate(space.num_options):
-        best = max(((*best[:place], option, *best[place + 1 :]) for option in range(options)), key=value)
-    return best
