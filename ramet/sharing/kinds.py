@@ -77,23 +77,22 @@ class EdgeSharing(Sharing):
     num_groups = 2
     """At least; ``of_options`` knows how many."""
 
-    def __init__(self, decision: int, *, num_options: Sequence[int] = ()) -> None:
+    def __init__(self, decision: int) -> None:
         self.decision = _count("decision", decision, least=0)
-        self._num_options = tuple(num_options)
-        if not self._num_options:
-            return
-        if decision >= len(self._num_options):
-            raise ConfigError(
-                f"an edge must be one of the {len(self._num_options)} decisions of the space, from 0, "
-                f"but got {decision}."
-            )
-        self.num_groups = self._num_options[decision]
-        if self.num_groups < 2:
-            raise ConfigError(f"an edge must have several options, but decision {decision} has one.")
+        self._num_options: tuple[int, ...] = ()
 
     def of_options(self, num_options: Sequence[int]) -> Sharing:
         """The sharing that knows how many groups it has."""
-        return EdgeSharing(self.decision, num_options=num_options)
+        if self.decision >= len(num_options):
+            raise ConfigError(
+                f"an edge must be one of the {len(num_options)} decisions of the space, from 0, "
+                f"but got {self.decision}."
+            )
+        if num_options[self.decision] < 2:
+            raise ConfigError(f"an edge must have several options, but decision {self.decision} has one.")
+        bound = EdgeSharing(self.decision)
+        bound._num_options, bound.num_groups = tuple(num_options), num_options[self.decision]
+        return bound
 
     def group_of(self, place: int, num_children: int, seed: int) -> int:
         """The option that the child takes of the decision."""
