@@ -8,6 +8,7 @@ tensors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Literal, get_args
 
 import torch
@@ -300,8 +301,9 @@ def _gradient(param: Tensor) -> Tensor:
 
 def check_penalty(strength: float, form: str, unit: str = "fisher") -> None:
     """Refuse a negative or infinite strength, and an unknown form or unit of the penalty's step."""
-    if not 0.0 <= strength < float("inf"):
-        raise ConfigError(f"strength must be at least 0 and finite, but got {strength}.")
+    given: object = strength
+    if not isinstance(given, Real) or not 0.0 <= strength < float("inf"):
+        raise ConfigError(f"strength must be at least 0 and finite, but got {strength!r}.")
     if form not in ("implicit", "explicit"):
         raise ConfigError(f"form must be 'implicit' or 'explicit', but got {form!r}.")
     if unit not in get_args(Unit):

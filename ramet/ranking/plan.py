@@ -88,6 +88,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         require_types(self)
+        for name, form in (("also", "NAME=VALUE each"), ("weights", "a file each")):
+            value = getattr(self, name)
+            if not isinstance(value, (tuple, list)) or not all(isinstance(text, str) for text in value):
+                raise ConfigError(f"{name} must be a list of texts, {form}, but got {value!r:.80}.")
         if self.weights:  # each is an instance, however many there would be
             object.__setattr__(self, "instances", len(self.weights))
             object.__setattr__(self, "fine_tune_instances", min(self.fine_tune_instances, len(self.weights)))

@@ -60,6 +60,8 @@ learn("classifier names the head of a module", "--classifier", "head", "--method
 learn("one of its linear layers, but got 'nobody'", "--network", "vgg", "--classifier", "nobody", "--method", "naive")
 learn("budget must not be negative", "--network", "vgg", "--method", "bind-and-grow:budget=-1")
 learn("the rank of an adapter must be at least 1", "--network", "vgg", "--method", "adapters:rank=0")
+learn("whole_rate must be above 0 and at most 1", "--network", "vgg", "--method", "adapters:whole_rate=0")
+learn("budget must lie between 0 and 1", "--network", "vgg", "--method", "adapters:budget=2")
 learn("convolutions must be one of pointwise, low-rank", "--network", "vgg", "--method", "adapters:convolutions=large")
 learn("slow or frozen, not guarded", "--network", "vgg", "--method", "bind-and-grow:old_weights=guarded")
 learn("unit must be layer for a module", "--network", "vgg", "--method", "bind-and-grow:unit=channels")

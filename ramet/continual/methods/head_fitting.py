@@ -7,9 +7,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from ramet.continual.networks.template import Template, seeded
+from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Samples, Saves, train
 from ramet.data import Split
-from ramet.seeding import torch_generator
+from ramet.seeding import derive_seed, torch_generator
 from ramet.training import Settings, evaluating
 
 FITTED = 5000
@@ -60,3 +62,24 @@ def fit_head(
         return of_outputs(head(x), y)
 
     train(head, loss, features, replace(settings, augment=None), seed=seed, saves=saves, phase=phase)
+
+
+def copy_with_fitted_head(
+    template: Template, task: TaskData, settings: Settings, role: tuple[str | int, ...], *, seed: int, saves: Saves
+) -> nn.Module:
+    """A copy of a trained network for a task, before it is trained: its head is fitted to what the network gives.
+
+    Args:
+        template: of the trained network.
+        task: what the head is for, and fitted to.
+        settings: the recipe.
+        role: what the copy is, which its head is drawn from.
+        seed: what all randomness follows from.
+        saves: where the fitting saves itself, as the phase ``head``.
+    """
+    device = task.train.x.device
+    body = template.make_features(seed, *role).to(device)
+    head = seeded(lambda: template.make_head(task.info.num_classes), seed, *role, "head").to(device)
+    own_seed = derive_seed(seed, "head", task.info.name)
+    fit_head(head, body, task.train, settings, seed=own_seed, most=FITTED, saves=saves, phase="head")
+    return template.joined(body, head)

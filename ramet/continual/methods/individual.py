@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Literal
 from torch import nn
 
 from ramet.continual.method import Method
-from ramet.continual.methods.head_fitting import FITTED, fit_head
+from ramet.continual.methods.head_fitting import copy_with_fitted_head
 from ramet.continual.networks.keeping import copied
-from ramet.continual.networks.template import seeded
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
 from ramet.costs import count_parameters
@@ -58,11 +57,7 @@ class Individual(Method):
         role, num_classes = ("individual", place), task.info.num_classes
         if not self.template.is_trained or self.head_weights == "fresh":
             return self.template.make_network(num_classes, self.seed, *role).to(self.device)
-        body = self.template.make_features(self.seed, *role).to(self.device)
-        head = seeded(lambda: self.template.make_head(num_classes), self.seed, *role, "head").to(self.device)
-        seed = derive_seed(self.seed, "head", task.info.name)
-        fit_head(head, body, task.train, self.settings, seed=seed, most=FITTED, saves=saves, phase="head")
-        return self.template.joined(body, head)
+        return copy_with_fitted_head(self.template, task, self.settings, role, seed=self.seed, saves=saves)
 
     def network(self, name: str) -> nn.Module:
         """A copy of the task's network."""

@@ -96,6 +96,12 @@ class BlockGraph(LayerGraph):
         adapted = _count([*parts, self._adapter(step, values, None)])
         return shared, adapted, _count([*parts, self.nodes[step.node]])
 
+    def whole_convolutions(self, step: PathStep, values: Mapping[str, Any]) -> dict[str, int]:
+        """The parameters that a task adds if a convolution of a block changes as a whole instead of by its map."""
+        tensors = self._weights(step.node).tensors()
+        maps = self._adapter(step, values, None).maps_by_name()
+        return {name: tensors[name].numel() - _count([made]) for name, made in maps.items() if tensors[name].ndim > 2}
+
     def view(self, path: TaskPath) -> BlockView:
         """The network of a path, of the graph's own tensors."""
         network = self.backbone.hollow()

@@ -76,6 +76,18 @@ class PointwiseMap(WeightMap):
         return weight + pad(self.beside, self._around)
 
 
+class WholeMap(WeightMap):
+    """Adds a change of the same shape: all of the matrix is the task's own."""
+
+    def __init__(self, shape: torch.Size) -> None:
+        super().__init__()
+        self.change = nn.Parameter(torch.zeros(shape))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Shapes [outputs, inputs, ...]."""
+        return weight + self.change
+
+
 class BlockAdapter(nn.Module):
     """What a task has for itself beside a block that it shares: its biases and scales, and a map for each matrix.
 
@@ -86,7 +98,8 @@ class BlockAdapter(nn.Module):
         block: the shared tensors.
         matrices: the names of those that get a map; other vectors are the task's own, other tables stay shared.
         values: ``rank``, of the maps of low rank; ``pointwise``, whether convolutions get a convolution of one pixel
-            instead, if their kernel is larger.
+            instead, if their kernel is larger; ``whole``, the names of matrices that change as a whole, none if it
+            is not there.
         generator: what the maps' first factors are drawn from; zeros without, as when weights are loaded.
 
     Raises:
@@ -109,8 +122,13 @@ class BlockAdapter(nn.Module):
         for name, tensor in tensors.items():
             if name in matrices:
                 has_pixels = tensor.ndim > 2 and math.prod(tensor.shape[2:]) > 1
-                is_pointwise = values["pointwise"] and has_pixels
-                made = PointwiseMap(tensor.shape) if is_pointwise else LowRankMap(tensor.shape, rank, generator)
+                made: WeightMap
+                if name in values.get("whole", ()):
+                    made = WholeMap(tensor.shape)
+                elif values["pointwise"] and has_pixels:
+                    made = PointwiseMap(tensor.shape)
+                else:
+                    made = LowRankMap(tensor.shape, rank, generator)
                 self.maps[_key(name)] = made.to(tensor.device, tensor.dtype)
         vectors = {name: _copy(tensor) for name, tensor in tensors.items() if _is_vector(tensor, name, matrices)}
         self.vectors = BlockWeights(vectors)

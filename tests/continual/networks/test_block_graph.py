@@ -159,6 +159,27 @@ def test_a_pointwise_map_is_a_convolution_beside_the_other():
         assert torch.allclose(F.conv2d(x, made(conv.weight), stride=stride), expected + beside, atol=1e-12)
 
 
+def test_a_convolution_that_is_a_tasks_own_is_exported_and_stored():
+    _, graph = graph_of(ResNet)
+    name = next(iter(graph.whole_convolutions(graph.path(START).steps[1], VALUES)))
+    values = VALUES | {"whole": [name]}
+    steps = graph.add_blocks("task", graph.path(START).steps, {}, {1: values}, generator)
+    head = graph.add_node(graph.backbone.make_head(3), LayerNode(len(steps), "task"))
+    graph.add_path(TaskPath("task", 3, graph.backbone, steps, head))
+    shared, view = graph.network(START).get_parameter(name), graph.view(graph.path("task"))
+    disturb(view, graph, graph.path(START).keys)
+    plain, x = graph.network("task"), torch.randn(5, 1, 8, 8)
+    change = plain.get_parameter(name) - shared
+    assert torch.equal(graph.network(START).get_parameter(name), shared) and (change != 0).all()
+    with torch.no_grad():
+        assert torch.allclose(plain(x), view.eval()(x), rtol=1e-5, atol=1e-5)
+    tensors, packed = pack_state(graph.to_state())
+    read = read_graph(unpack_state(tensors, packed), make_template(ResNet(), **IMAGES))
+    assert torch.equal(read.network("task")(x), plain(x)) and read.about == graph.about
+    sizes = [graph.sizes(steps[1], given)[1] for given in (values, VALUES)]
+    assert sizes[0] - sizes[1] == graph.whole_convolutions(graph.path(START).steps[1], VALUES)[name] == 8 * 36
+
+
 def test_a_map_of_low_rank_has_it():
     made = LowRankMap(torch.Size([8, 4, 3, 3]), 2, torch.Generator().manual_seed(0))
     weight = torch.randn(8, 4, 3, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -309,18 +309,23 @@ class GraphMethod(LayerGraphMethod):
         shared = [self.graph_.nodes[key] for key in old]
         known = {id(param) for module in shared for param in module.parameters()}
         old_names = {name for name, param in view.named_parameters() if id(param) in known}
+        own_rate = self._own_rate(view)
         with _held(shared, old_rate):
             train(
                 view,
                 *classification(view, task.train, self.settings),
                 self.settings,
                 seed=derive_seed(self.seed, "task", task.info.name),
-                rate=lambda name: old_rate if name in old_names else 1.0,
+                rate=lambda name: old_rate if name in old_names else own_rate(name),
                 frozen=shared if old_rate == 0 else (),
                 guard=self.keeper if self.old_weights == "guarded" else None,
                 saves=saves,
                 phase="path",
             )
+
+    def _own_rate(self, view: nn.Module) -> Callable[[str], float]:
+        """The factor of the learning rate for what is a task's own, by the parameter's name in the view."""
+        return lambda name: 1.0
 
     def _remember(self, view: nn.Module, data: Split) -> None:
         """Tell the guard what matters to the task that was just learned."""
