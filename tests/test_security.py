@@ -20,11 +20,12 @@ from ramet.runs.encoding import encode
 from ramet.training import Settings
 
 DOORS = {
-    "rank": ["space", "data", "plan.guard", "plan.sharing", "recipe.loss", "recipe.augment"],
+    "rank": ["space", "data", "plan.guard", "plan.sharing", "plan.training", "recipe.loss", "recipe.augment"],
     "search": ["space", "data", "plan.guard", "plan.sharing", "plan.strategy", "recipe.schedule"],
     "grow": ["network", "data", "plan.methods", "recipe.metric"],
     "learn": ["plan.network", "plan.methods", "recipe.loss"],
     "study": ["plan.network", "plan.method", "recipe.loss"],
+    "scores": [],
     "tour": [],  # it names nothing
 }
 """For each job the fields of its config.json that name parts; all other fields are tried by the slow test."""

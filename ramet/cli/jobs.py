@@ -21,6 +21,7 @@ def start_job(job: Job[Any], common: Common) -> None:
     from ramet.jobs.job import new_folder
     from ramet.jobs.runner import start
 
+    job = job.asked()
     out = common.out or new_folder(job.kind)
     _run(partial(start, job.anchored(), out, overwrite=common.overwrite), common, out)
 

@@ -21,6 +21,7 @@ JOBS = {
     "grow": "ramet.jobs.grow.job:GrowJob",
     "learn": "ramet.jobs.learn.job:LearnJob",
     "study": "ramet.jobs.study.job:StudyJob",
+    "scores": "ramet.jobs.scores.job:ScoresJob",
     "tour": "ramet.jobs.tour.job:TourJob",
 }
 """The jobs by the kind that ``config.json`` names: a new job is a line here and a folder."""

@@ -92,6 +92,10 @@ class Job(ABC, Generic[Setup]):
     def work(self, setup: Setup, session: Session) -> Json | None:
         """Do what the run's records do not hold yet; gives JSON values, and none on a rank that is not the leader."""
 
+    def asked(self) -> Job[Any]:
+        """The job that its options ask for, where that is another one."""
+        return self
+
     def code(self) -> list[str]:
         """The references to code that the options name; a job that a run directory holds needs trust for them."""
         named = [found for kind in self.sources for found in code_of(kind, getattr(self, kind))]

@@ -9,6 +9,8 @@ from ramet.registry.fronts import lazy_front
 
 if TYPE_CHECKING:
     from ramet.ranking.analysis import Scores, analyse
+    from ramet.ranking.bias import OperationBias, operation_bias
+    from ramet.ranking.compared import compare_scores
     from ramet.ranking.diagnosis import Diagnosis
     from ramet.ranking.disturbance import (
         accuracy_drops,
@@ -43,9 +45,12 @@ if TYPE_CHECKING:
         rank_correlations,
         rank_stability,
         ranks,
+        regret,
         reliability_of_mean,
         stability,
+        top_correlation,
         top_n_rank,
+        top_precision,
         truth_correlation,
     )
     from ramet.ranking.paired import paired_share_interval
@@ -79,6 +84,7 @@ __all__ += [
 __all__ += ["kept_best", "mean_interval", "performance_change", "prediction_disturbance", "rank_consistency"]
 __all__ += ["rank_correlation", "rank_correlations", "rank_stability", "ranks", "read_table", "reduction_interval"]
 __all__ += ["relative_reduction", "reliability_of_mean", "score_children", "seed_interval", "stability"]
+__all__ += ["OperationBias", "compare_scores", "operation_bias", "regret", "top_correlation", "top_precision"]
 __all__ += ["Forgotten", "forgot", "paired_share_interval"]
 __all__ += ["stability_gain", "t_interval", "top_n_rank", "truth_correlation", "worst_drop"]
 

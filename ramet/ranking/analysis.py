@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
+from ramet.errors import RunError
+from ramet.ranking.bias import operation_bias
+from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, resampled_interval
+from ramet.ranking.longer import gap_to_alone, longer_training
 from ramet.ranking.metrics import (
     Floats,
     kept_best,
     rank_correlations,
     ranks,
-    reliability_of_mean,
+    regret,
     stability,
+    top_correlation,
     top_n_rank,
+    top_precision,
 )
+from ramet.ranking.reliability import truth_figures
+from ramet.ranking.verdict import TRIVIAL
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet.sharing import mean_change
@@ -35,6 +42,14 @@ class Scores:
         params: the number of parameters of each child, shape [children]; ``flops`` its multiply-adds.
         truth: shape [seeds, children], or none.
         fine_tuned: after each of ``fine_tune_after`` mini-batches, shape [instances, points, children], or none.
+        by_loss: validation losses, negative, shape [instances, children], or none.
+        by_average: with an average of the supernet's weights, shape [instances, children], or none.
+        early: after the ``early_after`` epochs, before the last ones, shape [instances, points, children], or none.
+        num_epochs: how many epochs a supernet had; none where it was not trained here.
+        truth_deviation: of one seed of the truth, [children], where its seeds are not known; ``truth_seeds`` of how
+            many the truth is the mean.
+        truth_is_accuracy: whether the truth is a share of right answers, as the scores are.
+        options: how often each child has each operation, [children, operations], named by ``option_names``; or none.
     """
 
     names: list[str]
@@ -47,6 +62,16 @@ class Scores:
     truth: Floats | None = None
     fine_tuned: Floats | None = None
     fine_tune_after: list[int] = field(default_factory=list)
+    by_loss: Floats | None = None
+    by_average: Floats | None = None
+    early: Floats | None = None
+    early_after: list[int] = field(default_factory=list)
+    num_epochs: int | None = None
+    truth_deviation: Floats | None = None
+    truth_seeds: int = 1
+    truth_is_accuracy: bool = True
+    options: Floats | None = None
+    option_names: list[str] = field(default_factory=list)
 
 
 def analyse(scores: Scores, *, seed: int = 0) -> Json:
@@ -65,16 +90,50 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
         "disturbance": _disturbance(scores),
     }
     if scores.truth is not None:
-        result["truth"] = _truth(scores.truth)
+        result["truth"] = truth_figures(
+            scores.truth, scores.truth_deviation, scores.truth_seeds, generator=numpy_generator(seed, "bootstrap truth")
+        )
         result["smallest_first"] = {
             "parameters": smallest_first(scores.params, scores.truth),
             "flops": smallest_first(scores.flops, scores.truth),
         }
-        result["correlation"] = _correlations(scores, seed)
-        result["over_time"] = _over_time(scores)
-        result["top"] = _top(scores)
-        result["pruning"] = _pruning(scores)
+        named = rankings(scores)
+        result["correlation"] = correlations_of(named, scores.truth.mean(axis=0), seed)
+        result["over_time"] = _over_time(scores, seed)
+        result |= choices_of(named, scores.truth)
+        result["pruning_interval"] = asdict(
+            resampled_interval(
+                kept_best,
+                named["averaged"],
+                scores.truth.mean(axis=0),
+                generator=numpy_generator(seed, "bootstrap pruning"),
+            )
+        )
+        result["bias"] = _bias(scores, seed)
+        result["longer"] = _longer(scores, seed)
+        result["gap"] = _gap(scores, seed)
     return result
+
+
+def refuse_flat(scores: Scores) -> None:
+    """Refuse what orders nothing: a table of dashes would look like a result.
+
+    Raises:
+        RunError: every child has the same score in every evaluation, or the same truth.
+    """
+    taken = [scores.epochs, scores.steps, scores.reestimated]
+    taken += [] if scores.fine_tuned is None else [scores.fine_tuned]
+    if all(np.ptp(values, axis=-1).max() == 0 for values in taken):
+        raise RunError(
+            f"the supernets must tell children apart, but all {len(scores.names)} score the same in every evaluation, "
+            f"{scores.steps.mean():.1%}: the training has diverged or has not begun to learn; a lower learning rate or "
+            "more epochs may help."
+        )
+    if scores.truth is not None and np.ptp(scores.truth.mean(axis=0)) == 0:
+        raise RunError(
+            f"the truth must tell children apart, but all {len(scores.names)} score {scores.truth.mean():.1%} alone: "
+            "their training has diverged or has not begun to learn; --truth none judges stability alone."
+        )
 
 
 def rankings(scores: Scores) -> dict[str, Floats]:
@@ -90,6 +149,10 @@ def rankings(scores: Scores) -> dict[str, Floats]:
         "reestimated": scores.reestimated,
         "averaged over instances": mean.mean(axis=0, keepdims=True),
     }
+    if scores.by_loss is not None:
+        named["loss"] = scores.by_loss
+    if scores.by_average is not None:
+        named["averaged weights"] = scores.by_average
     if scores.epochs.shape[1] > 1:
         named["averaged over epochs"] = scores.epochs.mean(axis=1)
     if scores.fine_tuned is not None:
@@ -174,57 +237,107 @@ def _disturbance(scores: Scores) -> Json | None:
     }
 
 
-def _truth(truth: Floats) -> Json:
-    single = stability(truth).mean if len(truth) > 1 else None
-    mean = truth.mean(axis=0)
-    return {
-        "seeds": len(truth),
-        "seeds_scores": truth.tolist(),
-        "mean": mean.tolist(),
-        "deviation": truth.std(axis=0, ddof=1).tolist() if len(truth) > 1 else None,
-        "reliability_of_one_seed": single,
-        "reliability_of_halves": _halves(truth),
-        "reliability_of_mean": None if single is None else reliability_of_mean(single, len(truth)),
-        "spread": float(mean.std()),
-        "noise": float(truth.std(axis=0, ddof=1).mean()) if len(truth) > 1 else None,
-    }
+def correlations_of(named: Mapping[str, Floats], truth: Floats, seed: int) -> Json:
+    """GT-Tau of every ranking, with its interval, and its gain over the last scores and over the trivial ones.
 
-
-def _halves(truth: Floats) -> float | None:
-    """How two halves of the truth's seeds correlate: the mean over all ways to halve them."""
-    if len(truth) < 2:
-        return None
-    seeds = range(len(truth))
-    taus = []
-    for half in itertools.islice(itertools.combinations(seeds, len(truth) // 2), 1000):
-        other = [seed for seed in seeds if seed not in half]
-        taus.append(rank_correlations(truth[list(half)].mean(axis=0)[None], truth[other].mean(axis=0)[None])[0, 0])
-    return float(np.mean(taus))
-
-
-def _correlations(scores: Scores, seed: int) -> Json:
-    """GT-Tau of every ranking, with its interval, and its gain over the last scores and over the parameter count."""
-    assert scores.truth is not None
-    truth = scores.truth.mean(axis=0)
-    named = rankings(scores)
+    Args:
+        named: rankings by name, [rankings, children] each.
+        truth: [children].
+        seed: of the resamples.
+    """
     table = {}
     for name, values in named.items():
         generator = numpy_generator(seed, "bootstrap", name)
         entry = {"tau": asdict(correlation_interval(values, truth, generator=generator))}
         entry["per_ranking"] = rank_correlations(values, truth[None])[:, 0].tolist()
-        if name != "last":
-            entry["gain_over_last"] = asdict(
-                correlation_gain_interval(values, named["last"], truth, generator=generator)
-            )
-        for trivial in ("parameters", "flops"):
-            if name not in ("parameters", "flops"):
-                gain = correlation_gain_interval(values, named[trivial], truth, generator=generator)
-                entry[f"gain_over_{trivial}"] = asdict(gain)
+        others = ["last"] * (name != "last") + ([] if name in TRIVIAL else list(TRIVIAL))
+        for other in others:
+            if other in named:
+                gain = correlation_gain_interval(values, named[other], truth, generator=generator)
+                entry[f"gain_over_{other}"] = asdict(gain)
         table[name] = entry
     return table
 
 
-def _over_time(scores: Scores) -> Json:
+def choices_of(named: Mapping[str, Floats], truth: Floats) -> Json:
+    """What choosing by each ranking gives: its first picks, what pruning keeps, and the measures of the top.
+
+    Args:
+        named: rankings by name, [rankings, children] each.
+        truth: [seeds, children].
+    """
+    mean = truth.mean(axis=0)
+    return {
+        "top": {name: _top(values, mean) for name, values in named.items()},
+        "pruning": {
+            name: float(np.mean([kept_best(ranking, mean) for ranking in values])) for name, values in named.items()
+        },
+        "top_weighted": {name: top_weighted(values, truth) for name, values in named.items()},
+    }
+
+
+def _top(values: Floats, truth: Floats) -> Json:
+    """The true rank of the best of the first 1, 3 and 5, the mean over rankings; of the first, the extremes, too."""
+    first = [top_n_rank(ranking, truth, 1) for ranking in values]
+    return {
+        f"top_{n}": float(np.mean([top_n_rank(ranking, truth, n) for ranking in values]))
+        for n in (1, 3, 5)
+        if n <= len(truth)
+    } | {"top_1_best": float(min(first)), "top_1_worst": float(max(first))}
+
+
+def top_weighted(values: Floats, truth: Floats) -> Json:
+    """What a ranking is worth where one chooses, the mean over several, [rankings, children]; truth [seeds, children].
+
+    The tau among the truly best half, the precision at a tenth of the children, and the regret of the first.
+    """
+    true = truth.mean(axis=0)
+    tenth = max(1, round(len(true) / 10))
+    return {
+        "top_half": float(np.mean([top_correlation(row, true) for row in values])),
+        "precision_at": tenth,
+        "precision": float(np.mean([top_precision(row, true, tenth) for row in values])),
+        "regret": float(np.mean([regret(row, true) for row in values])),
+    }
+
+
+def _bias(scores: Scores, seed: int) -> list[Json]:
+    """What the supernets' averaged scores think of each operation, beside the truth."""
+    if scores.options is None or scores.truth is None:
+        return []
+    found = operation_bias(
+        scores.options,
+        scores.option_names,
+        scores.steps.mean(axis=1),
+        scores.truth.mean(axis=0),
+        generator=numpy_generator(seed, "bootstrap bias"),
+    )
+    return [asdict(entry) for entry in found]
+
+
+def _longer(scores: Scores, seed: int) -> Json | None:
+    """Where the correlation goes with more epochs."""
+    if scores.truth is None or scores.num_epochs is None:
+        return None
+    last = range(scores.num_epochs - scores.epochs.shape[1] + 1, scores.num_epochs + 1)
+    early = scores.epochs[:, :0] if scores.early is None else scores.early
+    return longer_training(
+        [*scores.early_after[: early.shape[1]], *last],
+        np.concatenate([early, scores.epochs], axis=1),
+        scores.truth.mean(axis=0),
+        generator=numpy_generator(seed, "bootstrap longer"),
+    )
+
+
+def _gap(scores: Scores, seed: int) -> Json | None:
+    """How far shared weights are below children alone."""
+    if scores.truth is None or not scores.truth_is_accuracy:
+        return None
+    shared = scores.steps.mean(axis=(0, 1))
+    return gap_to_alone(shared, scores.truth.mean(axis=0), generator=numpy_generator(seed, "bootstrap gap"))
+
+
+def _over_time(scores: Scores, seed: int) -> Json:
     """GT-Tau after each of the last mini-batches and epochs; GT-Tau-Mean-k and -Std-k; the fine-tuning curve."""
     assert scores.truth is not None
     truth = scores.truth.mean(axis=0)[None]
@@ -244,7 +357,19 @@ def _over_time(scores: Scores) -> Json:
         "fine_tuned": None if tuned is None else tuned.mean(axis=0).tolist(),
         "fine_tuned_per_instance": None if tuned is None else tuned.tolist(),
         "fine_tuned_after": scores.fine_tune_after,
+        "fine_tuned_gain": _fine_tuned_gain(scores, tuned, seed),
     }
+
+
+def _fine_tuned_gain(scores: Scores, tuned: Floats | None, seed: int) -> Json | None:
+    """What the best number of mini-batches gains over none, with its interval."""
+    if scores.fine_tuned is None or tuned is None or np.isnan(tuned).any():
+        return None
+    assert scores.truth is not None
+    best = int(tuned.mean(axis=0).argmax())
+    generator = numpy_generator(seed, "bootstrap fine-tuning")
+    values, before = scores.fine_tuned[:, best], scores.fine_tuned[:, 0]
+    return asdict(correlation_gain_interval(values, before, scores.truth.mean(axis=0), generator=generator))
 
 
 def _averaging_curve(steps: Floats, truth: Floats) -> Json:
@@ -254,25 +379,3 @@ def _averaging_curve(steps: Floats, truth: Floats) -> Json:
         counts.append(steps.shape[1])
     taus = [float(rank_correlations(steps[:, -count:].mean(axis=1), truth).mean()) for count in counts]
     return {"evaluations": counts, "tau": taus}
-
-
-def _top(scores: Scores) -> Json:
-    assert scores.truth is not None
-    truth = scores.truth.mean(axis=0)
-    table = {}
-    for name, values in rankings(scores).items():
-        table[name] = {
-            f"top_{n}": float(np.mean([top_n_rank(ranking, truth, n) for ranking in values]))
-            for n in (1, 3, 5)
-            if n <= len(truth)
-        }
-    return table
-
-
-def _pruning(scores: Scores) -> Json:
-    assert scores.truth is not None
-    truth = scores.truth.mean(axis=0)
-    return {
-        name: float(np.mean([kept_best(ranking, truth) for ranking in values]))
-        for name, values in rankings(scores).items()
-    }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,23 +14,32 @@ import numpy as np
 import torch
 
 from ramet.costs import count_flops, count_parameters
+from ramet.errors import RunError
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
-from ramet.ranking.analysis import Scores, analyse
+from ramet.ranking.analysis import Scores, analyse, refuse_flat
+from ramet.ranking.bias import count_options
 from ramet.ranking.instance import fine_tune_result, load_network, train_instance
+from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
+from ramet.ranking.longer import early_epochs
 from ramet.ranking.metrics import Floats, rank_correlations
-from ramet.ranking.plan import Plan, variation_overrides
+from ramet.ranking.plan import Plan, variation_overrides, variation_training
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.setup import SupernetSetup
+from ramet.ranking.trainings import make_training
 from ramet.ranking.truth import Truth, TruthCache, read_table
+from ramet.ranking.truth_source import TrainedTruth, TruthSource
 from ramet.registry import describe_source
 from ramet.runs import Run
 from ramet.runs.encoding import Json
-from ramet.seeding import derive_seed, torch_generator
+from ramet.seeding import derive_seed, numpy_generator, torch_generator
 from ramet.sharing import Groups, affinity_groups, gradient_affinity, make_sharing
 
 Costs = tuple[Floats, Floats]
 """The parameters and the multiply-adds of some children, each of shape [children]."""
+
+DIVERGED = 100
+"""So many times the loss of guessing, a training has diverged, even if its loss is a number."""
 
 CHILDREN_A_TASK = 8
 """Children that one fine-tuning task takes: few enough to keep all workers busy, enough to load a snapshot rarely."""
@@ -56,8 +66,9 @@ class Diagnosis:
 
     @cached_property
     def _context(self) -> SupernetSetup:
-        """What every task is given: the setup, and the guard where it is an object, which no JSON argument can hold."""
-        return self.setup if isinstance(self.plan.guard, str) else replace(self.setup, guard=self.plan.guard)
+        """What every task is given: the setup, and the parts that are objects, which no JSON argument can hold."""
+        parts = {name: getattr(self.plan, name) for name in ("guard", "training")}
+        return replace(self.setup, **{name: part for name, part in parts.items() if not isinstance(part, str)})
 
     def __call__(self) -> Json:
         """Do what is not done yet, and give the result: figures, words, and what they rest on."""
@@ -104,25 +115,34 @@ class Diagnosis:
     ) -> Json:
         """What ``train_instance`` is called with."""
         overrides, bn_momentum = variation_overrides(variation)
-        overrides = {"epochs": self._supernet_epochs()} | overrides
+        overrides = {"epochs": self._epochs_of(variation)} | overrides
+        # What is as it always was is not named, so that a run of an earlier version goes on.
+        training = variation_training(variation) or describe_source(self.plan.training)
+        turn_options: Json = {} if training == "uniform" else {"training": training}
+        turn_options |= {} if self.plan.average_weights is None else {"average": self.plan.average_weights}
+        turn_options |= {"weights": self.plan.weights[instance]} if self.plan.weights else {}
         turn = {} if self.plan.batches_per_model == 1 else {"batches_per_model": self.plan.batches_per_model}
-        return turn | {
-            "name": instance_key(variation, instance, group),
-            "trained": list(groups[group]) if len(groups) > 1 else None,
-            "scored": list(groups[group]) if len(groups) > 1 else list(scored),
-            "order": self.plan.order,
-            "guard": describe_source(self.plan.guard),
-            "num_shared_cells": make_sharing(self.plan.sharing).num_shared_cells,
-            "weights_seed": self._seed("weights", instance, group),
-            "order_seed": self._seed("order", instance, group),
-            "batches_seed": self._seed("batches", instance, group),
-            "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
-            "last_steps": self.plan.last_steps,
-            "step_samples": self.plan.step_samples,
-            "stop_epoch": self.plan.stop_epoch,
-            "overrides": overrides,
-            "bn_momentum": bn_momentum,
-        }
+        return (
+            turn
+            | turn_options
+            | {
+                "name": instance_key(variation, instance, group),
+                "trained": list(groups[group]) if len(groups) > 1 else None,
+                "scored": scored_of(groups, group, scored),
+                "order": self.plan.order,
+                "guard": describe_source(self.plan.guard),
+                "num_shared_cells": make_sharing(self.plan.sharing).num_shared_cells,
+                "weights_seed": self._seed("weights", instance, group),
+                "order_seed": self._seed("order", instance, group),
+                "batches_seed": self._seed("batches", instance, group),
+                "last_epochs": min(self.plan.last_epochs, overrides["epochs"]),
+                "last_steps": self.plan.last_steps,
+                "step_samples": self.plan.step_samples,
+                "stop_epoch": self.plan.stop_epoch,
+                "overrides": overrides,
+                "bn_momentum": bn_momentum,
+            }
+        )
 
     def _fine_tuning_tasks(self, groups: Groups, scored: Sequence[int]) -> list[WorkItem]:
         """Fine-tuning of every scored child from the first instance, some children a task."""
@@ -131,7 +151,7 @@ class Diagnosis:
         learning_rate = self.plan.fine_tuning_rate(self.setup.settings)
         tasks = []
         for instance, group in itertools.product(range(self.plan.fine_tune_instances), range(len(groups))):
-            members = list(groups[group]) if len(groups) > 1 else list(scored)
+            members = scored_of(groups, group, scored)
             for first in range(0, len(members), CHILDREN_A_TASK):
                 key = f"fine-tuning/instance-{instance}/group-{group}/part-{first // CHILDREN_A_TASK}"
                 arguments: Json = {
@@ -152,6 +172,16 @@ class Diagnosis:
     def _supernet_epochs(self) -> int:
         return self.plan.supernet_epochs or self.setup.settings.epochs
 
+    def _epochs_of(self, variation: str) -> int:
+        """The epochs of a variation: of another way to train, as many as make it cost what the plan's own does."""
+        text = variation_training(variation)
+        if text is None:
+            return self._supernet_epochs()
+        own, other = (
+            make_training(source, self.setup.space).children_per_step for source in (self.plan.training, text)
+        )
+        return max(1, round(self._supernet_epochs() * own / other))
+
     def _cost(self) -> float:
         """The cost of a supernet, in trainings of one child: the same number of steps, and the scores near the end."""
         return self._supernet_epochs() / self.setup.settings.epochs + 0.02 * self.plan.last_steps
@@ -160,7 +190,8 @@ class Diagnosis:
 
     def _groups(self) -> Groups:
         """The groups of children; by interference, they follow from a supernet that is trained first."""
-        space, sharing = self.setup.space, make_sharing(self.plan.sharing)
+        space = self.setup.space
+        sharing = make_sharing(self.plan.sharing).of_options(space.num_options)
         if sharing.num_groups == 1:
             return (tuple(range(len(space))) if self.plan.children is None else (),)
         if not sharing.is_measured:
@@ -199,27 +230,35 @@ class Diagnosis:
 
     # -- truth -------------------------------------------------------------------------------------------------------
 
-    def _known_truth(self, scored: Sequence[int]) -> _TruthSource:
+    def _known_truth(self, scored: Sequence[int]) -> TruthSource:
         if self.plan.table is not None:
-            return _TruthSource(read_table(self.plan.table, self.setup.space, scored))
-        return _TrainedTruth(self, scored) if self.plan.truth == "train" else _TruthSource()
+            return TruthSource(read_table(self.plan.table, self.setup.space, scored))
+        if self.plan.truth == "train":
+            return TrainedTruth(self.run, self.plan, self.truth_cache, scored)
+        return TruthSource()
 
     # -- analysis ----------------------------------------------------------------------------------------------------
 
     def _analyse(self, groups: Groups, scored: Sequence[int], truth: Truth | None) -> Json:
         costs = child_costs(self.setup, scored)
         scores = self._scores(groups, scored, truth, costs, variation="")
+        refuse_flat(scores)
+        self._refuse_diverged(len(groups))
         result = analyse(scores, seed=self.plan.seed)
         result["settings"] = self.setup.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
+        result["truth_unit"] = "share" if truth is None else truth.unit
         result["costs"] = self._training_costs(groups, scored)
         result["guard"] = self._guard_report(groups)
         result["sizes"] = {"parameters": costs[0].astype(int).tolist(), "flops": costs[1].astype(int).tolist()}
         result["variations"] = [
-            self._variation(text, self._scores(groups, scored, truth, costs, variation=text), truth)
+            self._variation(text, self._scores(groups, scored, truth, costs, variation=text), scores, truth)
             for text in self.plan.also
         ]
-        if len(groups) > 1:
+        space = self.setup.space
+        result["labels"] = [space.short_name(space[index]) for index in scored]
+        result["legend"] = space.legend()
+        if len(groups) > 1 and self.plan.children is None:
             result["groups"] = [[self.setup.space.name(self.setup.space[i]) for i in group] for group in groups]
         result["recommendation"] = recommend(result)
         return result
@@ -229,7 +268,7 @@ class Diagnosis:
     ) -> Scores:
         """The recorded scores as arrays; columns follow ``scored`` whatever the groups are."""
         space, records = self.setup.space, self.run.records
-        members = [list(children) if len(groups) > 1 else list(scored) for children in groups]
+        members = [scored_of(groups, group, scored) for group in range(len(groups))]
         columns = np.argsort([index for group in members for index in group])
         place = {index: column for column, index in enumerate(scored)}
 
@@ -256,6 +295,11 @@ class Diagnosis:
             ]
             shape = (self.plan.fine_tune_instances, len(scored), len(points))
             tuned = np.asarray(curves).reshape(shape).transpose(0, 2, 1)[:, :, columns]
+        num_epochs = self._num_epochs(variation)
+        after = early_epochs(num_epochs, min(self.plan.last_epochs, num_epochs))
+        early = gather("early") if after and self._has_early(variation, len(groups), len(after)) else None
+        archs = [space[index] for index in scored]
+        options, option_names = count_options(archs, space.option_names) if space.option_names else (None, [])
         return Scores(
             names=[space.name(space[index]) for index in scored],
             epochs=gather("epochs"),
@@ -267,7 +311,52 @@ class Diagnosis:
             truth=None if truth is None else truth.scores,
             fine_tuned=tuned,
             fine_tune_after=points,
+            by_loss=self._gathered_if_known("by_loss", variation, groups, columns),
+            by_average=self._gathered_if_known("by_average", variation, groups, columns),
+            early=early,
+            early_after=after,
+            num_epochs=None if self.plan.weights else num_epochs,
+            truth_deviation=None if truth is None else truth.deviation,
+            truth_seeds=1 if truth is None else truth.num_seeds,
+            truth_is_accuracy=truth is None or truth.unit != "score",
+            options=options,
+            option_names=option_names,
         )
+
+    def _gathered_if_known(
+        self, field: str, variation: str, groups: Groups, columns: np.ndarray[Any, Any]
+    ) -> Floats | None:
+        """A field of all instances, [instances, children]; none where one of them lacks it."""
+        rows = []
+        for instance in range(self.plan.instances):
+            parts = [self.run.records[instance_key(variation, instance, place)] for place in range(len(groups))]
+            if not all(field in part for part in parts):
+                return None
+            rows.append(np.concatenate([np.asarray(part[field], float) for part in parts])[columns])
+        return np.stack(rows)
+
+    def _num_epochs(self, variation: str) -> int:
+        """How many epochs the supernets of a variation have."""
+        epochs: int = ({"epochs": self._epochs_of(variation)} | variation_overrides(variation)[0])["epochs"]
+        return min(self.plan.stop_epoch or epochs, epochs)
+
+    def _has_early(self, variation: str, num_groups: int, count: int) -> bool:
+        """Whether all supernets were scored early on; those of runs that an earlier version began were not."""
+        places = itertools.product(range(self.plan.instances), range(num_groups))
+        records = (self.run.records[instance_key(variation, instance, group)] for instance, group in places)
+        return all(len(record.get("early", [])) == count for record in records)
+
+    def _refuse_diverged(self, num_groups: int) -> None:
+        """Refuse a ranking by weights that are no longer those of a network: its loss says so."""
+        most = DIVERGED * math.log(max(self.setup.data.num_classes, 2))
+        for instance, group in itertools.product(range(self.plan.instances), range(num_groups)):
+            losses = self.run.records[instance_key("", instance, group)]["loss"]
+            if self.setup.settings.takes_logits and losses and losses[-1] > most:
+                raise RunError(
+                    f"a supernet's loss must come down, but is {losses[-1]:.3g} in the last epoch of instance "
+                    f"{instance}, where guessing gives {most / DIVERGED:.2g}: the training has diverged; a lower "
+                    "learning rate may help."
+                )
 
     def _guard_report(self, groups: Groups) -> Json:
         """What the guard says of itself at the end: the mean over instances and groups of each of its figures."""
@@ -275,16 +364,24 @@ class Diagnosis:
         reports = [self.run.records[instance_key("", instance, group)].get("guard", {}) for instance, group in places]
         return {name: float(np.mean([report[name] for report in reports])) for name in reports[0]}
 
-    def _variation(self, text: str, scores: Scores, truth: Truth | None) -> Json:
+    def _variation(self, text: str, scores: Scores, base: Scores, truth: Truth | None) -> Json:
         row: Json = {"variation": text, "accuracy": float(scores.steps.mean())}
         if truth is not None:
+            generator = numpy_generator(self.plan.seed, "bootstrap", text)
+            ours, theirs = scores.steps.mean(axis=1), base.steps.mean(axis=1)
             taus = np.stack([rank_correlations(steps, truth.mean[None])[:, 0] for steps in scores.steps])
             row |= {
                 "mean_over_steps": float(taus.mean()),
                 "deviation_over_steps": float(taus.std(axis=1).mean()),
                 "per_instance": taus.mean(axis=1).tolist(),
+                "tau": asdict(correlation_interval(ours, truth.mean, generator=generator)),
+                "gain": asdict(correlation_gain_interval(ours, theirs, truth.mean, generator=generator)),
             }
         return row
+
+    def _children_per_step(self) -> int:
+        """What a step of a supernet costs, in steps of one child; nothing where none is trained."""
+        return 0 if self.plan.weights else make_training(self.plan.training, self.setup.space).children_per_step
 
     def _training_costs(self, groups: Groups, scored: Sequence[int]) -> Json:
         """What each way to a ranking costs, in training steps of one child."""
@@ -294,53 +391,12 @@ class Diagnosis:
         samples = min(len(data.validation.y), self.plan.step_samples or len(data.validation.y))
         evaluation = len(scored) * samples / settings.batch_size / 3
         return {
-            "supernet": self._supernet_epochs() * steps_per_epoch * len(groups),
+            "supernet": self._supernet_epochs() * steps_per_epoch * len(groups) * self._children_per_step(),
             "evaluation": evaluation,
             "averaging": evaluation * self.plan.last_steps,
             "fine_tuning": self.plan.fine_tune_steps * len(scored),
             "truth": settings.epochs * steps_per_epoch * len(scored) * self.plan.truth_seeds,
         }
-
-
-class _TruthSource:
-    """Where a truth comes from, a table or none: what must still be trained for it, and all of it in the end."""
-
-    def __init__(self, truth: Truth | None = None) -> None:
-        self._truth = truth
-
-    def missing_tasks(self) -> list[WorkItem]:
-        return []
-
-    def collect(self) -> Truth | None:
-        return self._truth
-
-
-class _TrainedTruth(_TruthSource):
-    def __init__(self, diagnosis: Diagnosis, scored: Sequence[int]) -> None:
-        self._run, self._plan, self._scored = diagnosis.run, diagnosis.plan, scored
-        records, cache = self._run.records, diagnosis.truth_cache
-        for seed, index in itertools.product(range(self._plan.truth_seeds), scored):
-            key, known = truth_key(index, seed), cache.get(index, seed)
-            if known is not None and key not in records:
-                records.append(key, **known)
-            if known is None and key in records:  # killed after the record and before the cache
-                cache.put(index, seed, {name: value for name, value in records[key].items() if name != "key"})
-
-    def missing_tasks(self) -> list[WorkItem]:
-        # Seed by seed, so that a run that is cut short has whole seeds.
-        tasks = [
-            WorkItem(truth_key(index, seed), train_alone, {"index": index, "seed": seed})
-            for seed in range(self._plan.truth_seeds)
-            for index in self._scored
-        ]
-        return [task for task in tasks if task.key not in self._run.records]
-
-    def collect(self) -> Truth:
-        scores = [
-            [self._run.records[truth_key(index, seed)]["test"] for index in self._scored]
-            for seed in range(self._plan.truth_seeds)
-        ]
-        return Truth(np.asarray(scores), source=f"each child trained alone, mean of {self._plan.truth_seeds} seeds")
 
 
 def child_costs(setup: SupernetSetup, indices: Sequence[int]) -> Costs:
@@ -353,6 +409,12 @@ def child_costs(setup: SupernetSetup, indices: Sequence[int]) -> Costs:
         params.append(count_parameters(child))
         flops.append(count_flops(child, shape, dtype=setup.data.form.dtype))
     return np.asarray(params, float), np.asarray(flops, float)
+
+
+def scored_of(groups: Groups, group: int, scored: Sequence[int]) -> list[int]:
+    """The children of a group that are scored, in its order."""
+    known = set(scored)
+    return list(scored) if len(groups) == 1 else [index for index in groups[group] if index in known]
 
 
 def fine_tuning_points(num_steps: int) -> list[int]:
@@ -373,8 +435,3 @@ def instance_key(variation: str, instance: int, group: int) -> str:
     """The name of one training of an instance, in records and checkpoints."""
     prefix = f"{variation}/" if variation else ""
     return f"{prefix}instance-{instance}/group-{group}"
-
-
-def truth_key(index: int, seed: int) -> str:
-    """The name of one training of the truth, in records."""
-    return f"truth/child-{index}/seed-{seed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,14 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.guards import make_guard
+from ramet.ranking.longer import early_epochs
 from ramet.ranking.setup import SupernetSetup
+from ramet.ranking.trainings import make_training
+from ramet.ranking.weights import put_weights
 from ramet.runs import Checkpoint
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
-from ramet.spaces import Arch, Choice, training_loss
+from ramet.spaces import Arch, Choice
 from ramet.training import (
     Batches,
     Step,
@@ -29,6 +32,7 @@ from ramet.training import (
     reestimated_batch_norm,
     saved_part,
 )  # fmt: skip
+from ramet.training.averaging import WeightAverage
 from ramet.training.outputs import classes_last
 
 NUM_CALIBRATION_BATCHES = 4
@@ -54,6 +58,9 @@ def train_instance(
     stop_epoch: int | None = None,
     overrides: dict[str, Any] | None = None,
     bn_momentum: float | None = None,
+    training: Any = "uniform",
+    average: str | None = None,
+    weights: str | None = None,
 ) -> dict[str, Any]:
     """Train one supernet, one child a mini-batch, and score its children; gives JSON values.
 
@@ -63,12 +70,16 @@ def train_instance(
     images (all if none). ``guard`` is a text, or the description of the setup's own; ``num_shared_cells`` is for
     ``PrefixShared``. With ``stop_epoch`` it ends after that many epochs of the schedule, as if interrupted, and the
     last epochs and mini-batches are those before it. ``overrides`` are settings that differ from the setup's,
-    ``bn_momentum`` that of every batch norm when it is not the space's own. ``name`` is that of the checkpoints.
+    ``bn_momentum`` that of every batch norm when it is not the space's own. ``training`` says which children a step
+    takes, as a text or the description of the setup's own; ``average`` is one of the weights that children are scored
+    by besides. With ``weights``, a file, nothing is trained, and they are scored once. ``name`` is that of the
+    checkpoints.
 
     Returns:
         ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (places),
-        ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), and with a guard ``guard``, what
-        it says of itself at the end.
+        ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), ``early`` [points, scored] where
+        ``early_epochs`` has any, ``by_loss`` [scored] (the validation loss, turned so that more is better), with an
+        average ``by_average`` [scored], and with a guard ``guard``, what it says of itself at the end.
     """
     space, data = setup.space, setup.data
     settings = replace(setup.settings, **(overrides or {}))
@@ -83,7 +94,10 @@ def train_instance(
         return turn if trained is None else trained[turn]
 
     steps_per_epoch, num_steps = _num_steps(setup, overrides, stop_epoch)
-    log: dict[str, Any] = {"epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
+    if weights is not None:
+        return _score_only(setup, network, weights, archs, step_samples, batches_seed)
+    early = early_epochs(num_steps // steps_per_epoch, last_epochs)
+    log: dict[str, Any] = {"early": [], "epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
 
     def scores(num_samples: int | None = None) -> list[float]:
         return score_children(network, archs, data.validation.x[:num_samples], data.validation.y[:num_samples])
@@ -91,17 +105,27 @@ def train_instance(
     def after_step(step: int, loss: float) -> None:
         log["sum"] += loss
         done = step + 1
+        if mean is not None:
+            mean.update(step, num_steps)
         if done > num_steps - last_steps:
             log["steps"].append(scores(step_samples))
             log["trained"].append(child_at(step))
         if done % steps_per_epoch == 0:
             log["loss"].append(log["sum"] / steps_per_epoch)
             log["sum"] = 0.0
+            if done // steps_per_epoch in early:
+                log.setdefault("early", []).append(scores())  # a checkpoint of an earlier version has none
             if done > num_steps - last_epochs * steps_per_epoch:
                 log["epochs"].append(scores())
         pulse(done / num_steps)
 
     of_outputs = settings.loss_for(data.train.y)
+    way = make_training(training if isinstance(training, str) else setup.training, space, seed=order_seed)
+    mean = None if average is None else WeightAverage(network, average)
+
+    def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
+        return way.loss(network, x, y, way.archs(step, space[child_at(step)]), of_outputs)
+
     keeper = None if guard == "none" else make_guard(guard if setup.guard is None else setup.guard)
     fit(
         network,
@@ -109,7 +133,7 @@ def train_instance(
         data.train.y,
         settings,
         seed=batches_seed,
-        loss_of=lambda step, x, y: training_loss(network, x, y, space[child_at(step)], of_outputs),
+        loss_of=loss_of,
         after_step=after_step,
         checkpoints=setup.checkpoints(name),
         log=log,
@@ -117,13 +141,35 @@ def train_instance(
         turn=batches_per_model,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
         stop_after=num_steps,
+        also_saved=None if mean is None else {"scored average": mean},
     )
     reestimated = score_reestimated(
         network, archs, data.validation.x, data.validation.y, calibration_batches(setup, batches_seed)
     )
     taken = {key: log[key] for key in ("epochs", "steps", "trained", "loss")}
+    taken |= {"early": log["early"]} if log.get("early") else {}
+    taken["by_loss"] = score_losses(network, archs, data.validation.x, data.validation.y, of_outputs)
+    if mean is not None:
+        mean.put()  # last of all: the network that others load is in its checkpoint
+        taken["by_average"] = scores()
     about_guard = {} if keeper is None else {"guard": keeper.report()}
     return {**taken, "reestimated": reestimated, **about_guard}
+
+
+def _score_only(
+    setup: SupernetSetup, network: nn.Module, weights: str, archs: Sequence[Arch], step_samples: int | None, seed: int
+) -> dict[str, Any]:
+    """What an instance gives that was trained elsewhere: one evaluation in place of the last ones."""
+    x, y = setup.data.validation.x, setup.data.validation.y
+    put_weights(network, weights)
+    return {
+        "epochs": [score_children(network, archs, x, y)],
+        "steps": [score_children(network, archs, x[:step_samples], y[:step_samples])],
+        "trained": [-1],
+        "loss": [],
+        "by_loss": score_losses(network, archs, x, y, setup.settings.loss_for(y)),
+        "reestimated": score_reestimated(network, archs, x, y, calibration_batches(setup, seed)),
+    }
 
 
 def build_network(
@@ -144,6 +190,10 @@ def load_network(setup: SupernetSetup, arguments: Mapping[str, Any]) -> nn.Modul
 
     Where that one is damaged or gone, the instance is trained on from the one before it, with the same outcome.
     """
+    if arguments.get("weights") is not None:
+        network = build_network(setup, arguments["weights_seed"], None, None)
+        put_weights(network, arguments["weights"])
+        return network
     checkpoint = _last_checkpoint(setup, **arguments)
     if checkpoint is None:
         train_instance(setup, **arguments)
@@ -202,6 +252,22 @@ def score_children(supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Ten
             for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
                 correct[place] += (classes_last(logits, labels).argmax(dim=-1) == labels).sum().cpu()
     return [int(count) / y.numel() for count in correct]
+
+
+def score_losses(
+    supernet: nn.Module,
+    archs: Sequence[Arch],
+    x: Tensor,
+    y: Tensor,
+    of_outputs: Callable[[Tensor, Tensor], Tensor],
+) -> list[float]:
+    """The loss of every child, negative, so that more is better: unlike an accuracy it has no ties."""
+    total = torch.zeros(len(archs), dtype=torch.double)
+    with evaluating(supernet):
+        for inputs, labels in in_batches(x, y):
+            for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
+                total[place] += float(of_outputs(logits, labels)) * len(labels)
+    return [-float(value) / len(y) for value in total]
 
 
 def score_reestimated(

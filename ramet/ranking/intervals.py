@@ -6,6 +6,8 @@ of quadratic forms in the weights. So all resamples are a few matrix products, w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
@@ -54,6 +56,84 @@ def correlation_gain_interval(
     gain = _weighted_correlations(ours, truth, weights).mean(axis=0)
     gain = gain - _weighted_correlations(theirs, truth, weights).mean(axis=0)
     return percentiles(float(value), gain, confidence)
+
+
+def agreement_interval(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    confidence: float = 0.95,
+    num_resamples: int = 1000,
+) -> Estimate:
+    """The mean tau-b of pairs of rankings, row by row of [pairs, children] each, with its interval over children."""
+    ours, theirs = np.atleast_2d(np.asarray(first, float)), np.atleast_2d(np.asarray(second, float))
+    weights = _resamples(ours.shape[1], num_resamples, generator)
+    once = np.ones((1, ours.shape[1]))
+    rows = [
+        np.concatenate([_weighted_correlations(a[None], b, given)[0] for given in (once, weights)])
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+    mean = np.mean(rows, axis=0)  # [1 + resamples]
+    return percentiles(float(mean[0]), mean[1:], confidence)
+
+
+def slope_interval(
+    scores: Floats,
+    truth: ArrayLike,
+    places: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    reach: float = 1.0,
+    num_resamples: int = 1000,
+) -> tuple[Estimate, Estimate]:
+    """The straight line through GT-Taus over places: its slope, and its value ``reach`` beyond the last place.
+
+    Least squares, with bootstrap intervals over children: the line is a weighted sum of correlations, so that each
+    resample has one of its own.
+
+    Args:
+        scores: [instances, places, children].
+        truth: [children].
+        places: rising, [places].
+        generator: of the resamples.
+        reach: how far beyond the last place.
+        num_resamples: how many.
+    """
+    x = np.asarray(places, float)
+    num_instances, num_places, num_children = scores.shape
+    weights = np.concatenate(
+        [np.ones((1, num_children)), _resamples(num_children, num_resamples, generator)]
+    )  # the first row is the children as they are
+    taus = _weighted_correlations(scores.reshape(-1, num_children), truth, weights)
+    curve = taus.reshape(num_instances, num_places, -1).mean(axis=0)  # [places, 1 + resamples]
+    centred = x - x.mean()
+    slopes = centred @ curve / (centred @ centred)
+    then = np.minimum(curve.mean(axis=0) + slopes * (x[-1] + reach - x.mean()), 1.0)
+    return tuple(percentiles(float(line[0]), line[1:], 0.95) for line in (slopes, then))  # type: ignore[return-value]
+
+
+def resampled_interval(
+    measure: Callable[[Floats, Floats], float],
+    scores: ArrayLike,
+    truth: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    num_resamples: int = 500,
+) -> Estimate:
+    """Any measure of a ranking against the truth, with its interval over children; of several rankings, the mean.
+
+    Args:
+        measure: called with scores and truth of the children of a resample, [children] each.
+        scores: [children] or [rankings, children].
+        truth: [children].
+        generator: of the resamples.
+        num_resamples: how many; each is a call for each ranking.
+    """
+    values, true = np.atleast_2d(np.asarray(scores, float)), np.asarray(truth, float)
+    drawn = generator.integers(len(true), size=(num_resamples, len(true)))
+    found = [np.mean([measure(row[chosen], true[chosen]) for row in values]) for chosen in drawn]
+    return percentiles(float(np.mean([measure(row, true) for row in values])), np.asarray(found), 0.95)
 
 
 def mean_interval(

@@ -156,6 +156,49 @@ def discounted_gain(scores: ArrayLike, truth: ArrayLike, n: int | None = None) -
     return float(gains[np.lexsort((true, -values))] @ weights) / best if best > 0 else 1.0
 
 
+def top_precision(scores: ArrayLike, truth: ArrayLike, k: int) -> float:
+    """The share of the k highest scores that are among the truly best k: precision at k.
+
+    Of tied scores the truly worst come first; a child as good as the k-th best is one of the best.
+
+    >>> top_precision(scores=[4, 3, 2, 1], truth=[4, 1, 3, 2], k=2)
+    0.5
+    """
+    values, true = _covered(scores, truth)
+    if not 1 <= k <= len(values):
+        raise ConfigError(f"k must be between 1 and the {len(values)} children, but got {k}.")
+    chosen = np.lexsort((true, -values))[:k]
+    return float((true[chosen] >= np.sort(true)[-k]).mean())
+
+
+def regret(scores: ArrayLike, truth: ArrayLike, n: int = 1) -> float:
+    """How much truth is lost by taking the best of the n highest scores in place of the best there is; 0 at best.
+
+    >>> regret(scores=[3, 2, 1], truth=[0.5, 0.75, 0.25])
+    0.25
+    """
+    values, true = _covered(scores, truth)
+    if not 1 <= n <= len(values):
+        raise ConfigError(f"n must be between 1 and the {len(values)} children, but got {n}.")
+    return float(true.max() - true[np.lexsort((true, -values))[:n]].max())
+
+
+def top_correlation(scores: ArrayLike, truth: ArrayLike, *, share: float = 0.5) -> float:
+    """Kendall's tau-b among the truly best ``share`` of the children, where a search has to choose.
+
+    Correlations over all children are mostly made of the bad ones, which any ranking tells from the good ones. At least
+    two children count, and all that are as good as the last of them.
+
+    >>> top_correlation(scores=[4, 3, 1, 2], truth=[4, 3, 2, 1]), rank_correlation([4, 3, 1, 2], [4, 3, 2, 1])
+    (1.0, 0.6666666666666666)
+    """
+    values, true = _covered(scores, truth)
+    if not 0 < share <= 1:
+        raise ConfigError(f"share must lie in (0, 1], but got {share}.")
+    least = np.sort(true)[-max(2, round(share * len(true)))]
+    return rank_correlation(values[true >= least], true[true >= least])
+
+
 def reliability_of_mean(correlation: float, num_seeds: float) -> float:
     """The reliability of a mean over seeds, from the correlation of single seeds (Spearman and Brown).
 

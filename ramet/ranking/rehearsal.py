@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 
 from ramet.errors import DataError, RametError
 from ramet.ranking.diagnosis import child_costs
@@ -10,8 +11,9 @@ from ramet.ranking.instance import build_network
 from ramet.ranking.plan import Plan
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.truth import read_table
+from ramet.ranking.weights import put_weights
 from ramet.sharing import make_sharing
-from ramet.spaces import Space
+from ramet.spaces import Arch, Space
 from ramet.training.losses import cross_entropy
 from ramet.training.rehearsal import rehearse as try_recipe
 
@@ -21,17 +23,29 @@ def rehearse(setup: SupernetSetup, plan: Plan) -> None:
     plan.check(setup.space, setup.settings)
     if plan.table is not None:
         read_table(plan.table, setup.space, plan.scored(setup.space))
+    for source in plan.weights:
+        put_weights(setup.new_supernet(0), source)
+    try_children(setup, make_sharing(plan.sharing).num_shared_cells)
+    child_costs(setup, children_of_every_option(setup.space))
+
+
+def try_children(setup: SupernetSetup, num_shared_cells: int | None = None) -> None:
+    """Train a few children that have every option among them on two samples, and a step of the recipe with one.
+
+    Raises:
+        DataError: a child does not run, or gives what no loss can be taken of; it is named, and so is the choice that
+            makes the difference to a child that does.
+    """
     indices = children_of_every_option(setup.space)
-    try:
-        _train_once(setup, indices, make_sharing(plan.sharing).num_shared_cells)
-        child_costs(setup, indices)
-    except RametError:
-        raise
-    except Exception as error:  # the user's own modules may raise anything
-        first_line = (str(error).splitlines() or [""])[0]
-        raise DataError(
-            f"every child of the space must train on the data, but one does not: {type(error).__name__}: {first_line}"
-        ) from error
+    network = build_network(setup, 0, indices, num_shared_cells)
+    problems = {index: _problem(setup, network, setup.space[index]) for index in indices}
+    for index, problem in problems.items():
+        if problem:
+            good = next((setup.space[other] for other, other_problem in problems.items() if not other_problem), None)
+            raise DataError(
+                f"every child of the space must train on the data, but {_blamed(setup, index, good)}{problem}"
+            )
+    try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, setup.space[indices[0]])
 
 
 def children_of_every_option(space: Space) -> list[int]:
@@ -45,17 +59,35 @@ def children_of_every_option(space: Space) -> list[int]:
     return [space.index(arch) for arch in archs]
 
 
-def _train_once(setup: SupernetSetup, indices: list[int], num_shared_cells: int | None) -> None:
-    """Take the gradient of each child on two samples, and a step of the recipe with one of them."""
-    network = build_network(setup, 0, indices, num_shared_cells)
+def _problem(setup: SupernetSetup, network: nn.Module, arch: Arch) -> str:
+    """What is wrong with a child, or nothing."""
     x, y = setup.data.train.x[:2], setup.data.train.y[:2]
-    for index in indices:
-        logits = network(x, setup.space[index])
-        shape, count = tuple(logits.shape), setup.data.num_classes
+    count = setup.data.num_classes
+    try:
+        logits = network(x, arch)
+        shape = tuple(logits.shape)
         if shape not in ((*y.shape, count), (len(y), count, *y.shape[1:])):  # of a text, a logit for each token
-            raise DataError(
-                f"a child must give a logit for each of the {count} classes, "
-                f"but {setup.space.name(setup.space[index])} gives the shape {shape} for two samples."
-            )
+            return f" gives the shape {shape} for two samples, and no logit for each of the {count} classes."
+        if not bool(logits.isfinite().all()):
+            return " gives values that are not finite for two samples, with weights as they are drawn."
         torch.autograd.backward(cross_entropy(logits, y))
-    try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, setup.space[indices[0]])
+    except RametError:
+        raise
+    except Exception as error:  # the user's own modules may raise anything
+        first_line = (str(error).splitlines() or [""])[0]
+        return f" does not: {type(error).__name__}: {first_line}"
+    return ""
+
+
+def _blamed(setup: SupernetSetup, index: int, good: Arch | None) -> str:
+    """The child by its name, and the choices that alone make a good child fail."""
+    space, bad = setup.space, setup.space[index]
+    if good is None or not space.option_names:
+        return space.name(bad)
+    found = []
+    network = setup.new_supernet(0)
+    for place, (name, options) in enumerate(space.option_names):
+        changed = (*good[:place], bad[place], *good[place + 1 :])
+        if bad[place] != good[place] and _problem(setup, network, changed):
+            found.append(f"{name}={options[bad[place]]}")
+    return f"{space.name(bad)}, by its choice of {' or '.join(found)}," if found else space.name(bad)

@@ -31,6 +31,7 @@ class SupernetSetup:
         folder: where trainings keep their checkpoints, under the ``identity`` of their run; none to keep nothing.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         guard: of supernets, where it is an object and not a text; each gets a copy.
+        training: how supernets are trained, where it is an object and not a text.
     """
 
     space: Space
@@ -40,6 +41,7 @@ class SupernetSetup:
     seconds_between_checkpoints: float = 30.0
     identity: str | None = None
     guard: GuardSource | None = None
+    training: Any = None
 
     def __post_init__(self) -> None:
         if not self.seconds_between_checkpoints >= 0:

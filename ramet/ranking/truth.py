@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from ramet.data.npz import read_npz
-from ramet.errors import ConfigError, DataError, RunError
+from ramet.errors import DataError, RunError
 from ramet.ranking.metrics import Floats
 from ramet.ranking.setup import SupernetSetup
+from ramet.ranking.tables import Unit, read_scores
 from ramet.spaces import Space
 
 _logger = logging.getLogger(__name__)
@@ -25,10 +24,21 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Truth:
-    """The true scores of a list of children, [seeds, children], and where they come from; a table has a single row."""
+    """The true scores of a list of children, and where they come from.
+
+    Args:
+        scores: [seeds, children]; shares, where they are accuracies.
+        source: where they come from, in words.
+        unit: what a table has; a training gives shares.
+        deviation: of one seed, [children], where a table has it in place of the seeds.
+        num_seeds: how many seeds a score is the mean of, where there is a deviation.
+    """
 
     scores: Floats
     source: str
+    unit: Unit = "share"
+    deviation: Floats | None = None
+    num_seeds: int = 1
 
     @property
     def mean(self) -> Floats:
@@ -124,85 +134,19 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_table(source: str, space: Space, indices: Sequence[int]) -> Truth:
-    """A truth that somebody else has measured, of the children that are wanted.
-
-    ``source`` is ``FILE.csv`` with a column ``arch`` in the space's notation and one or more columns of scores, or
-    ``FILE.npz`` with an array ``arch``; ``FILE:COLUMN`` names the column where there are several.
+    """A truth that somebody else has measured, of the children that are wanted; ``read_scores`` says how a file is.
 
     Raises:
-        DataError: the file is missing or damaged, or lacks a child or the column.
+        DataError: the file is missing or damaged, lacks a child, or scores all of them the same.
     """
-    path, column = _split_column(source)
-    if not path.is_file():
-        raise DataError(f"a table of the truth must be a file, but {path} is not one.")
-    archs, columns = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
-    if not columns:
-        raise DataError(f"{path.name} must have a column of numbers beside arch, but has none.")
-    if column is None:
-        if len(columns) != 1:
-            raise DataError(f"name one column of {path.name} as FILE:COLUMN; it has {', '.join(sorted(columns))}.")
-        column = next(iter(columns))
-    if column not in columns:
-        raise DataError(f"{path.name} has no column of numbers {column!r}; it has {', '.join(sorted(columns))}.")
-    if len(columns[column]) != len(archs):
-        raise DataError(f"{path.name} has {len(archs)} architectures, but {len(columns[column])} values of {column}.")
-    rows = {_parsed(space, text, path): row for row, text in enumerate(archs)}
-    if len(rows) < len(archs):
-        raise DataError(f"{path.name} must name an architecture once, but names {_repeated(archs)} again.")
-    missing = [index for index in indices if index not in rows]
+    table = read_scores(source)
+    places = table.places(lambda text: space.index(space.parse(text)))
+    missing = [index for index in indices if index not in places]
     if missing:
-        raise DataError(f"{path.name} must score every ranked child, but lacks {space.name(space[missing[0]])}.")
-    scores = columns[column][[rows[index] for index in indices]]
-    if not np.isfinite(scores).all():
-        raise DataError(f"{path.name} must have finite scores, but column {column} has NaN or infinite ones.")
-    return Truth(scores[None], source=f"{path.name}, column {column}")
-
-
-def _split_column(source: str) -> tuple[Path, str | None]:
-    if Path(source).exists() or ":" not in source:
-        return Path(source), None
-    path, _, column = source.rpartition(":")
-    return Path(path), column
-
-
-def _repeated(archs: Sequence[str]) -> str:
-    """The first text that is there twice."""
-    return next((text for place, text in enumerate(archs) if text in archs[:place]), "one in another spelling")
-
-
-def _parsed(space: Space, text: str, path: Path) -> int:
-    try:
-        return space.index(space.parse(text))
-    except ConfigError as error:
-        raise DataError(f"{path.name} must name architectures of the space; {error}") from None
-
-
-def _read_npz(path: Path) -> tuple[list[str], Mapping[str, Floats]]:
-    arrays = read_npz(path)
-    if "arch" not in arrays:
-        raise DataError(f"{path.name} must have an array named arch, but has none.")
-    columns = {
-        name: array.astype(float)
-        for name, array in arrays.items()
-        if name != "arch" and array.dtype.kind in "fiu" and array.ndim == 1
-    }
-    return [str(text) for text in arrays["arch"].reshape(-1)], columns
-
-
-def _read_csv(path: Path) -> tuple[list[str], Mapping[str, Floats]]:
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets begin a file with a mark of its order
-            rows = list(csv.DictReader(file, restval=""))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path.name} must be a CSV file in UTF-8, but cannot be read: {error}.") from None
-    if not rows or "arch" not in rows[0]:
-        raise DataError(f"{path.name} must have a header with a column named arch, and at least one row.")
-    columns = {}
-    for name in rows[0]:
-        if name == "arch":
-            continue
-        try:
-            columns[name] = np.array([float(row[name]) for row in rows])
-        except (TypeError, ValueError):
-            continue
-    return [row["arch"] for row in rows], columns
+        raise DataError(f"{table.file} must score every ranked child, but lacks {space.name(space[missing[0]])}.")
+    columns = [places[index] for index in indices]
+    scores = table.scores[:, columns]
+    if np.ptp(scores.mean(axis=0)) == 0:
+        raise DataError(f"{table.file} must order the children, but scores all {len(columns)} the same.")
+    deviation = None if table.deviation is None else table.deviation[columns]
+    return Truth(scores, table.source, unit=table.unit, deviation=deviation, num_seeds=table.num_seeds)

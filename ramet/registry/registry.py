@@ -279,6 +279,7 @@ KINDS = {
     "skeleton": "ramet.continual.networks:SKELETONS",
     "method": "ramet.continual.methods:METHODS",
     "score": "ramet.ranking:SCORES",
+    "training": "ramet.ranking.trainings:TRAININGS",
     "data": "ramet.data.registry:DATA",
     "recipe": "ramet.training.registry:RECIPES",
     "schedule": "ramet.training.registry:SCHEDULES",

@@ -259,6 +259,15 @@ class Table:
         return HtmlCell(value, interval, classes, best)
 
 
+def legend_table(lines: Sequence[str]) -> Table:
+    """What the places of short names decide, from lines ``PLACES: MEANING``.
+
+    >>> legend_table(["1 to 2 (layer0 to layer1): 0 conv, 1 skip"]).rows
+    [['1 to 2 (layer0 to layer1)', '0 conv, 1 skip']]
+    """
+    return Table(["places in a name", "what their numbers mean"], [line.split(": ", 1) for line in lines])
+
+
 def _value(cell: Cell) -> float | None:
     """The number of a cell; none of what is missing, not a number, or words."""
     return as_number(cell.value if isinstance(cell, Estimate) else cell)

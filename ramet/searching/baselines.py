@@ -11,10 +11,11 @@ from ramet.errors import ConfigError
 from ramet.ranking import SCORES
 from ramet.ranking.scores.aggregate import combine_ranks
 from ramet.ranking.setup import SupernetSetup
-from ramet.searching.costs import ArchCosts, find_cheapest, parse_limits
+from ramet.searching.costs import ArchCosts, parse_limits
 from ramet.searching.plan import SearchPlan
 from ramet.seeding import derive_seed, torch_generator
 from ramet.spaces import Arch, Space
+from ramet.spaces.extremes import find_cheapest
 
 NUM_DRAWN = 50
 """Architectures among which the best untrained one is looked for."""

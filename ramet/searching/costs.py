@@ -15,6 +15,7 @@ from ramet.registry import parse_options, quantity
 from ramet.searching.strategies.base import Strategy
 from ramet.seeding import seeded_globally
 from ramet.spaces import Arch, Space
+from ramet.spaces.extremes import find_cheapest
 
 MEASURED = ("latency", "onnx_latency")
 COSTS = ("params", "flops", *MEASURED)
@@ -82,20 +83,6 @@ class ArchCosts:
             for hook in hooks:
                 hook.remove()
         return sum(sizes.values())
-
-
-def find_cheapest(space: Space, cost: Callable[[Arch], float]) -> Arch:
-    """The cheapest architecture by changing one decision at a time; of all there are, where costs add up over them."""
-    best: Arch = tuple(0 for _ in space.num_options)
-    value, improved = cost(best), True
-    while improved:
-        improved = False
-        for place, options in enumerate(space.num_options):
-            for option in range(options):
-                arch = (*best[:place], option, *best[place + 1 :])
-                if cost(arch) < value:
-                    best, value, improved = arch, cost(arch), True
-    return best
 
 
 class Budgeted(Strategy):

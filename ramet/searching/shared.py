@@ -35,7 +35,7 @@ class Grouped(nn.Module):
 
 def share(space: Space, supernet: Supernet, source: SharingSource, seed: int) -> nn.Module:
     """The network of a sharing; called as ``network(x, arch)``."""
-    sharing = make_sharing(source)
+    sharing = make_sharing(source).of_options(space.num_options)
     if sharing.is_measured:
         raise ConfigError(f"a search has no measured groups, but got {sharing}.")
     if sharing.num_shared_cells is not None:

@@ -30,6 +30,7 @@ SHARINGS: Registry[Sharing] = Registry(
         "full": "ramet.sharing.kinds:FullSharing",
         "groups": "ramet.sharing.kinds:GroupSharing",
         "prefix": "ramet.sharing.kinds:PrefixSharing",
+        "edge": "ramet.sharing.kinds:EdgeSharing",
     },
 )
 """Which children use which copy of the weights."""

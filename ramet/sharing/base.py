@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from ramet.errors import ConfigError
 from ramet.sharing.groups import Groups, check_groups
@@ -30,6 +31,10 @@ class Sharing(ABC):
 
     is_measured: bool = False
     """Whether the groups follow from a measurement of interference and not from the children's places alone."""
+
+    def of_options(self, num_options: Sequence[int]) -> Sharing:
+        """This sharing for a space whose decisions have so many options; most need not know them."""
+        return self
 
     @abstractmethod
     def group_of(self, place: int, num_children: int, seed: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -56,6 +58,50 @@ class GroupSharing(Sharing):
 
     def __str__(self) -> str:
         return "full" if self.num_groups == 1 else f"groups:{self.num_groups}:{self.grouping}"
+
+
+class EdgeSharing(Sharing):
+    """Children that take the same option of one decision share weights: a supernet for each operation of an edge.
+
+    Few-shot neural architecture search (Zhao and others, 2021): children that differ in an operation disturb each other
+    most there. The groups follow from the space's decisions, so that they need no list of children.
+
+    Args:
+        decision: the place of the decision in an architecture, from 0.
+
+    >>> edge = EdgeSharing(1).of_options([2, 3])
+    >>> edge.groups(6, seed=0)
+    ((0, 3), (1, 4), (2, 5))
+    """
+
+    num_groups = 2
+    """At least; ``of_options`` knows how many."""
+
+    def __init__(self, decision: int) -> None:
+        self.decision = _count("decision", decision, least=0)
+        self._num_options: tuple[int, ...] = ()
+
+    def of_options(self, num_options: Sequence[int]) -> Sharing:
+        """The sharing that knows how many groups it has."""
+        if self.decision >= len(num_options):
+            raise ConfigError(
+                f"an edge must be one of the {len(num_options)} decisions of the space, from 0, "
+                f"but got {self.decision}."
+            )
+        if num_options[self.decision] < 2:
+            raise ConfigError(f"an edge must have several options, but decision {self.decision} has one.")
+        bound = EdgeSharing(self.decision)
+        bound._num_options, bound.num_groups = tuple(num_options), num_options[self.decision]
+        return bound
+
+    def group_of(self, place: int, num_children: int, seed: int) -> int:
+        """The option that the child takes of the decision."""
+        if not self._num_options:
+            raise ConfigError("groups by an edge follow from the decisions of a space; use of_options.")
+        return place // math.prod(self._num_options[self.decision + 1 :]) % self.num_groups
+
+    def __str__(self) -> str:
+        return f"edge:{self.decision}"
 
 
 class PrefixSharing(Sharing):

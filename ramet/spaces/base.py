@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.registry.lines import one_line
+from ramet.spaces.short_names import legend, short_name
 
 Arch = tuple[int, ...]
 """One architecture: for each decision of its space, the index of the option taken, counted from 0."""
@@ -87,6 +88,20 @@ class Space(ABC, Sequence[Arch]):
         The entry ``kind`` names the space for ``make_space``: a built-in one, or the reference of a class of one's own,
         ``package.module:Class``, which then takes the other entries as arguments.
         """
+
+    @property
+    def option_names(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The name of each decision and those of its options; nothing where a space has no words for them."""
+        return ()
+
+    def short_name(self, arch: Arch) -> str:
+        """The architecture in at most a few characters, for plots and tables; ``legend`` explains it."""
+        return short_name(self.name(arch), self.check(arch), self.option_names)
+
+    def legend(self) -> list[str]:
+        """What a short name means, a line for each kind of place in it; nothing where names are short as they are."""
+        first = self[0]
+        return [] if self.short_name(first) == self.name(first) else legend(self.option_names)
 
     def described_as(self, kind: str) -> dict[str, Any]:
         """The description of a space whose arguments are all its attributes by the same names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ def fit(
     save_last: bool = True,
     stop_after: int | None = None,
     num_steps: int | None = None,
+    also_saved: Mapping[str, SavedPart] | None = None,
 ) -> None:
     """Train a network in place by a recipe.
 
@@ -65,6 +66,7 @@ def fit(
             than ``seconds_between_checkpoints`` writes nothing.
         stop_after: end after that many steps; the schedule still spans all epochs.
         num_steps: the steps that the schedule spans, in place of the recipe's epochs.
+        also_saved: what ``after_step`` changes besides ``log``; saved with each checkpoint, too.
 
     Raises:
         ConfigError: there are more inputs than targets, or fewer; or the recipe gives what no step can use.
@@ -80,6 +82,7 @@ def fit(
         "optimizer": optimizer,
         "generators": global_generators(network),
         "log": contents(log),
+        **(also_saved or {}),
     }
     if guard is not None:
         parts["guard"] = guard

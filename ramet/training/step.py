@@ -154,10 +154,9 @@ class Step:
         if self._skips and not (math.isfinite(found) and norm is not None and math.isfinite(norm)):
             return math.nan
         if not math.isfinite(found):
-            raise RunError(
-                f"the loss must stay finite, but is {found} in step {number}{self._where}; "
-                "a lower learning rate may help."
-            )
+            # Before the first step no learning rate has had an effect.
+            why = "a lower learning rate may help" if number else "the network or the data give it, before any step"
+            raise RunError(f"the loss must stay finite, but is {found} in step {number}{self._where}; {why}.")
 
         if guard is None:
             optimizer.step()

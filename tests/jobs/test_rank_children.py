@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,8 @@ import ramet
 from ramet.cli.main import main
 from ramet.costs import count_flops, count_parameters
 from ramet.data import load
-from ramet.jobs.rank.result import RankResult
+from ramet.jobs.rank import choosing
+from ramet.jobs.rank.result import Interval, RankResult
 
 FILE = """
 from torch import nn
@@ -71,3 +73,35 @@ def test_a_place_that_is_taken_says_how_to_go_on(ranked, capsys):
     with pytest.raises(SystemExit):
         main(["rank", *OPTIONS, "--out", "other"])
     assert "is not empty; name another one." in capsys.readouterr().err
+
+
+def test_the_line_of_the_first_figure_is_the_best_trivial_ranking(ranked, monkeypatch):
+    result = RankResult.load(ranked[1])
+    lines = []
+    monkeypatch.setattr(choosing, "dot_chart", lambda *cells, reference, **options: lines.append(reference))
+    entry = result.correlation["parameters"]
+    low, high = replace(entry.tau, value=0.2), replace(entry.tau, value=0.6)
+    for best, worse, words in (("flops", "parameters", "multiply-adds"), ("parameters", "flops", "parameters")):
+        sizes = {best: replace(entry, tau=high), worse: replace(entry, tau=low)}
+        _, caption = choosing.correlation_chart(replace(result, correlation=result.correlation | sizes))
+        assert f"right of the line, the number of {words}" in caption
+    assert lines == [0.6, 0.6]
+
+
+def test_children_have_short_names_with_a_legend(ranked):
+    result = RankResult.load(ranked[1])
+    long = [f"layer0={place},layer1=conv,layer2=pool" for place in range(3)]
+    shown = replace(result, children=long, labels=["000", "100", "200"], legend=["1 (layer0): 0 a, 1 b, 2 c"])
+    assert {row[0] for row in shown.children_table().rows} == {"000", "100", "200"}
+    page = shown.page({}).html()
+    assert "What the names of children mean" in page and "1 (layer0)" in page and long[0] not in page
+
+
+def test_what_ranks_nothing_is_not_starred(ranked):
+    result = RankResult.load(ranked[1])
+    nothing = replace(result.correlation["last"], tau=Interval(value=float("nan"), low=float("nan"), high=float("nan")))
+    table = replace(result, correlation=result.correlation | {"last": nothing}).table()
+    (row,) = [cells for cells in table.rows if cells[0] == "shared weights, last evaluation"]
+    assert set(row[2:]) == {None}
+    line = next(line for line in table.to_text().splitlines() if line.startswith("shared weights, last evaluation"))
+    assert "*" not in line

@@ -134,3 +134,11 @@ def test_final_epochs_are_the_final_trainings(tmp_path: Path, monkeypatch: pytes
     plan = replace(plan, final_recipe="darts")
     found(tmp_path / "other", plan=plan, recipe=RECIPE)
     assert seen == [(3, 2, None), (3, 2, "darts")]
+
+
+def test_long_names_are_short_in_tables_and_have_a_legend(result: SearchResult) -> None:
+    long = {entry.name: f"S{place}" for place, entry in enumerate(result.candidates)}
+    shown = replace(result, short_names=long, legend=["1 (layer0): 0 conv"])
+    assert [row[0] for row in shown.table().rows] == [long[entry.name] for entry in result.trained]
+    assert f"Found: {result.best} (in tables {long[result.best]})" in shown.words()
+    assert "Places of a short name: 1 (layer0): 0 conv." in shown.words()

@@ -13,9 +13,10 @@ import torch
 
 from benchmarks.bench_strategies import beats_random, read_objective
 from ramet.errors import ConfigError
-from ramet.searching.costs import ArchCosts, Budgeted, find_cheapest, pareto_front, parse_limits
+from ramet.searching.costs import ArchCosts, Budgeted, pareto_front, parse_limits
 from ramet.searching.strategies import STRATEGIES, EnasController, Evolution, Nao, RandomSearch, make_strategy
 from ramet.spaces import Cells64, NasBench201
+from ramet.spaces.extremes import find_cheapest
 from ramet.testing.strategies import SPACE, STRATEGY_CHECKS, Digits, check_it_learns, reward_of, run
 
 MAKERS = {

@@ -22,7 +22,7 @@ from ramet.sharing import (
     similar_groups,
     trained_effect,
 )
-from ramet.spaces import Cells64
+from ramet.spaces import Cells64, Darts, NasBench201
 
 
 def within(affinity, groups):
@@ -228,3 +228,21 @@ def test_prefix_sharing_works_for_any_chain_of_stages():
     net = PrefixShared(chain, [(1,), (2,)], num_shared_cells=1)
     assert len(net.trunk) == 2
     assert net(torch.ones(1, 3), (2,)).shape == (1, 3)
+
+
+def test_an_edge_parts_children_by_its_option() -> None:
+    """For any decision, of spaces that no list holds too; against the architectures themselves."""
+    space = NasBench201()
+    for decision in range(6):
+        edge = make_sharing(f"edge:{decision}").of_options(space.num_options)
+        assert edge.num_groups == 5 and str(edge) == f"edge:{decision}"
+        for place in (0, 1, 777, 15_624):
+            assert edge.group_of(place, len(space), 0) == space[place][decision]
+    large = Darts()
+    arch = large.sample(torch.Generator().manual_seed(0))
+    edge = make_sharing("edge:3").of_options(large.num_options)
+    assert edge.group_of(large.index(arch), large.num_archs, 0) == arch[3]
+    with pytest.raises(ConfigError, match="one of the 6 decisions of the space, from 0, but got 6"):
+        make_sharing("edge:6").of_options(space.num_options)
+    with pytest.raises(ConfigError, match="follow from the decisions of a space"):
+        make_sharing("edge:0").group_of(0, 10, 0)

@@ -161,24 +161,33 @@ def csv_text(values: dict[str, str], header: str = "arch,score") -> str:
     return "\n".join([header, *(f"{child},{values.get(child, '0.5')}" for child in CHILDREN), ""])
 
 
-rank("a table of the truth must be a file", "--truth", "table:nowhere.csv")
-rank("a table of the truth must be a file", "--truth", "table:nowhere.csv:score")
+rank("a table of scores must be a file", "--truth", "table:nowhere.csv")
+rank("a table of scores must be a file", "--truth", "table:nowhere.csv:score")
 table_row("empty", "must have a header with a column named arch", "")
 table_row("header alone", "and at least one row", "arch,score\n")
 table_row("no column arch", "must have a header with a column named arch", "child,score\n111,0.5\n")
 table_row("no scores", "must have a column of numbers beside arch", "arch,remark\n111,good\n")
 table_row("no such column", "no column of numbers 'accuracy'; it has score", csv_text({}), ":accuracy")
-table_row("column of words", "must have a column of numbers", csv_text({"444": "good"}))
+table_row("a word among numbers", "finite scores, but column score has 'good' in row 65", csv_text({"444": "good"}))
+table_row("column of words", "must have a column of numbers", csv_text({c: "good" for c in CHILDREN}))
+table_row("all the same", "must order the children, but scores all 64 the same", csv_text({}))
+table_row("commas without quotes", "but row 3 has 3: put what contains commas in quotes", "arch,score\n111,1\n1,1,2\n")
+table_row("two rows of a seed", "with seed 0 again in row 3", "arch,seed,score\n111,0,1\n111,0,2\n")
+table_row("negative deviation", "a deviation must not be negative", "arch,mean,std\n111,1,-1\n")
 table_row(
     "several columns",
-    "name one column of truth.csv as FILE:COLUMN; it has a, b",
+    "name one column of truth.csv as FILE:COLUMN, or those that are seeds as FILE:COLUMN,COLUMN; it has a, b",
     csv_text({c: "1,2" for c in CHILDREN}, "arch,a,b"),
 )
-table_row("unknown child", "must name architectures of the space", csv_text({}) + "555,0.5\n")
+table_row("unknown child", "must name architectures of the space; row 66: a child", csv_text({}) + "555,0.5\n")
 table_row("child without a name", "must name architectures of the space", "score,arch\n0.5\n")
 table_row("missing child", "must score every ranked child, but lacks 444", csv_text({}).replace("444,0.5\n", ""))
-table_row("child twice", "must name an architecture once, but names 434 again", csv_text({}) + "434,0.5\n")
-table_row("NaN score", "must have finite scores", csv_text({"123": "nan"}))
+table_row(
+    "child twice",
+    "equally often, once for each seed, but has 2 rows of some and 1 of 111 (row 2)",
+    csv_text({}) + "434,0.5\n",
+)
+table_row("NaN score", "finite scores, but column score has 'nan' in row 8", csv_text({"123": "nan"}))
 table_row("infinite score", "must have finite scores", csv_text({"123": "inf"}))
 table_row("not text", "must be a CSV file in UTF-8", b"\xff\xfe\x00arch")
 npz_row("pickled npz", "holds Python objects", arch=np.array(CHILDREN, dtype=object), score=np.ones(64))
@@ -474,7 +483,7 @@ def _(folder: Path) -> list[str]:
     return ["rank", "--overwrite", "--out", str(folder / "mine")]
 
 
-@row("overwrite: a good run, for a bad diagnosis", "a table of the truth must be a file")
+@row("overwrite: a good run, for a bad diagnosis", "a table of scores must be a file")
 def _(folder: Path) -> list[str]:
     return ["rank", "--overwrite", "--out", str(make_run(folder)), "--truth", "table:nowhere.csv"]
 

@@ -11,7 +11,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import ImageOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import SpaceSizes, build_data, build_space, check_accuracy
+from ramet.jobs.supernet import TEXTS, SpaceSizes, build_data, build_space, check_accuracy
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
@@ -49,7 +49,8 @@ class RankJob(Job["SupernetSetup"]):
     The defaults suit a laptop; the paper's own setting is `ramet reproduce deeper-insights/table-1 --preset paper`.
 
     Examples: `ramet rank` on the embedded digits; `ramet rank --data my.npz --instances 5 --workers 8`;
-    `ramet rank --space mine.py:network --sharing groups:4:interference`.
+    `ramet rank --space mine.py:network --sharing groups:4:interference`. Of scores that you have already:
+    `ramet rank --scores scores.csv --truth truth.csv`.
 
     Args:
         space: cells64, nasbench201, ... with options after a colon (`ramet list space`), or FILE.py:function for your
@@ -62,6 +63,8 @@ class RankJob(Job["SupernetSetup"]):
         recipe: how supernets and children alone are trained.
         plan: what is done.
         truth_cache: where trained truths are kept, so that none is trained twice; by default in the user's cache.
+        scores: FILE.csv[:COLUMN,...], scores that you have already, of any children by any means: a column arch and a
+            column a ranking. Nothing is trained; of the other options, truth, seed and out count.
     """
 
     kind = "rank"
@@ -76,14 +79,25 @@ class RankJob(Job["SupernetSetup"]):
     recipe: Recipe = option(factory=RankRecipe, kind=RankRecipe)
     plan: Plan = field(default_factory=Plan)
     truth_cache: str | None = None
+    scores: str | None = None
 
     def anchored(self) -> RankJob:
         """Files named from the root."""
-        truth = self.plan.truth
-        if truth.startswith("table:"):
-            truth = f"table:{anchored(truth.removeprefix('table:'))}"
+        table = self.plan.table
+        truth = self.plan.truth if table is None else f"table:{anchored(table)}"
         cache = None if self.truth_cache is None else str(Path(self.truth_cache).absolute())
-        return replace(super().anchored(), plan=replace(self.plan, truth=truth), truth_cache=cache)
+        weights = tuple(str(Path(source).absolute()) for source in self.plan.weights)
+        return replace(super().anchored(), plan=replace(self.plan, truth=truth, weights=weights), truth_cache=cache)
+
+    def asked(self) -> Job[Any]:
+        """Of scores that are there already, the job that compares them."""
+        if self.scores is None:
+            return self
+        from ramet.jobs.scores import ScoresJob
+
+        if self.plan.truth == "train":
+            raise ConfigError("scores of your own need --truth FILE.csv or --truth none, but got neither.")
+        return ScoresJob(scores=self.scores, truth=self.plan.table, seed=self.seed)
 
     def code(self) -> list[str]:
         """Of the space, the data and the plan."""
@@ -94,6 +108,10 @@ class RankJob(Job["SupernetSetup"]):
         from ramet.ranking.rehearsal import rehearse
         from ramet.ranking.setup import SupernetSetup
 
+        if self.data in TEXTS:  # it is in no list of data sets, and its name is not misspelt
+            raise ConfigError(
+                f"children are ranked on images or features, but {self.data} is a text: try ramet search."
+            )
         data = build_data(self.data, self.data_options.given(seed=self.seed), self.device)
         check_accuracy(data, self.recipe)
         setup = SupernetSetup(build_space(self.space, self.sizes, data), data, self.recipe)

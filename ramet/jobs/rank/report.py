@@ -5,52 +5,29 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
+from ramet.jobs.rank.choosing import add_choosing, correlation_chart, ranking_name, ranking_table
 from ramet.jobs.rank.result import OverTime, RankResult, TruthFigures
-from ramet.reports.charts import Line, Points, Reference, box_chart, dot_chart, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import count, decimals, in_points, percent
-from ramet.reports.page import KeyNumber, Page, Tone
-from ramet.reports.tables import Cell, Column, Columns, Table
+from ramet.ranking.verdict import judge
+from ramet.reports.charts import Line, Points, Reference, box_chart, heat_map, line_chart, scatter_chart
+from ramet.reports.formats import count, in_points, percent
+from ramet.reports.page import KeyNumber, Page
+from ramet.reports.tables import Cell, Column, Columns, Table, legend_table
 from ramet.runs.encoding import Json
-
-NAMES = {
-    "last": "shared weights, last evaluation",
-    "averaged": "shared weights, mean of the last evaluations",
-    "averaged over epochs": "shared weights, mean over the last epochs",
-    "averaged over instances": "shared weights, mean over all instances",
-    "reestimated": "shared weights, batch norm re-estimated",
-    "fine-tuned": "shared weights, each child fine-tuned",
-    "parameters": "number of parameters",
-    "flops": "number of multiply-adds",
-}
-TRIVIAL = ("parameters", "flops")
 
 
 def table(result: RankResult) -> Table:
     """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
     if not result.correlation:
         return _stability_table(result)
-    tops = [name for name in ("top_1", "top_3", "top_5") if name in result.top["last"]]
-    rows: list[list[Cell]] = []
-    for name, entry in result.correlation.items():
-        picks = [result.top[name][top] for top in tops]
-        rows.append([_name(name, result), entry.tau.estimate, *picks, result.pruning[name]])
-    columns: list[Column | str] = ["ranking by", Column("correlation", best="highest")]
-    columns += [Column(f"top {top[4:]}", decimals(1), best="lowest") for top in tops]
-    columns.append(Column("kept", lambda value: percent(value, 0), best="highest"))
-    caption = (
-        f"Correlation with the truth: Kendall's tau-b over {len(result.children)} children, 95 % bootstrap "
-        "interval over children, mean of the instances. Top n: the true rank of the best of its first n. Kept: the "
-        "share of the truly best quarter that survives pruning the worst half."
-    )
-    return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
+    return ranking_table(result)
 
 
 def page(result: RankResult, config: Json) -> Page:
     """The whole report as a page."""
     job = config.get("config", {})
     page = Page("How far can this ranking be trusted?", f"{job.get('space', 'a space')} on {job.get('data', 'data')}")
-    words, tone = _verdict(result)
-    page.verdict(words, result.recommendation[0], tone=tone)
+    judgement = judge(result.to_json())
+    page.verdict(judgement.headline, result.recommendation[0], tone=judgement.tone)
     page.numbers(*_key_numbers(result))
     page.section("What to do")
     page.prose("\n".join(f"- {line}" for line in result.recommendation[1:]))
@@ -58,6 +35,7 @@ def page(result: RankResult, config: Json) -> Page:
     page.table(table(result))
     if result.truth is not None:
         _add_correlation(page, result, result.truth)
+        add_choosing(page, result)
     page.section("How stable the ranking is")
     page.table(_stability_table(result))
     if result.truth is not None and result.over_time is not None:
@@ -66,6 +44,8 @@ def page(result: RankResult, config: Json) -> Page:
     _add_disturbance(page, result)
     _add_variations(page, result)
     page.details(f"All {len(result.children)} children", children_table(result))
+    if result.legend:
+        page.details("What the names of children mean", legend_table(result.legend))
     page.details("Configuration", config)
     return page
 
@@ -78,13 +58,14 @@ def children_table(result: RankResult) -> Table:
     columns: list[Column | str] = ["child"]
     columns += [] if sizes is None else [Column("parameters", count), Column("multiply-adds", count)]
     columns += [Column("last score", percent), Column("averaged score", percent)]
-    columns += [] if truth is None else [Column("truth", percent, best="highest"), "true rank"]
+    form = None if result.truth_unit == "score" else percent
+    columns += [] if truth is None else [Column("truth", form, best="highest"), "true rank"]
     order = sorted(range(len(result.children)), key=lambda place: -(averaged if truth is None else truth)[place])
     rows: list[list[Cell]] = []
     for place in order:
         size = [] if sizes is None else [sizes.parameters[place], sizes.flops[place]]
         true = [] if truth is None else [truth[place], 1 + sum(value > truth[place] for value in truth)]
-        rows.append([result.children[place], *size, last[place], averaged[place], *true])
+        rows.append([result.shown[place], *size, last[place], averaged[place], *true])
     caption = "Scores with shared weights are validation accuracies, the mean of the instances"
     return Table(columns, rows, caption=caption + ("." if truth is None else "; the truth is a test accuracy."))
 
@@ -94,22 +75,6 @@ def _shared_scores(result: RankResult) -> tuple[list[list[float]], list[list[flo
     return result.accuracy.last, result.accuracy.averaged
 
 
-def _verdict(result: RankResult) -> tuple[str, Tone]:
-    if result.truth is None:
-        return "No truth is known: only stability can be judged.", "neutral"
-    halves = result.truth.reliability_of_halves
-    if halves is not None and halves < 0.5:
-        return "The truth itself is too noisy to judge the ranking by.", "caution"
-    shared = {name: entry for name, entry in result.correlation.items() if name not in TRIVIAL}
-    best = max(shared.values(), key=lambda entry: entry.tau.value)
-    gains = [gain for gain in (best.gain_over_parameters, best.gain_over_flops) if gain is not None]
-    if min(gain.value for gain in gains) <= 0:
-        return "Do not trust it: counting parameters or operations ranks at least as well.", "bad"
-    if min(gain.low for gain in gains) <= 0:
-        return "Trust it with care: it is not clearly better than counting parameters or operations.", "caution"
-    return "It carries information that the size of a child does not.", "good"
-
-
 def _key_numbers(result: RankResult) -> list[KeyNumber]:
     rows = result.stability.instances
     numbers = [KeyNumber("agreement of two instances", None if rows is None else rows.mean, "rank correlation, S-Tau")]
@@ -117,7 +82,7 @@ def _key_numbers(result: RankResult) -> list[KeyNumber]:
         best = max(result.correlation, key=lambda name: result.correlation[name].tau.value)
         numbers = [
             KeyNumber("last evaluation", result.correlation["last"].tau.estimate, "correlation with the truth"),
-            KeyNumber("best ranking", result.correlation[best].tau.estimate, _name(best, result)),
+            KeyNumber("best ranking", result.correlation[best].tau.estimate, ranking_name(best, result)),
             *numbers,
             KeyNumber("two seeds of the truth", result.truth.reliability_of_one_seed, "the ceiling for one run"),
         ]
@@ -125,27 +90,15 @@ def _key_numbers(result: RankResult) -> list[KeyNumber]:
 
 
 def _add_correlation(page: Page, result: RankResult, known: TruthFigures) -> None:
-    names = list(result.correlation)
-    page.chart(
-        dot_chart(
-            [_name(name, result) for name in names],
-            [result.correlation[name].tau.estimate for name in names],
-            x_label="correlation with the truth (Kendall's tau-b)",
-            reference=result.correlation["parameters"].tau.value,
-            muted=[place for place, name in enumerate(names) if name in TRIVIAL],
-            include=[0.0, 1.0],
-        ),
-        "A ranking is worth its cost only to the right of the line, which is where counting parameters gets. Grey: the "
-        "rankings that need no training.",
-    )
-    truth = [100 * value for value in known.mean]
+    page.chart(*correlation_chart(result))
+    truth = [value if result.truth_unit == "score" else 100 * value for value in known.mean]
     shared = [100 * value for value in result.accuracy.averaged[0]]
     extremes = sorted(range(len(truth)), key=lambda place: truth[place])
     page.chart(
         scatter_chart(
-            [Points("children", shared, truth, names=result.children, labelled=[*extremes[:2], *extremes[-3:]])],
+            [Points("children", shared, truth, names=result.shown, labelled=[*extremes[:2], *extremes[-3:]])],
             x_label="validation accuracy with shared weights, % (first instance, averaged)",
-            y_label="true accuracy, %",
+            y_label="true score" if result.truth_unit == "score" else "true accuracy, %",
         ),
         "Each dot is a child. A cloud that rises from left to right is a ranking that can be used; the best three and "
         "the worst two are named.",
@@ -197,7 +150,7 @@ def _add_ranks(page: Page, result: RankResult) -> None:
             continue
         page.chart(
             box_chart(
-                [result.children[place] for place in order],
+                [result.shown[place] for place in order],
                 [samples[place] for place in order],
                 x_label=label,
                 y_label="rank",
@@ -220,8 +173,8 @@ def _add_disturbance(page: Page, result: RankResult) -> None:
     )
     page.chart(
         heat_map(
-            result.children,
-            result.children,
+            result.shown,
+            result.shown,
             [[in_points(value) for value in row] for row in entry.matrix],
             row_label="trained child",
             column_label="child that is scored",
@@ -238,11 +191,15 @@ def _add_variations(page: Page, result: RankResult) -> None:
     rows: list[list[Any]] = []
     if result.over_time is not None:
         base = result.over_time
-        rows.append(["as above", result.accuracy.mean, base.mean_over_steps, base.deviation_over_steps])
+        tau = result.correlation["averaged"].tau.estimate
+        rows.append(["as above", result.accuracy.mean, tau, None, base.mean_over_steps, base.deviation_over_steps])
     for row in result.variations:
-        rows.append([row.variation, row.accuracy, row.mean_over_steps, row.deviation_over_steps])
-    columns: Columns = ["setting", Column("accuracy", percent), "mean correlation", "its deviation over mini-batches"]
-    page.table(Table(columns, rows, caption="Over the last mini-batches, the mean of the instances."))
+        figures = [None if entry is None else entry.estimate for entry in (row.tau, row.gain)]
+        rows.append([row.variation, row.accuracy, *figures, row.mean_over_steps, row.deviation_over_steps])
+    columns: Columns = ["setting", Column("accuracy", percent), Column("correlation", best="highest"), "gain"]
+    columns = [*columns, "mean over mini-batches", "its deviation"]
+    caption = "The correlation is that of the averaged scores; the last columns are over the last mini-batches."
+    page.table(Table(columns, rows, caption=caption))
 
 
 def _stability_table(result: RankResult) -> Table:
@@ -264,9 +221,3 @@ def _stability_table(result: RankResult) -> Table:
             rows.append([name, value, None, None])
     columns: Columns = ["over", "rank correlation of two", "lowest pair", "highest pair"]
     return Table(columns, rows, title="How alike two rankings are", caption="Kendall's tau-b, the mean over all pairs.")
-
-
-def _name(ranking: str, result: RankResult) -> str:
-    """What a ranking is called."""
-    turned = ranking in TRIVIAL and result.smallest_first[ranking]
-    return NAMES.get(ranking, ranking) + (", fewest first" if turned else "")

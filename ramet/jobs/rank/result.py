@@ -96,7 +96,7 @@ class DisturbanceFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class TruthFigures:
-    """What the truth is, and how far it can be relied on."""
+    """What the truth is, and how far it can be relied on; ``halves`` and ``one_seed`` have their intervals."""
 
     seeds: int
     seeds_scores: list[list[float]]
@@ -107,6 +107,8 @@ class TruthFigures:
     reliability_of_mean: float | None
     spread: float
     noise: float | None
+    halves: Interval | None = None
+    one_seed: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,17 +144,20 @@ class OverTime:
     fine_tuned: list[float] | None
     fine_tuned_per_instance: list[list[float]] | None
     fine_tuned_after: list[int]
+    fine_tuned_gain: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """The same with one thing changed."""
+    """The same with one thing changed: the correlation of its averaged scores, and what they gain over the others."""
 
     variation: str
     accuracy: float
     mean_over_steps: float | None = None
     deviation_over_steps: float | None = None
     per_instance: list[float] | None = None
+    tau: Interval | None = None
+    gain: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +169,38 @@ class TrainingCosts:
     averaging: float
     fine_tuning: float
     truth: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopFigures:
+    """What a ranking is worth where one chooses: see ``ramet.ranking.analysis.top_weighted``."""
+
+    top_half: float
+    precision_at: int
+    precision: float
+    regret: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiasFigures:
+    """What the supernets think of an operation: see ``ramet.ranking.OperationBias``."""
+
+    operation: str
+    count: int
+    scored: float
+    true: float
+    bias: Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongerTraining:
+    """Where the correlation goes with more epochs: its ``slope`` for each doubling, and what it would be ``then``."""
+
+    from_epoch: int
+    epochs: int
+    then_epochs: int
+    slope: Interval
+    then: Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +223,14 @@ class RankResult(Result):
         pruning: the share of the truly best quarter that survives pruning the worst half by a ranking.
         smallest_first: whether a ranking by size puts the smallest first.
         recommendation: what to do, each sentence with the measurement behind it.
-        sizes: of the children; none in runs of earlier versions.
+        sizes: of the children; none in runs of earlier versions, as are the following.
+        labels: short names of the children, for plots and tables; ``legend`` explains them.
+        truth_unit: what the truth is: ``share``, ``percent`` (kept as shares) or ``score``.
+        pruning_interval: the share that survives pruning by the averaged scores, with its interval.
+        top_weighted: by ranking, what it is worth where one chooses.
+        bias: what the averaged scores think of each operation, the most over-rated first.
+        longer: where the correlation goes with more epochs.
+        gap: how far accuracies with shared weights are below those alone.
     """
 
     children: list[str]
@@ -210,6 +254,19 @@ class RankResult(Result):
     pruning: dict[str, float] = field(default_factory=dict)
     groups: list[list[str]] | None = None
     sizes: ChildSizes | None = None
+    labels: list[str] = field(default_factory=list)
+    legend: list[str] = field(default_factory=list)
+    truth_unit: str = "share"
+    pruning_interval: Interval | None = None
+    top_weighted: dict[str, TopFigures] = field(default_factory=dict)
+    bias: list[BiasFigures] = field(default_factory=list)
+    longer: LongerTraining | None = None
+    gap: Interval | None = None
+
+    @property
+    def shown(self) -> list[str]:
+        """What the children are called in plots and tables."""
+        return self.labels or self.children
 
     def children_table(self) -> Table:
         """Every child in a row: its size, its scores with shared weights and its truth; the truly best first."""

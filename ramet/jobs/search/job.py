@@ -111,7 +111,7 @@ class SearchJob(Job["SupernetSetup"]):
         from ramet.data import Text
         from ramet.exporting.onnx import check_installed
         from ramet.jobs.search.stages import make_loop
-        from ramet.ranking.rehearsal import children_of_every_option
+        from ramet.ranking.rehearsal import children_of_every_option, try_children
         from ramet.ranking.setup import SupernetSetup
         from ramet.searching.costs import parse_limits
         from ramet.spaces import takes_text
@@ -137,8 +137,8 @@ class SearchJob(Job["SupernetSetup"]):
             check_installed()
         plan.check(space)
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
+        try_children(setup)
         arch = space[children_of_every_option(space)[0]]
-        rehearse(self.recipe, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)
         if plan.final_recipe is not None:
             final = final_settings(self.recipe, plan.final_recipe)
             rehearse(final, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)

@@ -8,7 +8,7 @@ from ramet.jobs.search.result import SearchEpoch, SearchResult, amount_text
 from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph_chart, line_chart, scatter_chart
 from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
-from ramet.reports.tables import Column, Table
+from ramet.reports.tables import Column, Table, legend_table
 from ramet.runs.encoding import Json
 
 
@@ -18,14 +18,14 @@ def table(result: SearchResult) -> Table:
     if result.trained:
         return Table(
             ["architecture", Column(f"validation {name}", form, best="lowest"), Column(f"test {name}", form), "seeds"],
-            [[entry.name, entry.validation, entry.test, len(entry.tests)] for entry in result.trained],
+            [[result.shown(entry.name), entry.validation, entry.test, len(entry.tests)] for entry in result.trained],
             title="Trained alone from scratch",
             caption="The test split was used once a seed.",
         )
     where = "trained alone" if result.stages else "on shared weights"
     return Table(
         ["architecture", Column(f"{name}, {where}", form, best="lowest"), "parameters"],
-        [[entry.name, entry.error, entry.parameters] for entry in result.candidates[:10]],
+        [[result.shown(entry.name), entry.error, entry.parameters] for entry in result.candidates[:10]],
         title="The best candidates" if result.stages else "Best on the shared weights",
     )
 
@@ -64,6 +64,8 @@ def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) 
     _add_free_scores(page, result)
     _add_curves(page, result, result.course(), other)
     _add_fronts(page, result)
+    if result.legend:
+        page.details("What the names of architectures mean", legend_table(result.legend))
     page.details("Configuration", config)
     return page
 
@@ -109,9 +111,14 @@ def _add_baselines(page: Page, result: SearchResult) -> None:
         return
     form, found = _form(result), result.found
     rows: list[list[object]] = [
-        ["found", result.best, result.baselines[0].found, *([found.parameters, found.flops] if found else [None, None])]
+        [
+            "found",
+            result.shown(result.best),
+            result.baselines[0].found,
+            *([found.parameters, found.flops] if found else [None, None]),
+        ]
     ]
-    rows += [[e.name, e.architecture, e.error, e.parameters, e.flops] for e in result.baselines]
+    rows += [[e.name, result.shown(e.architecture), e.error, e.parameters, e.flops] for e in result.baselines]
     error = Column(f"validation {result.metric}", form, best="lowest")
     page.table(
         Table(
@@ -152,7 +159,9 @@ def _add_free_scores(page: Page, result: SearchResult) -> None:
     where = "trained alone" if result.stages else "on shared weights"
     error = Column(f"{result.metric}, {where}", _form(result), best="lowest")
     free = [Column(name, best="highest") for name in ("synflow", "Jacobian covariance")]
-    rows = [[entry.name, entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries]
+    rows = [
+        [result.shown(entry.name), entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries
+    ]
     caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
     title = "The candidates, and scores that need no training"
     page.table(Table(["architecture", error, "parameters", *free], rows, title=title, caption=caption))
@@ -206,7 +215,7 @@ def _add_fronts(page: Page, result: SearchResult) -> None:
         for name, chosen in (("not beaten", True), ("beaten", False)):
             entries = [entry for entry in scored if (entry.name in front) == chosen]
             sizes = [float(getattr(entry, cost)) for entry in entries]
-            names = [entry.name for entry in entries]
+            names = [result.shown(entry.name) for entry in entries]
             groups.append(Points(name, sizes, [float(entry.error or 0.0) for entry in entries], names=names))
         where = "trained alone" if result.stages else "shared weights"
         chart = scatter_chart([group for group in groups if group.x], x_label=cost, y_label=f"{result.metric}, {where}")

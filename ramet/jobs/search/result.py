@@ -163,6 +163,8 @@ class SearchResult(Result):
         stages: of a staged search, in order.
         unit: what its budget counts: seconds, evaluations or multiply-adds.
         allowed: how many it was allowed, of all workers together.
+        short_names: of architectures by their names, for plots and tables, where these are long; ``legend`` explains
+            them.
     """
 
     metric: str
@@ -181,6 +183,12 @@ class SearchResult(Result):
     stages: list[SearchStage] = field(default_factory=list)
     unit: str = ""
     allowed: float | None = None
+    short_names: dict[str, str] = field(default_factory=dict)
+    legend: list[str] = field(default_factory=list)
+
+    def shown(self, name: str) -> str:
+        """What an architecture is called in plots and tables."""
+        return self.short_names.get(name, name)
 
     @property
     def found(self) -> FoundArchitecture | None:
@@ -223,7 +231,9 @@ class SearchResult(Result):
 
     def words(self) -> list[str]:
         """The architecture, its cost, what it has to beat, and where its network and the report are."""
-        lines = [f"Found: {self.best}"]
+        short = self.shown(self.best)
+        lines = [f"Found: {self.best}" + (f" (in tables {short})" if short != self.best else "")]
+        lines += [f"Places of a short name: {'; '.join(self.legend)}."] if self.legend else []
         lines += [f"Cost: {self.cost_words()}."] if self.found is not None else []
         if self.baselines:
             lines.append(f"Beside it, {self.metric} on validation data, {self.compared}: {self.baseline_words()}.")

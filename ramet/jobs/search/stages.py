@@ -81,7 +81,17 @@ class Stages:
             )
         finals = self._finals(run, candidates)
         compared = self._baselines(run, candidates, finals)
-        return self._result(run, candidates, finals) | compared
+        result = self._result(run, candidates, finals) | compared
+        return result | self._short_names(result)
+
+    def _short_names(self, result: Json) -> Json:
+        """Short names of all architectures that the result names, where theirs are long."""
+        space = self.setup.space
+        if not space.legend():
+            return {"short_names": {}, "legend": []}
+        names = [entry["name"] for entry in result["candidates"]]
+        names += [entry["architecture"] for entry in result["baselines"]]
+        return {"short_names": {name: space.short_name(space.parse(name)) for name in names}, "legend": space.legend()}
 
     def _candidates(self, run: Run) -> list[Json]:
         """What the search ends with, scored on the whole validation split, the best first."""

@@ -26,8 +26,8 @@ from ramet.jobs.grow.result import GrowResult, MethodFigures
 from ramet.jobs.job import Job, Session
 from ramet.jobs.learn.job import LearnJob
 from ramet.jobs.learn.result import LearnResult, MethodOutcome
+from ramet.jobs.rank.choosing import ranking_name
 from ramet.jobs.rank.job import RankJob, RankRecipe
-from ramet.jobs.rank.report import NAMES, TRIVIAL
 from ramet.jobs.rank.result import RankResult
 from ramet.jobs.runner import start
 from ramet.jobs.search.job import SearchDataOptions, SearchJob
@@ -48,6 +48,7 @@ from ramet.jobs.tour.figures import (
 from ramet.jobs.tour.looping import GUARD, guarded_pair
 from ramet.jobs.tour.sizes import TourSizes
 from ramet.ranking.plan import Plan
+from ramet.ranking.verdict import TRIVIAL
 from ramet.searching.baselines import LARGEST
 from ramet.searching.plan import SearchPlan
 from ramet.searching.staged.options import StagedOptions
@@ -251,8 +252,7 @@ def judged_figures(result: RankResult) -> JudgedFigures:
 
 def _words(ranking: str, result: RankResult) -> str:
     """What a ranking is called in the tour; one by size that puts the smallest first says so."""
-    turned = ranking in TRIVIAL and result.smallest_first[ranking]
-    return NAMES[ranking].removeprefix("shared weights, ") + (", fewest first" if turned else "")
+    return ranking_name(ranking, result).removeprefix("shared weights, ")
 
 
 def found_figures(result: SearchResult, truth: RankResult, work: float) -> FoundFigures:

@@ -77,6 +77,11 @@ class Cells64(Space):
         """The digits of an architecture, counted from 1: ``name((3, 2, 3)) == "434"``."""
         return "".join(str(choice + 1) for choice in self.check(arch))
 
+    @property
+    def option_names(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The edges and their operations."""
+        return tuple((f"edge {start}-{end}", self.operations) for start, end in edges_of(self.num_nodes))
+
     def parse(self, text: str) -> Arch:
         """The architecture of a row of digits."""
         last = len(self.operations)

@@ -68,6 +68,11 @@ class NasBench201(Space):
             nodes[end - 1] += f"|{_NAMES[choice]}~{start}"
         return "|+".join(nodes) + "|"
 
+    @property
+    def option_names(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The edges and their operations."""
+        return tuple((f"edge {start}-{end}", _NAMES) for start, end in edges_of(_NUM_NODES))
+
     def parse(self, text: str) -> Arch:
         """The architecture of the benchmark's notation; a ``ConfigError`` for a text that ``name`` does not give."""
         found = _EDGE.findall(text)

@@ -19,6 +19,7 @@ from ramet.registry import reference_to, resolve_reference
 from ramet.spaces.base import Arch, Space, Supernet
 from ramet.spaces.child import copy_layer
 from ramet.spaces.kernels.depthwise import DepthwiseConv2d
+from ramet.spaces.short_names import read_short_name
 from ramet.spaces.walk import walk_stages
 
 Factory = Callable[..., nn.Module]
@@ -203,9 +204,16 @@ class ModuleSpace(Space):
         pairs = zip(self.decisions, self.check(arch), strict=True)
         return ",".join(f"{decision.name}={decision.options[choice]}" for decision, choice in pairs)
 
+    @property
+    def option_names(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The choices and their options."""
+        return tuple((decision.name, decision.options) for decision in self.decisions)
+
     def parse(self, text: str) -> Arch:
-        """The architecture of a notation; every decision must be there, in order."""
+        """The architecture of a notation, in which every decision must be there, in order; or of a short name."""
         parts = text.split(",")
+        if "=" not in text and (short := read_short_name(text, self.option_names)) is not None:
+            return short
         if len(parts) == len(self.decisions):
             arch = []
             for part, decision in zip(parts, self.decisions, strict=True):

@@ -107,6 +107,11 @@ class ElasticSpace(Space):
         """The size as ``dial=option,dial=option``."""
         return ",".join(f"{d.name}={d.labels[c]}" for d, c in zip(self.dials, self.check(arch), strict=True))
 
+    @property
+    def option_names(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The dials and their labels."""
+        return tuple((dial.name, tuple(dial.labels)) for dial in self.dials)
+
     def parse(self, text: str) -> Arch:
         """The size of a notation; every dial must be there, in order."""
         parts = [part.rpartition("=") for part in text.split(",")]
