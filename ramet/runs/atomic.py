@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ramet.errors import RunError
+from ramet.errors import DiskError
 
 _SUFFIX = ".ramet-tmp"
 _SECONDS_BEFORE_REMOVED = 3600.0
@@ -19,11 +19,11 @@ _SECONDS_BEFORE_REMOVED = 3600.0
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure of the disk inside the block into one line, a ``RunError``: what could not be written, and why."""
+    """Turn a failure of the disk inside the block into one line, a ``DiskError``: what could not be written, and why."""
     try:
         yield
     except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise DiskError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from caught import caught
-from postgres_server import Server, serving
+from campaigns.postgres_server import Server, serving
 from tiny_study import OPTIONS, in_second_trial, join_together, start
 
 from ramet.cli import main

@@ -1,0 +1,49 @@
+"""What a campaign gives: what was tried, how often, and what was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One line of the table.
+
+    Args:
+        what: what was tried.
+        tried: how often.
+        lost: one sentence for each time that something was lost, doubled, left behind or not said in one line.
+        detail: figures beside it.
+        skipped: why it was not tried at all.
+    """
+
+    what: str
+    tried: int = 0
+    lost: list[str] = field(default_factory=list)
+    detail: str = ""
+    skipped: str = ""
+
+    def cells(self) -> list[str]:
+        if self.skipped:
+            return [self.what, "-", "-", f"not tried: {self.skipped}"]
+        return [self.what, f"{self.tried:,}", f"{len(self.lost):,}", self.detail]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All lines of one campaign."""
+
+    name: str
+    findings: list[Finding]
+    seconds: float
+    is_long: bool
+    seed: int
+
+
+HEADINGS = ["what was tried", "times", "lost", "figures"]
+
+
+def as_table(findings: list[Finding]) -> str:
+    """The lines as a Markdown table."""
+    lines = [HEADINGS, ["---", "---:", "---:", "---"], *(finding.cells() for finding in findings)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
