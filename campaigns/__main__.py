@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from campaigns.findings import Report, as_table
+from campaigns.findings import Finding, Report, as_table
 from campaigns.page import PAGE, write_page
 
 NAMES = ("kills", "faults", "protocol", "fuzzing", "load", "database", "cluster")
@@ -28,17 +28,18 @@ def main() -> int:
     for name in given.names or NAMES:
         print(f"{name} ...", file=sys.stderr, flush=True)
         started = time.monotonic()
-        findings = []
+        findings: list[Finding] = []
         for finding in importlib.import_module(f"campaigns.{name}").run(is_long=given.long, seed=given.seed):
             findings.append(finding)
             print("  " + ", ".join(finding.cells()), file=sys.stderr, flush=True)
             for sentence in finding.lost:
                 print(f"    LOST: {sentence}", file=sys.stderr, flush=True)
-        seconds = time.monotonic() - started
-        reports.append(Report(name=name, findings=findings, seconds=seconds, is_long=given.long, seed=given.seed))
+            seconds = time.monotonic() - started
+            report = Report(name=name, findings=findings, seconds=seconds, is_long=given.long, seed=given.seed)
+            if given.markdown is not None:
+                write_page(given.markdown, [report])  # after each line, so that whoever has to stop it keeps the others
+        reports.append(report)
         print(f"  {seconds:.0f} s", file=sys.stderr, flush=True)
-        if given.markdown is not None:
-            write_page(given.markdown, reports[-1:])  # after each, so that an end of the machine's patience costs one
     findings = [finding for report in reports for finding in report.findings]
     print(as_table(findings))
     return 1 if any(finding.lost for finding in findings) else 0

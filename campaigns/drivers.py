@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS_TO_END = 300.0
+SECONDS_TO_END = 900.0
 """Long, because on a busy machine a worker may still be importing torch when its driver dies."""
 
 
@@ -32,7 +32,7 @@ def preload() -> None:
         "ramet.continual.loop", "ramet.continual.study.search", "ramet.continual.methods", "ramet.execution.processes",
         "ramet.exporting.program", "ramet.jobs.rank.report", "ramet.jobs.search.report", "ramet.jobs.grow.report",
         "ramet.jobs.learn.report", "ramet.jobs.study.report", "ramet.runs.packing", "sklearn.datasets", "optuna",
-        "sqlalchemy.dialects.sqlite", "torch.export", "torch._dynamo", "scipy.stats", "networkx",
+        "sqlalchemy.dialects.sqlite", "hypothesis.stateful", "torch.export", "torch._dynamo", "scipy.stats", "networkx",
     ):  # fmt: skip
         importlib.import_module(name)
 

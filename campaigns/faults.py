@@ -33,7 +33,7 @@ def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
             rng = random.Random(f"{seed}/{kind}")
             expected, operations = reference(kind, place / kind[:2])
             for name, (fault, lasts) in _FAULTS.items():
-                chosen = range(len(operations)) if is_long else sorted(rng.sample(range(len(operations)), 4))
+                chosen = range(len(operations)) if is_long else sorted(rng.sample(range(len(operations)), 2))
                 lost, ends = [], Counter[str]()
                 for number in chosen:
                     end, sentences = fail_once(

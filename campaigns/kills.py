@@ -79,7 +79,10 @@ def kill_often(
     """Runs of one job in one mode, one after the other, until there were so many kills."""
     tally = Tally()
     is_inline = "inline" in options
-    found, seconds = undisturbed(kind, options, folder)
+    try:
+        found, seconds = undisturbed(kind, options, folder)
+    except (RuntimeError, TimeoutError) as error:
+        return Tally(lost=[f"{kind}, without a kill: {error}"])
     tally.lost += [f"{kind}, without a kill: {each}" for each in differences(expected, found)]
     memory_before = set(_shared_memory())
     while tally.num_kills < num_kills and len(tally.lost) < 10:
