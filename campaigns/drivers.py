@@ -100,6 +100,7 @@ def fork(work: Callable[[], None], output: Path) -> Driver:
         errors = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         for number, descriptor in ((0, nowhere), (1, nowhere), (2, errors)):
             os.dup2(descriptor, number)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)  # also under pytest
         signal.signal(signal.SIGINT, signal.default_int_handler)
         work()
         code = 0

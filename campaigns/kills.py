@@ -33,6 +33,8 @@ class Tally:
     kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(VICTIMS, 0))
     lost: list[str] = field(default_factory=list)
     runs: int = 0
+    pids: set[int] = field(default_factory=set)
+    """The processes that were there when somebody was killed."""
 
     @property
     def num_kills(self) -> int:
@@ -84,7 +86,6 @@ def kill_often(
     except (RuntimeError, TimeoutError) as error:
         return Tally(lost=[f"{kind}, without a kill: {error}"])
     tally.lost += [f"{kind}, without a kill: {each}" for each in differences(expected, found)]
-    memory_before = set(_shared_memory())
     while tally.num_kills < num_kills and len(tally.lost) < 10:
         tally.runs += 1
         place = folder / f"killed-{tally.runs}"
@@ -96,7 +97,7 @@ def kill_often(
             tally.lost += [f"{kind}: {each}" for each in left_behind(place / "run")]
         except Exception as error:
             tally.lost.append(f"{kind}: there is no result: {error}")
-        tally.lost += [f"{kind}: {each}" for each in _left_in_folders(place, set(_shared_memory()) - memory_before)]
+        tally.lost += [f"{kind}: {each}" for each in _left_in_folders(place, tally.pids)]
     return tally
 
 
@@ -119,7 +120,7 @@ def _one_run(
             victim = VICTIMS[tally.num_kills % len(VICTIMS)]
             if is_inline and victim == "worker":
                 victim = rng.choice(VICTIMS[:2])
-            was_killed = _kill(driver, victim, rng.uniform(0.02, 1.0) * seconds)
+            was_killed = _kill(driver, victim, rng.uniform(0.02, 1.0) * seconds, tally.pids)
             kills += 1  # also of one that came too late, so that there is an end
             if was_killed:
                 tally.kills[victim] += 1
@@ -140,13 +141,14 @@ def _one_run(
             return sessions
 
 
-def _kill(driver: Driver, victim: str, delay: float) -> bool:
-    """Kill somebody after a while; False if all was over by then."""
+def _kill(driver: Driver, victim: str, delay: float, pids: set[int]) -> bool:
+    """Kill somebody after a while, and note who was there; False if all was over by then."""
     deadline = time.monotonic() + delay
     while time.monotonic() < deadline:
         if _has_ended(driver):
             return False
         time.sleep(0.002)
+    pids |= alive({driver.pid}).keys()
     if victim == "worker":
         return _kill_worker(driver)
     if _has_ended(driver):
@@ -182,7 +184,7 @@ def workers_of(driver: int) -> list[int]:
     return forked + [pid for pid, line in processes.items() if line.startswith("ray::")]
 
 
-def _left_in_folders(place: Path, memory: set[str]) -> list[str]:
+def _left_in_folders(place: Path, pids: set[int]) -> list[str]:
     """What is left in the folder of temporary files and in shared memory.
 
     A killed process cannot remove the folder of its workers' sockets: the next one does, once it is a minute old.
@@ -194,14 +196,6 @@ def _left_in_folders(place: Path, memory: set[str]) -> list[str]:
         os.utime(folder, (0, 0))
     sweep(temporary)
     left = [f"{path.name} was left in the folder of temporary files" for path in temporary.glob("*")]
+    # torch names a piece of shared memory by the process that made it; those of other programs are none of ours.
+    memory = [path.name for pid in pids for path in Path("/dev/shm").glob(f"torch_{pid}_*")]
     return left + [f"{name} was left in shared memory" for name in memory]
-
-
-def _shared_memory() -> list[str]:
-    """The pieces of shared memory that torch made here for processes that are gone."""
-    names = []
-    for path in Path("/dev/shm").glob("torch_*"):
-        pid = path.name.split("_")[1]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            names.append(path.name)
-    return names

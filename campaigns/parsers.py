@@ -46,7 +46,7 @@ def _as_text(parse: Callable[[str], object]) -> Callable[[bytes, Path], object]:
 
 def parsers(folder: Path) -> list[Parser]:
     """All of them; ``folder`` gets the files that inputs are made from."""
-    return [*_data(folder), *_tables(folder), *_texts(), *_runs(folder), *_networks(folder)]
+    return [*_data(folder), *_tables(folder), *_texts(folder), *_runs(folder), *_networks(folder)]
 
 
 def _data(folder: Path) -> list[Parser]:
@@ -181,7 +181,7 @@ def _tables(folder: Path) -> list[Parser]:
     ]
 
 
-def _texts() -> list[Parser]:
+def _texts(folder: Path) -> list[Parser]:
     from ramet.growth.budget import Budget
     from ramet.registry import KINDS, registry_of
     from ramet.registry.specs import parse_chain, parse_list, parse_options, parse_spec
