@@ -1,4 +1,4 @@
-"""A Ray cluster over two network namespaces: a network that is cut, a node that sleeps, an object store that is full."""
+"""A Ray cluster over two network namespaces: a network that is cut, a node that sleeps, a store that is full."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from campaigns.drivers import alive, own_folder, preload, wait_until_gone
-from campaigns.findings import Finding
+from campaigns.findings import Finding, Wants
 from campaigns.kills import MODES, undisturbed
 from campaigns.namespaces import Network, network, why_not
 from campaigns.tiny_jobs import beginning, differences, left_behind, outcome
@@ -32,8 +32,10 @@ _ROOT = Path(__file__).parents[1]
 _STORE = 80 << 20
 
 
-def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Each disturbance once, with a cluster of its own; in the long campaign only, because it takes minutes."""
+    if not wants("cluster: "):
+        return
     reason = why_not() or ("" if is_long else "only in the long campaign, because it takes minutes")
     disturbances: dict[str, Callable[[Network, list[subprocess.Popen[bytes]]], None]] = {
         "the network is cut, and stays so": lambda net, nodes: net.cut(),
@@ -66,11 +68,16 @@ def nodes(net: Network, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]
         for place, address in enumerate(net.addresses):
             joined = ["--head", f"--port={_PORT}"] if place == 0 else [f"--address={net.addresses[0]}:{_PORT}"]
             options = [f"--node-ip-address={address}", "--num-cpus=1", f"--object-store-memory={_STORE}", "--block"]
-            options += ["--disable-usage-stats", *(["--include-dashboard=false", f"--temp-dir={folder}"] if place == 0 else [])]
+            options += [
+                "--disable-usage-stats",
+                *(["--include-dashboard=false", f"--temp-dir={folder}"] if place == 0 else []),
+            ]
             log = (folder / f"node-{place}.log").open("wb")
             command = net.inside(place, [ray, "start", *joined, *options])
             started.append(
-                subprocess.Popen(command, env=_environment(), stdout=log, stderr=log, cwd=folder, start_new_session=True)
+                subprocess.Popen(
+                    command, env=_environment(), stdout=log, stderr=log, cwd=folder, start_new_session=True
+                )
             )
             time.sleep(15 if place == 0 else 8)
         yield started

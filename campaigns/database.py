@@ -9,16 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from campaigns.drivers import alive, command, own_folder, preload, wait_until_gone
-from campaigns.findings import Finding
+from campaigns.findings import Finding, Wants
 from campaigns.postgres_server import Server, programs, serving
 from campaigns.tiny_jobs import beginning, differences, going_on, left_behind, outcome
 
 _VARIABLE = "RAMET_STORAGE"
 
 
-def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Kills of the server at random moments of a study; the study is resumed when the server is back."""
     what = "database: PostgreSQL killed during a study"
+    if not wants(what):
+        return
     if not os.path.exists(programs("initdb")):
         yield Finding(what=what, skipped="PostgreSQL is not installed")
         return
@@ -32,7 +34,9 @@ def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
             seconds = time.monotonic() - started
             for number in range(20 if is_long else 3):
                 os.environ[_VARIABLE] = server.fresh()
-                was_killed, sentences = kill_once(server, place / str(number), rng.uniform(0.1, 0.9) * seconds, expected)
+                was_killed, sentences = kill_once(
+                    server, place / str(number), rng.uniform(0.1, 0.9) * seconds, expected
+                )
                 kills += was_killed
                 lost += sentences
         finally:

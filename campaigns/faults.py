@@ -12,7 +12,7 @@ from pathlib import Path
 
 from campaigns.drivers import Driver, fork, own_folder, preload
 from campaigns.failing_disk import FailingDisk
-from campaigns.findings import Finding
+from campaigns.findings import Finding, Wants
 from campaigns.tiny_jobs import JOBS, beginning, differences, going_on, left_behind, outcome
 
 _FAULTS = {
@@ -25,11 +25,13 @@ _FAULTS = {
 _SECONDS_BETWEEN_SIGNALS = 0.0005
 
 
-def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Every job: a few operations of each fault, drawn at random; in the long campaign every single operation."""
     preload()
     with own_folder() as place:
         for kind in JOBS:
+            if not wants(f"faults: {kind}, "):
+                continue
             rng = random.Random(f"{seed}/{kind}")
             expected, operations = reference(kind, place / kind[:2])
             for name, (fault, lasts) in _FAULTS.items():
@@ -41,7 +43,9 @@ def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
                     )
                     ends[end] += 1
                     lost += [f"{operations[number]} ({number}): {each}" for each in sentences]
-                detail = f"of {len(operations)} operations; " + ", ".join(f"{n} {end}" for end, n in sorted(ends.items()))
+                detail = f"of {len(operations)} operations; " + ", ".join(
+                    f"{n} {end}" for end, n in sorted(ends.items())
+                )
                 yield Finding(what=f"faults: {kind}, {name}", tried=len(chosen), lost=lost, detail=detail)
             lost = interrupted(kind, place / f"{kind[:2]}-signals", expected)
             yield Finding(
@@ -75,7 +79,7 @@ def reference(kind: str, folder: Path) -> tuple[dict[str, str], list[str]]:
 def fail_once(
     kind: str, folder: Path, number: int, fault: str, lasts: bool, expected: dict[str, str]
 ) -> tuple[str, list[str]]:
-    """A run on a disk that fails at an operation, and its resumption on a whole one; how it ended, and what is wrong."""
+    """A run on a disk that fails at an operation, and its resumption on a whole one; its end, and what is wrong."""
     folder.mkdir()
     out = folder / "run"
     disk = FailingDisk(out, number, fault, lasts)
@@ -132,5 +136,3 @@ def _ramet(disk: FailingDisk | None, arguments: list[str], folder: Path) -> None
     if disk is not None:
         disk.put_in_place()
     main([*arguments, "--executor", "inline"])
-
-

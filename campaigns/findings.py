@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+Wants = Callable[[str], bool]
+"""Whether a line that begins so, or is called so, is wanted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +47,7 @@ class Report:
 HEADINGS = ["what was tried", "times", "lost", "figures"]
 
 
-def as_table(findings: list[Finding]) -> str:
-    """The lines as a Markdown table."""
-    lines = [HEADINGS, ["---", "---:", "---:", "---"], *(finding.cells() for finding in findings)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def as_table(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as a Markdown table."""
+    rows = [HEADINGS, ["---", "---:", "---:", "---"], *lines]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

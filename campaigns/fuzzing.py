@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from campaigns.drivers import fork, own_folder, preload
-from campaigns.findings import Finding
+from campaigns.findings import Finding, Wants
 from campaigns.mutations import mutated_bytes
 from campaigns.parsers import Parser, parsers
 
@@ -21,13 +21,14 @@ LONGEST = 10.0
 """Seconds that one small input may take."""
 
 
-def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Each parser in a process of its own, whose memory is limited."""
     preload()
     with own_folder() as place:
         (place / "made").mkdir()
         for number, parser in enumerate(parsers(place / "made")):
-            yield tried(parser, place / str(number), 5000 if is_long else 40, seed)
+            if wants(f"fuzzing: {parser.name}"):
+                yield tried(parser, place / str(number), 5000 if is_long else 40, seed)
 
 
 def tried(parser: Parser, folder: Path, count: int, seed: int) -> Finding:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from campaigns.drivers import Driver, alive, command, own_folder, preload, wait_until_gone
-from campaigns.findings import Finding
+from campaigns.findings import Finding, Wants
 from campaigns.tiny_jobs import JOBS, beginning, differences, going_on, left_behind, outcome
 
 MODES = {
@@ -41,14 +41,17 @@ class Tally:
         return sum(self.kills.values())
 
 
-def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Every job in every mode; three kills each, and 21 in the long campaign, which also has Ray with one worker."""
     preload()
     modes = MODES if is_long else {name: options for name, options in MODES.items() if name != "Ray, 1 worker"}
     with own_folder() as place:
         for kind in JOBS:
+            wanted = {mode: options for mode, options in modes.items() if wants(f"kills: {kind}, {mode}")}
+            if not wanted:
+                continue
             expected, _ = undisturbed(kind, MODES["inline, 1 worker"], place / f"{kind[:2]}")
-            for mode, options in modes.items():
+            for mode, options in wanted.items():
                 folder = place / f"{kind[:2]}{list(MODES).index(mode)}"
                 tally = kill_often(
                     kind, options, folder, expected, 21 if is_long else 3, random.Random(f"{seed}/{kind}/{mode}")
@@ -180,8 +183,12 @@ def workers_of(driver: int) -> list[int]:
     for pid in processes:
         with contextlib.suppress(OSError):
             parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    forked = [pid for pid, parent in parents.items() if parents.get(parent) == driver and "forkserver" in processes[pid]]
-    return forked + [pid for pid, line in processes.items() if line.startswith("ray::")]
+    forked = [
+        pid for pid, parent in parents.items() if parents.get(parent) == driver and "forkserver" in processes[pid]
+    ]
+    # Ray's own agents have such names, too; a node without them ends itself.
+    tasks = [pid for pid, line in processes.items() if line.startswith("ray::") and "Agent" not in line]
+    return forked + tasks
 
 
 def _left_in_folders(place: Path, pids: set[int]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.drivers import own_folder, preload
-from campaigns.findings import Finding
+from campaigns.findings import Finding, Wants
 from campaigns.measuring import Cost, cost_of, exponent, n_log_n
 from campaigns.opening import seconds_to_open
 
@@ -23,7 +23,7 @@ LONGEST_OPENING = 2.0
 Work = Callable[[int, Path], dict[str, Any] | None]
 
 
-def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Each kind of input at four sizes, each twice the one before."""
     preload()
     top = {
@@ -36,7 +36,8 @@ def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     with own_folder() as place:
         for number, (name, (work, largest)) in enumerate(top.items()):
             sizes = [largest // 8, largest // 4, largest // 2, largest]
-            yield measured(name, work, sizes, place / str(number))
+            if wants(f"load: {name}"):
+                yield measured(name, work, sizes, place / str(number))
 
 
 def measured(name: str, work: Work, sizes: Sequence[int], place: Path) -> Finding:
@@ -115,7 +116,9 @@ def tasks(count: int, out: Path) -> dict[str, Any]:
 
     loop.measure = measure
     start = time.process_time()
-    options = f"--stream permuted-digits:{count} --train-size 30 --eval-size 10 --network mlp:8 --epochs 1 --method naive"
+    options = (
+        f"--stream permuted-digits:{count} --train-size 30 --eval-size 10 --network mlp:8 --epochs 1 --method naive"
+    )
     _ramet(["learn", *options.split()], out)
     from ramet.runs import read_records
 
@@ -143,7 +146,7 @@ def parameters(count: int, out: Path) -> None:
         f"    return nn.Sequential(*layers, nn.Linear({width}, {width}), nn.ReLU(), nn.Linear({width}, num_classes))\n"
     )
     options = f"--network {code}:network --budget params={10 * count},step=0.2 --max-steps 1 --method net2net"
-    _ramet(["grow", *options.split(), *"--train-size 40 --eval-size 20 --epochs 1".split()], out)
+    _ramet(["grow", *options.split(), "--train-size", "40", "--eval-size", "20", "--epochs", "1"], out)
 
 
 def _ramet(arguments: list[str], out: Path) -> None:

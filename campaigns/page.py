@@ -13,11 +13,13 @@ import ramet
 from campaigns.findings import Report, as_table
 from ramet.runs.atomic import write_atomically
 
+_DIVIDER = re.compile(r" (?<!\\)\| ")
+
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 
 
 def write_page(path: Path, reports: Sequence[Report]) -> None:
-    """Replace the tables of some campaigns; those of the others, and the words around them, stay.
+    """Replace the lines that some campaigns have found again; all others, and the words around them, stay.
 
     Raises:
         ValueError: The page has no place for a campaign.
@@ -27,20 +29,28 @@ def write_page(path: Path, reports: Sequence[Report]) -> None:
         begin, end = f"<!-- {report.name}: begin -->", f"<!-- {report.name}: end -->"
         if text.count(begin) != 1 or text.count(end) != 1:
             raise ValueError(f"{path.name} must have one place for the campaign {report.name}, but does not.")
-        block = f"{begin}\n{_said(report)}\n\n{as_table(report.findings)}\n{end}"
-        text = re.sub(f"{re.escape(begin)}.*{re.escape(end)}", lambda _, block=block: block, text, flags=re.DOTALL)
+        before, _, rest = text.partition(begin)
+        old, _, after = rest.partition(end)
+        lines = {line[0]: line for line in [*_lines(old), *(finding.cells() for finding in report.findings)]}
+        block = f"{_said(report, list(lines.values()))}\n\n{as_table(list(lines.values()))}"
+        text = f"{before}{begin}\n{block}\n{end}{after}"
     write_atomically(path, text.encode())
 
 
-def _said(report: Report) -> str:
+def _lines(block: str) -> list[list[str]]:
+    """The lines of the table that is there."""
+    rows = [line for line in block.splitlines() if line.startswith("| ")][2:]
+    return [[cell.replace("\\|", "|") for cell in _DIVIDER.split(row[2:-2])] for row in rows]
+
+
+def _said(report: Report, lines: Sequence[Sequence[str]]) -> str:
     import torch
 
     size = "long" if report.is_long else "short"
     command = f"python -m campaigns {report.name}{' --long' if report.is_long else ''} --seed {report.seed} --markdown"
-    tried = sum(finding.tried for finding in report.findings)
-    lost = sum(len(finding.lost) for finding in report.findings)
+    tried, lost = (sum(int(line[place].replace(",", "")) for line in lines if line[place] != "-") for place in (1, 2))
     return (
-        f"The {size} campaign of {date.today().isoformat()}: **{tried:,} tried, {lost:,} lost**, {report.seconds:,.0f} s; "
-        f"`{command}`; ramet {ramet.__version__}, Python {platform.python_version()}, torch {torch.__version__}, "
-        f"{platform.system()} on {os.cpu_count()} cores."
+        f"**{tried:,} tried, {lost:,} lost**. Last written by the {size} campaign on {date.today().isoformat()}: "
+        f"`{command}`, {report.seconds:,.0f} s; ramet {ramet.__version__}, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, {platform.system()} on {os.cpu_count()} cores."
     )

@@ -57,7 +57,9 @@ def _data(folder: Path) -> list[Parser]:
     np.savez(npz, x=x, y=y)
     np.savez_compressed(bomb, x=np.zeros((2_000, 100, 100), np.uint8), y=np.zeros(3))
     claims = np.lib.format.MAGIC_PREFIX if hasattr(np.lib.format, "MAGIC_PREFIX") else b"\x93NUMPY"
-    shapes = [f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}" for shape in ("(10**12,)", "(1000000000000,)")]
+    shapes = [
+        f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}" for shape in ("(10**12,)", "(1000000000000,)")
+    ]
     headers = [claims + b"\x01\x00" + struct.pack("<H", len(text)) + text.encode() for text in shapes]
     return [
         Parser("npz", [npz.getvalue()], _written("own.npz", lambda path: load(str(path))), (bomb.getvalue(),)),
@@ -188,9 +190,17 @@ def _texts(folder: Path) -> list[Parser]:
     from ramet.searching.costs import parse_limits
     from ramet.spaces import Cells64, Darts, EnasMicro, NasBench201, Recurrent
 
-    specs = [b"plasticity:60", b"a:key=1,other=[x,y]", b"groups:8:similar", b"evolution:population_size=3", b"a+b:c=1e4", b"x.py:f"]
+    specs = [
+        b"plasticity:60",
+        b"a:key=1,other=[x,y]",
+        b"groups:8:similar",
+        b"evolution:population_size=3",
+        b"a+b:c=1e4",
+        b"x.py:f",
+    ]
     readers: list[tuple[str, Callable[[str], object]]] = [
-        (f"spec strings: {function.__name__}", function) for function in (parse_spec, parse_chain, parse_list, parse_options)
+        (f"spec strings: {function.__name__}", function)
+        for function in (parse_spec, parse_chain, parse_list, parse_options)
     ]
     readers += [(f"names of kind {kind}", registry_of(kind).parse) for kind in KINDS]
     found = [Parser(name, specs, _as_text(read)) for name, read in readers]
@@ -274,10 +284,15 @@ def _networks(folder: Path) -> list[Parser]:
         return read
 
     return [
-        Parser("safetensors: weights", [plain], _written("w.safetensors", read_weights), (huge, struct.pack("<Q", 2**62))),
+        Parser(
+            "safetensors: weights", [plain], _written("w.safetensors", read_weights), (huge, struct.pack("<Q", 2**62))
+        ),
         Parser("torch's weights", [saved.getvalue()], _written("w.pt", read_weights)),
         Parser(
-            "safetensors: predictions", [plain], _written("p.safetensors", lambda path: read_predictions(str(path))), (huge,)
+            "safetensors: predictions",
+            [plain],
+            _written("p.safetensors", lambda path: read_predictions(str(path))),
+            (huge,),
         ),
         Parser(
             "joint networks",

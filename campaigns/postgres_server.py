@@ -76,7 +76,12 @@ def serving(find: Callable[[str], str]) -> Iterator[Server]:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 port = free.getsockname()[1]
-            settings: dict[str, Any] = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+            settings: dict[str, Any] = {
+                "listen_addresses": "127.0.0.1",
+                "port": port,
+                "unix_socket_directories": "",
+                "fsync": "off",
+            }
             arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
             command = [postgres, "-D", str(data), *arguments]
 

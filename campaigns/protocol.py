@@ -17,7 +17,7 @@ from typing import Any
 
 from campaigns.drivers import own_folder, preload
 from campaigns.failing_disk import FailingDisk
-from campaigns.findings import Finding
+from campaigns.findings import Finding, Wants
 
 STEPS = 20
 """The events of one story."""
@@ -107,7 +107,12 @@ class Story:
 
         if not self.exists:
             return
-        answers = self._apart(lambda say: (remove_run(self.folder), say("done")) and None, end_at)
+
+        def work(say: Callable[[Any], None]) -> None:
+            remove_run(self.folder)
+            say("done")
+
+        answers = self._apart(work, end_at)
         if answers == ["done"]:
             assert not self.folder.exists(), "a removed run is there"
             self.forget()
@@ -174,8 +179,10 @@ class Story:
         return answers
 
 
-def run(*, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Stories of twenty events, some of which die on the way."""
+    if not wants("protocol: "):
+        return
     preload()
     num_stories = 1000 if is_long else 60
     with own_folder() as place:

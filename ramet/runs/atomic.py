@@ -19,7 +19,7 @@ _SECONDS_BEFORE_REMOVED = 3600.0
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure of the disk inside the block into one line, a ``DiskError``: what could not be written, and why."""
+    """Turn a failure of the disk inside the block into one line, a ``DiskError``: what was not written, and why."""
     try:
         yield
     except OSError as error:
@@ -51,11 +51,12 @@ def _remove_left(path: Path) -> None:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}"):
         number = left.name.removesuffix(_SUFFIX).rpartition(".")[2]
         with contextlib.suppress(OSError, ValueError):
-            if time.time() - left.stat().st_mtime > _SECONDS_BEFORE_REMOVED and not _lives(int(number)):
+            if time.time() - left.stat().st_mtime > _SECONDS_BEFORE_REMOVED and not lives(int(number)):
                 left.unlink()
 
 
-def _lives(number: int) -> bool:
+def lives(number: int) -> bool:
+    """Whether there is a process of that number on this machine."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:

@@ -18,7 +18,7 @@ def report(name: str, findings: list[Finding]) -> Report:
 
 
 def test_the_table_counts_what_was_tried_and_lost() -> None:
-    lines = as_table([FINDING, Finding(what="cluster", skipped="no root")]).splitlines()
+    lines = as_table([FINDING.cells(), Finding(what="cluster", skipped="no root").cells()]).splitlines()
     assert lines[2] == "| kills: a \\| b | 1,200 | 1 | 3 runs |"
     assert lines[3] == "| cluster | - | - | not tried: no root |"
 
@@ -28,10 +28,13 @@ def test_a_campaign_replaces_its_own_table_alone(tmp_path: Path) -> None:
     path.write_text("a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb\n<!-- y: begin -->\nother\n<!-- y: end -->\n")
     page.write_page(path, [report("x", [FINDING])])
     text = path.read_text()
-    assert "old" not in text and "other" in text and text.startswith("a\n<!-- x: begin -->\nThe short campaign")
-    assert "**1,200 tried, 1 lost**" in text and "python -m campaigns x --seed 7 --markdown" in text
-    page.write_page(path, [report("x", [])])
-    assert "**0 tried, 0 lost**" in path.read_text() and "1,200" not in path.read_text()
+    assert "old" not in text and "other" in text and text.startswith("a\n<!-- x: begin -->\n**1,200 tried, 1 lost**.")
+    assert "python -m campaigns x --seed 7 --markdown" in text
+    # The same line again replaces the one that is there; another one comes after it.
+    again = Finding(what=FINDING.what, tried=3, detail="x")
+    page.write_page(path, [report("x", [again, Finding(what="kills: c", tried=4)])])
+    text = path.read_text()
+    assert "**7 tried, 0 lost**" in text and "1,200" not in text and text.count("kills: a") == 1
     with pytest.raises(ValueError, match="one place for the campaign z"):
         page.write_page(path, [report("z", [])])
 

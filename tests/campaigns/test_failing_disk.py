@@ -43,7 +43,12 @@ def test_every_operation_is_counted_and_can_fail(tmp_path: Path) -> None:
     code, seen, content = written(tmp_path, None, "EIO")
     operations = [line.split()[0] for line in seen]
     assert code == 0 and content == LONG
-    assert [each for each in operations if each in ("write", "fsync", "replace")] == ["write", "fsync", "replace", "fsync"]
+    assert [each for each in operations if each in ("write", "fsync", "replace")] == [
+        "write",
+        "fsync",
+        "replace",
+        "fsync",
+    ]
     for number, operation in enumerate(operations):
         before_it_has_its_name = number <= operations.index("replace")
         for kind in ("ENOSPC", "EIO"):
