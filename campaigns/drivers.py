@@ -35,6 +35,20 @@ def preload() -> None:
         "sqlalchemy.dialects.sqlite", "hypothesis.stateful", "torch.export", "torch._dynamo", "scipy.stats", "networkx",
     ):  # fmt: skip
         importlib.import_module(name)
+    _warm_hypothesis()
+
+
+def _warm_hypothesis() -> None:
+    """Let it look through all modules for numbers and texts, which takes seconds, once instead of in each process."""
+    import hypothesis
+    from hypothesis import strategies as st
+
+    @hypothesis.settings(max_examples=1, database=None, deadline=None)
+    @hypothesis.given(st.integers())
+    def warm(number: int) -> None:
+        assert number == int(number)
+
+    warm()
 
 
 @dataclass(frozen=True)
@@ -65,8 +79,11 @@ class Driver:
         return code
 
     def kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        try:
             os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has yet to make its own group, or is gone
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def errors(self) -> list[str]:
         """The lines that it wrote to standard error."""

@@ -28,7 +28,7 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
         (place / "made").mkdir()
         for number, parser in enumerate(parsers(place / "made")):
             if wants(f"fuzzing: {parser.name}"):
-                yield tried(parser, place / str(number), 5000 if is_long else 40, seed)
+                yield tried(parser, place / str(number), 5000 if is_long else 200, seed)
 
 
 def tried(parser: Parser, folder: Path, count: int, seed: int) -> Finding:

@@ -51,13 +51,12 @@ def test_every_operation_is_counted_and_can_fail(tmp_path: Path) -> None:
     ]
     for number, operation in enumerate(operations):
         before_it_has_its_name = number <= operations.index("replace")
-        for kind in ("ENOSPC", "EIO"):
-            code, _, content = written(tmp_path, number, kind)
-            assert content == (b"old" if before_it_has_its_name else LONG), operation
-            assert code == 1 or not before_it_has_its_name
-            assert [path.name for path in (tmp_path / "run").iterdir()] == ["file"], operation
-            message = (tmp_path / "errors").read_text()
-            assert code == 0 or ("DiskError: cannot write" in message and kind[0] in "EN"), message
+        code, _, content = written(tmp_path, number, "EIO")
+        assert content == (b"old" if before_it_has_its_name else LONG), operation
+        assert code == 1 or not before_it_has_its_name
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["file"], operation
+        message = (tmp_path / "errors").read_text()
+        assert code == 0 or "DiskError: cannot write" in message, message
     code, seen, content = written(tmp_path, 0, "short write", lasts=True)
     assert code == 0 and content == LONG and sum(line.startswith("write") for line in seen) > 5
 
