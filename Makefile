@@ -24,8 +24,8 @@ $(VENV)/installed: $(VENV)/installed-runtime
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/installed-runtime  ## diagnose a supernet on the embedded digits: a table and an HTML report, in minutes
-	$(BIN)/ramet rank --data digits --out runs/demo --overwrite --workers 2
+demo: $(VENV)/installed-runtime  ## the tour: five short stories on the embedded digits, and one page to open, in minutes
+	$(BIN)/ramet tour --out runs/tour --overwrite --workers 2
 
 test: install  ## the required tests, in under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not realdata'

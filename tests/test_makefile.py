@@ -34,7 +34,7 @@ def plan(tmp_path: Path, find_program: Callable[[str], str]) -> Callable[[str], 
 
 def test_the_demo_installs_no_tools(plan: Callable[..., str]) -> None:
     demo = plan("demo")
-    assert "pip install" in demo and "ramet rank" in demo and TOOLS not in demo
+    assert "pip install" in demo and "ramet tour" in demo and TOOLS not in demo
     assert "pip install" not in plan("demo", ".venv/installed-runtime"), "once is enough"
 
 

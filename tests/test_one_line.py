@@ -9,6 +9,7 @@ import torch
 from sample_runs import search_result
 from torch import nn
 
+import ramet
 from ramet.continual import make_stream
 from ramet.continual.plan import LearnPlan
 from ramet.data import load
@@ -95,3 +96,19 @@ def test_a_guard_is_given_parameters_by_name(guard):
         pass
     with guard.step(named_params(net), 0.1):
         torch.optim.SGD(net.parameters(), lr=0.1).step()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ramet.rank(out=3), "out must be the path of a run directory, but got 3."),
+        (lambda: Plan(also=3), "also must be a list of texts, NAME=VALUE each, but got 3."),
+        (lambda: Plan(also="momentum=0"), "also must be a list of texts, NAME=VALUE each, but got 'momentum=0'."),
+        (lambda: WeightPlasticity(strength="60"), "strength must be at least 0 and finite, but got '60'."),
+        (lambda: OrthogonalProjection().watch("net").__enter__(), "a guard watches an nn.Module, but got a str."),
+    ],
+)
+def test_a_wrong_type_is_one_line_and_no_traceback_of_ours(call, words):
+    with pytest.raises(ConfigError) as refused:
+        call()
+    assert str(refused.value) == words

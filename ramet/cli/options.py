@@ -103,10 +103,11 @@ def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None
     def command(common: Common | None = None, recipe: str | None = None, **values: Any) -> None:
         run(_assembled(job_class, {**_recipe_values(recipe), **values}), common or Common())
 
-    named = inspect.Parameter("recipe", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=RECIPE)
+    if any(field.name == "recipe" for field in fields(job_class)):
+        options.append(inspect.Parameter("recipe", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=RECIPE))
     common = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, default=Common(), annotation=Common)
-    command.__signature__ = inspect.Signature([*options, named, common])  # type: ignore[attr-defined]
-    command.__annotations__ = {option.name: option.annotation for option in [*options, named, common]}
+    command.__signature__ = inspect.Signature([*options, common])  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in [*options, common]}
     command.__doc__ = inspect.cleandoc(job_class.help())
     command.__name__ = job_class.kind
     return command

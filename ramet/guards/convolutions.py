@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -95,14 +96,35 @@ def pooled_column(
     """The mean over samples and positions of what filters of stride 1 see, [groups, in / groups * kernel, 1].
 
     In the mean patch, the value at place i, j of the kernel is the mean over a part of the image as large as the
-    output, that begins i and j dilations from its corner. So it is an average pooling of the mean image by such parts,
-    and takes no patches at all.
+    output, that begins i and j dilations from its corner. So it is the mean image between two small matrices, one an
+    axis, and takes no patches at all.
     """
-    x = mean_over_samples(precise(x if x.dim() == 4 else x.unsqueeze(0)))
-    x = functional.pad(x, list(pads)) if any(pads) else x
-    part = [size - gap * (reach - 1) for size, gap, reach in zip(x.shape[2:], dilation, kernel, strict=True)]
-    means = functional.avg_pool2d(x.contiguous(), part, stride=tuple(dilation))  # [1, in, *kernel]
+    x = precise(x if x.dim() == 4 else x.unsqueeze(0))
+    if not any(pads) and all(reach == 1 for reach in kernel):  # every pixel is a patch
+        return x.mean((0, 2, 3)).reshape(groups, -1, 1)
+    x = mean_over_samples(x)
+    rows, columns = (
+        _parts_of_axis(x.shape[2 + axis], kernel[axis], dilation[axis], *pads[2 - 2 * axis :][:2], x.dtype, x.device)
+        for axis in (0, 1)
+    )
+    if x.is_contiguous():
+        means = rows @ x[0] @ columns.T  # [in, *kernel]
+    else:
+        last = x[0].permute(1, 2, 0)  # [height, width, in]
+        along = (rows @ last.reshape(len(last), -1)).reshape(len(rows), *last.shape[1:])  # [kernel, width, in]
+        means = (columns @ along).permute(2, 0, 1)  # [in, *kernel]
     return means.reshape(groups, -1, 1)
+
+
+@lru_cache(maxsize=256)
+def _parts_of_axis(
+    size: int, reach: int, gap: int, before: int, after: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """What the places of a kernel see along one axis: a row each, that takes the mean of its part, [reach, size]."""
+    num_outputs = size + before + after - gap * (reach - 1)
+    first = torch.arange(reach)[:, None] * gap - before
+    place = torch.arange(size)
+    return ((place >= first) & (place < first + num_outputs)).to(device, dtype) / num_outputs
 
 
 def mean_over_samples(x: Tensor) -> Tensor:

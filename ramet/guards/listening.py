@@ -15,6 +15,7 @@ from torch.nn import functional
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
+from ramet.errors import ConfigError
 from ramet.guards import convolutions, entries, matrix_products, norms
 from ramet.guards.layers import CONVOLUTIONS, RECURRENT, Kind, Product, input_columns, products_of
 from ramet.guards.matrices import Marker, key_of
@@ -123,6 +124,8 @@ Named = list[tuple[str, nn.Parameter]]
 
 def named_of(module: nn.Module) -> Named:
     """All parameters of a module inside its wrappers."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"a guard watches an nn.Module, but got a {type(module).__name__}.")
     root = unwrapped(module)
     if (
         type(root).named_parameters is nn.Module.named_parameters

@@ -1,4 +1,4 @@
-"""The five jobs: what each is asked, how it is built and done, what it gives, and its page; one runner for all.
+"""The jobs, five verbs and a tour: what each is asked, how it is built and done, what it gives, its page; one runner.
 
 A job is a frozen dataclass, its fields are the options of its command, its JSON is a run's ``config.json``. The modules
 that hold the jobs are light, so that ``ramet COMMAND --help`` does not wait for torch.
@@ -21,6 +21,7 @@ JOBS = {
     "grow": "ramet.jobs.grow.job:GrowJob",
     "learn": "ramet.jobs.learn.job:LearnJob",
     "study": "ramet.jobs.study.job:StudyJob",
+    "tour": "ramet.jobs.tour.job:TourJob",
 }
 """The jobs by the kind that ``config.json`` names: a new job is a line here and a folder."""
 
@@ -32,6 +33,7 @@ SUMMARIES = {
     "cost.",
     "study": "Search how a stream of tasks is learned best: how much each task grows, where it is bound, in which "
     "order.",
+    "tour": "Show what ramet is for: one story in five parts on the embedded digits, a sentence and a picture each.",
 }
 """What each does, as its class says it: `ramet --help` does not wait for the classes."""
 

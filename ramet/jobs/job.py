@@ -7,6 +7,7 @@ directories, locks, resuming, ranks, TensorBoard, the report.
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -183,6 +184,8 @@ def run_verb(
     from ramet.jobs.runner import start
 
     _check_fields(job)
+    if not isinstance(out, str | os.PathLike | None):
+        raise ConfigError(f"out must be the path of a run directory, but got {out!r:.80}.")
     if data_options:
         try:
             job = replace(job, data_options=replace(job.data_options, **data_options))  # type: ignore[attr-defined,call-arg]

@@ -104,6 +104,8 @@ class Plan:
             make_guard(self.guard)
         if not SHARINGS.code(self.sharing):
             self._check_sharing()
+        if not isinstance(self.also, (tuple, list)) or not all(isinstance(text, str) for text in self.also):
+            raise ConfigError(f"also must be a list of texts, NAME=VALUE each, but got {self.also!r:.80}.")
         for text in self.also:
             parse_variation(text)
             if self.also.count(text) > 1:

@@ -90,6 +90,10 @@ class Page:
         """
         self._add("prose", text=prose_markup(text))
 
+    def code(self, text: str) -> None:
+        """Commands or a program, as they are."""
+        self._add("code", text=text.rstrip())
+
     def table(self, table: Table) -> None:
         """A table with its title and caption."""
         self._add("table", table=table)

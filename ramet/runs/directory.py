@@ -159,8 +159,10 @@ class Run:
         elif len(self.records) == 0:  # where records began without a setting, an earlier version wrote them
             self.identity = identity(self.kind, asked, setting)
             self.records.append("setting", identity=self.identity, **setting)
+        inside = {path.parent for path in self.path.glob("*/**/config.json") if _is_run(path.parent)}
         for folder in sorted({path.parent for path in self.path.rglob("step-*.json")}):
-            Checkpoints(folder, identity=self.identity).check()
+            if not inside.intersection(folder.parents):  # a run inside this one looks after its own
+                Checkpoints(folder, identity=self.identity).check()
 
     def record_failure(self, key: str, error: BaseException) -> None:
         """Record that a task has failed for good, and why; it is not done, so a resumed run tries it again.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +26,7 @@ PILOT = "pilot"
 """The seed on which strengths are chosen."""
 PLAIN, CONTROL, JUDGED, TURNS = "none", "none, equal own gain", "projection, mean inputs", "none, turns"
 """Names of arms: unguarded, the unguarded control, the guard that the claims are about, unguarded with longer turns."""
-MATCHED, MATCHING_SEEDS, MOST_TRIES = 0.03, 2, 4
+MATCHED, MATCHING_SEEDS, MOST_TRIES = 0.03, 4, 6
 """How near the control's own gain is brought to the guard's, on how many of the seeds, in how many tries."""
 
 
@@ -142,8 +143,8 @@ class Bench:
 def matching_factor(gain_at: Callable[[float], float], goal: float) -> float:
     """The factor of a learning rate at which the own gain is the goal, or near it, or the nearest of a few tries.
 
-    The next try is in proportion to the gain, or between two tries of which one gains more and one less, by the
-    logarithm of the factor.
+    The next try is in proportion to the gain, or between two neighbours of which the lower one gains less than the goal
+    and the higher one more, by the logarithm of the factor.
 
     >>> 0.22 < matching_factor(lambda factor: factor**0.5, 0.5) < 0.28
     True
@@ -162,14 +163,18 @@ def matching_factor(gain_at: Callable[[float], float], goal: float) -> float:
 
 
 def _next_factor(tried: Mapping[float, float], goal: float) -> float:
-    below = [one for one in tried if tried[one] <= goal]
-    above = [one for one in tried if tried[one] > goal]
-    if below and above:
-        low, high = max(below, key=lambda one: tried[one]), min(above, key=lambda one: tried[one])
-        share = (goal - tried[low]) / (tried[high] - tried[low])
-        factor = math.exp((1 - share) * math.log(low) + share * math.log(high))
-    else:
-        nearest = min(tried, key=lambda one: abs(tried[one] - goal))
-        ratio = goal / tried[nearest] if goal > 0 and tried[nearest] > 0 else 0.5
-        factor = nearest * min(max(ratio, 0.25), 4.0)
-    return float(f"{factor:.3g}")
+    """Where the gain rises through the goal; outside of what was tried, if it does so nowhere there.
+
+    A rate may be so high that steps overshoot, and a lower one gains more. So what is too much is followed down from
+    the lowest rate, where it falls at last, and not from the rate that came nearest.
+    """
+    ordered = sorted(tried)
+    for low, high in pairwise(ordered):
+        if tried[low] <= goal < tried[high]:
+            share = (goal - tried[low]) / (tried[high] - tried[low])
+            return float(f"{math.exp((1 - share) * math.log(low) + share * math.log(high)):.3g}")
+    is_too_much = tried[ordered[0]] > goal
+    end = ordered[0] if is_too_much else ordered[-1]
+    ratio = goal / tried[end] if goal > 0 and tried[end] > 0 else 0.5
+    bounded = min(max(ratio, 0.25), 0.8) if is_too_much else min(max(ratio, 1.25), 4.0)
+    return float(f"{end * bounded:.3g}")

@@ -326,6 +326,17 @@ def test_nothing_to_keep_costs_nothing_and_is_finite():
     assert float(all_finite([torch.ones(2), torch.tensor([float("nan")])])) == 0.0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("place", [0, 4, 6])
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])
+def test_one_value_that_is_not_finite_is_found_wherever_it_is(value, place, dtype):
+    tensors = [torch.full((2, 2), torch.finfo(dtype).max, dtype=dtype), -torch.ones(3, dtype=dtype)]
+    assert float(all_finite(tensors)) == 1.0, "the largest of all numbers is one"
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    flat[place] = value
+    assert float(all_finite([flat[:4].reshape(2, 2), flat[4:]])) == 0.0
+
+
 def test_a_search_has_the_values_of_the_released_code():
     """Alpha 60, down by 1 an epoch from epoch 15 on; it begins at epoch 5, and the Fisher buffer is flushed every 3."""
     guard = WeightPlasticity.for_search()

@@ -358,3 +358,19 @@ def test_a_run_says_once_what_it_is(tmp_path: Path) -> None:
         for asked, setting, word in (({"seed": 1}, "abc", "config.json"), ({}, "other", "data")):
             with pytest.raises(ConfigError, match=f"but the {word} of .* changed since"):
                 run.identify(asked, {"data": setting})
+
+
+def test_a_run_inside_a_run_looks_after_its_own_checkpoints(tmp_path):
+    """The parts of a tour are runs of other identities; a checkpoint that lies elsewhere is still refused."""
+    tensors = {"weight": torch.zeros(2)}
+    with Run.create(tmp_path / "outer", "rank", {}) as outer:
+        outer.identify({}, {"data": "abc"})
+        with Run.create(tmp_path / "outer" / "parts" / "inner", "grow", {}) as inner:
+            inner.identify({}, {"data": "other"})
+            inner.checkpoints("part").save(1, tensors, {})
+    with Run.open(tmp_path / "outer") as outer:
+        outer.identify({}, {"data": "abc"})
+    inner_checkpoints = tmp_path / "outer" / "parts" / "inner" / "checkpoints"
+    shutil.copytree(inner_checkpoints, tmp_path / "outer" / "checkpoints", dirs_exist_ok=True)
+    with Run.open(tmp_path / "outer") as outer, pytest.raises(ConfigError, match="are another run's"):
+        outer.identify({}, {"data": "abc"})

@@ -1,6 +1,7 @@
 """Every reproduction of *Disturbance-immune weight sharing* runs, at a size for a test; a second trains nothing."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -204,12 +205,23 @@ def test_a_control_is_matched_by_its_own_gain():
     assert abs(gain_at(factor) - 0.2) <= MATCHED * 0.2
 
 
+def test_a_rate_that_overshoots_is_followed_down_to_where_the_gain_falls():
+    """At the rate itself steps gain 0.99, at a little less even more: the goal is far below, on the rising side."""
+
+    def gain_at(factor):
+        return factor * math.exp(1.4 - 1.4 * factor)
+
+    assert gain_at(0.9) > gain_at(1.0)
+    factor = matching_factor(gain_at, 0.8)
+    assert factor < 0.6 and abs(gain_at(factor) - 0.8) <= MATCHED * 0.8
+
+
 def test_a_gain_that_cannot_be_reached_gives_the_nearest_of_a_few_tries():
     asked = []
 
     def gain_at(factor):
         asked.append(factor)
-        return 0.1 + 0.01 * factor
+        return 0.1 + 1e-5 * factor
 
     assert matching_factor(gain_at, 1.0) == max(asked) and len(asked) == 1 + MOST_TRIES
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from sample_report import LONG, all_charts, hostile_page, sample_report, values
+from tour_figures import tour_result
 
 from ramet.reports import Page
 
@@ -114,6 +115,16 @@ def test_the_whole_report(visit: Callable[..., Visit], width: int, scheme: str) 
     assert seen.page.evaluate("document.querySelectorAll('figure.of-chart').length") == 11
     shown = "[...document.querySelectorAll('svg.chart')].filter((svg) => svg.getClientRects().length).length"
     assert seen.page.evaluate(shown) == 11  # one of the two drawings of each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_of_the_tour(visit: Callable[..., Visit], width: int, scheme: str) -> None:
+    result = tour_result()
+    seen = visit(result.page({"config": {"seed": 0}}), width, scheme)
+    assert_readable(seen, width)
+    assert seen.page.evaluate("document.querySelectorAll('figure.of-chart').length") == len(result.told) == 5
 
 
 @pytest.mark.parametrize("width", [320, 390, 700, 1200])

@@ -10,12 +10,10 @@ from markupsafe import Markup
 
 from ramet.errors import ConfigError
 from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
-from ramet.reports.charts.marks import series_class
+from ramet.reports.charts.marks import GREY, series_class
 from ramet.reports.charts.scales import Scale, data_range, finite, tick_texts
 from ramet.reports.charts.svg import coordinate, fit, group, join, tag, text_width, wrap
 from ramet.reports.formats import Estimate, Format, number
-
-_GREY = 6  # the series whose colour is grey
 
 
 def dot_chart(
@@ -64,7 +62,7 @@ def dot_chart(
                     tag("title", f"{names[index]}\n{estimate.text(form)}"),
                     tag("rect", x=0, y=row.top, width=width, height=row.height, class_="area"),
                     _bar(estimate, scale, row.middle) if bars else _dot(estimate, scale, row.middle),
-                    class_=f"hit {series_class(_GREY if index in muted else 0)}",
+                    class_=f"hit {series_class(GREY if index in muted else 0)}",
                 )
             )
             for line, text_y in zip(row.lines, row.baselines, strict=True):

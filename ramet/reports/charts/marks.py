@@ -24,6 +24,10 @@ class LegendEntry:
     sign: Literal["line", "marker", "both", "tick", "box"]
 
 
+GREY = 6
+"""The series whose colour is grey, for what is there for comparison only."""
+
+
 def series_class(series: int) -> str:
     """The CSS class that gives a series its colour; colours repeat after the seventh, markers and dashes differ."""
     return f"s{series % NUM_SERIES}"

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ramet.errors import ConfigError
 from ramet.reports.charts.chart import Chart, Drawing, Rows, font_size, message
-from ramet.reports.charts.marks import LegendEntry, dash, marker, series_class
+from ramet.reports.charts.marks import GREY, LegendEntry, dash, marker, series_class
 from ramet.reports.charts.plane import ChartAxis, Plane, make_plane
 from ramet.reports.charts.scales import data_range
 from ramet.reports.charts.svg import group, join, polyline, tag, text_width
@@ -30,6 +30,7 @@ class Points:
         names: The name of each, told on hover.
         labelled: The indices of the points whose names are written beside them; by default all of at most twelve.
         joined: Whether a line joins them in their order, as for a Pareto front.
+        muted: Whether they are there for comparison only, in grey.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Points:
     names: Sequence[str] = ()
     labelled: Collection[int] | None = None
     joined: bool = False
+    muted: bool = False
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y) or (self.names and len(self.names) != len(self.x)):
@@ -66,10 +68,14 @@ def scatter_chart(
     def draw(width: float) -> Drawing:
         wide = width >= 600
         entries = [
-            LegendEntry(index, points.name, "both" if points.joined else "marker") for index, points in enumerate(kinds)
+            LegendEntry(series, points.name, "both" if points.joined else "marker")
+            for series, points in zip(_series(kinds), kinds, strict=True)
         ]
         plane = make_plane(width, 380 if wide else 260, x, y, entries if len(kinds) > 1 else ())
-        drawn = [_draw_points(index, points, plane, x_label, y_label, wide=wide) for index, points in enumerate(kinds)]
+        drawn = [
+            _draw_points(series, points, plane, x_label, y_label, wide=wide)
+            for series, points in zip(_series(kinds), kinds, strict=True)
+        ]
         if not any(drawn):
             return message("There is nothing to draw here: no point has both coordinates.", width)
         parts = [plane.background, _diagonal(plane) if diagonal else "", *drawn, _names(kinds, plane, font_size(width))]
@@ -83,6 +89,11 @@ def scatter_chart(
         return [["kind", "name", x_label or "x", y_label or "y"], *drawn]
 
     return Chart(spoken, draw, data)
+
+
+def _series(kinds: Sequence[Points]) -> list[int]:
+    """The series of each kind, which is its colour and its marker."""
+    return [GREY if points.muted else index for index, points in enumerate(kinds)]
 
 
 def _draw_points(index: int, points: Points, plane: Plane, x_label: str, y_label: str, *, wide: bool) -> Markup:
