@@ -55,6 +55,10 @@ class RunError(RametError):
     """A run that cannot go on: its directory is locked, damaged or not writable, or a worker failed."""
 
 
+class DiskError(RunError):
+    """A file that the system would not write or read: nothing that was being computed is to blame, nor its result."""
+
+
 class LostRankError(RunError):
     """Another process of the same training is gone; only the one rank that is to tell the user raises this."""
 

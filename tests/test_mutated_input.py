@@ -14,8 +14,8 @@ import bad_data
 import numpy as np
 import pytest
 import safetensors.torch
-from mutations import mutated_bytes, mutated_json, surprises
 
+from campaigns.mutations import mutated_bytes, mutated_json, surprises
 from ramet.cli.jobs import report
 from ramet.continual import JointNetwork, make_method
 from ramet.continual.joint import _digest

@@ -49,7 +49,8 @@ def test_the_claims_of_the_package_are_those_of_the_repository():
 
 def test_the_source_distribution_holds_what_its_tests_read():
     words = (ROOT / "MANIFEST.in").read_text().split()
-    for name in ("tests", "docs", "benchmarks", "results", ".ci", ".github", "constraints.txt", "Makefile"):
+    folders = ("tests", "docs", "benchmarks", "campaigns", "results", ".ci", ".github")
+    for name in (*folders, "constraints.txt", "constraints-oldest.txt", "Makefile"):
         assert name in words and (ROOT / name).exists()
 
 

@@ -21,7 +21,7 @@ from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData, TaskInfo
 from ramet.continual.training import Saves
 from ramet.costs import count_parameters
-from ramet.errors import ConfigError, RunError, refusing
+from ramet.errors import ConfigError, DiskError, refusing
 from ramet.exporting import export, write_network
 from ramet.exporting.card import Card, described_inputs
 from ramet.exporting.onnx import check_installed
@@ -71,7 +71,7 @@ class JointNetwork:
 
         Raises:
             ConfigError: No such task was learned.
-            RunError: The disk refuses.
+            DiskError: The disk refuses.
         """
         form = self.method.tasks[self.method.place(name)].form
         write_atomically(Path(path), export(self.task(name), form.shape, form.dtype))
@@ -121,7 +121,7 @@ class JointNetwork:
 
         Raises:
             MissingExtraError: ONNX is asked for, and what it needs is not installed; nothing is written.
-            RunError: The disk refuses.
+            DiskError: The disk refuses.
         """
         if onnx:
             check_installed()
@@ -269,7 +269,7 @@ class JointNetwork:
         except (FileNotFoundError, IsADirectoryError):
             raise ConfigError(f"a joint network must be a file, but there is none at {path}.") from None
         except OSError as error:
-            raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+            raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
         try:
             header = decode(_metadata(data)["ramet"])
             tensors = safetensors.torch.load(data)

@@ -30,7 +30,7 @@ class Failure:
         bare = error.with_traceback(None)
         try:
             data = pickle.dumps(bare)
-            if type(pickle.loads(data)) is not type(bare):
+            if type(pickle.loads(data)) is not type(bare):  # nosec B301
                 raise TypeError
         except Exception:
             data = pickle.dumps(_replacement(error))
@@ -39,7 +39,7 @@ class Failure:
     def unpack(self, note: str) -> BaseException:
         """The exception, ready to be raised in the driver, with the worker's traceback as its cause and a note."""
         try:
-            error: BaseException = pickle.loads(self.data)
+            error: BaseException = pickle.loads(self.data)  # nosec B301
         except Exception:  # Its class can be imported in the worker only.
             error = RunError(self.trace.strip().splitlines()[-1])
         error.__cause__ = WorkerTraceback(self.trace)
@@ -53,7 +53,7 @@ def _replacement(error: BaseException) -> Exception:
         if issubclass(kind, RametError):
             try:
                 candidate = kind(str(error))
-                pickle.loads(pickle.dumps(candidate))
+                pickle.loads(pickle.dumps(candidate))  # nosec B301
             except Exception:
                 continue
             return candidate

@@ -71,7 +71,7 @@ def run_task(job: RayJob, message: bytes) -> Any:
     except Exception as error:
         return Unopened(Failure.of(error))
     try:
-        task: WorkItem = pickle.loads(message)
+        task: WorkItem = pickle.loads(message)  # nosec B301
         with settled(task.key, job.threads), listening(partial(_Sender(job.board).send, task.key)):
             return Done(task.call(context))
     except Exception as error:

@@ -90,7 +90,7 @@ def _leave() -> NoReturn:
 
 def _run(message: bytes, context: Any, threads: int, pulses: _Pulses) -> Done | Broken:
     try:
-        task: WorkItem = pickle.loads(message)
+        task: WorkItem = pickle.loads(message)  # nosec B301
         with settled(task.key, threads), listening(pulses.send):
             return Done(task.call(context))
     except Exception as error:

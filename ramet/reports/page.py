@@ -123,8 +123,8 @@ class Page:
                 subtitle=self.subtitle,
                 blocks=self._blocks,
                 contents=sections if len(sections) > 2 else [],
-                style=Markup(style),
-                script=Markup(script),
+                style=Markup(style),  # nosec B704
+                script=Markup(script),  # nosec B704
                 policy=_policy(style, script),
             )
         )
@@ -165,7 +165,7 @@ def prose_markup(text: str) -> Markup:
             parts.append(f"<p>{_inline(' '.join(lines).strip())}</p>")
         if items:
             parts.append(f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>")
-    return Markup("".join(parts))
+    return Markup("".join(parts))  # nosec B704
 
 
 def flatten(mapping: Mapping[str, JSON], prefix: str = "") -> list[tuple[str, str]]:

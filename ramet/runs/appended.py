@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ramet.errors import RunError
+from ramet.errors import DiskError
 from ramet.runs.atomic import sync_folder, write_all, writing
 from ramet.runs.encoding import JSON, decode, encode
 
@@ -53,7 +53,7 @@ class AppendedList:
         """Add items; they are on the disk when it returns.
 
         Raises:
-            RunError: The disk refuses.
+            DiskError: The disk refuses.
             TypeError: An item is no JSON.
         """
         data = b"".join(encode(item, where="appended item").encode() + b"\n" for item in items)
@@ -78,7 +78,7 @@ class AppendedList:
         """The items that a mark stands for, from which the list goes on; None if they are not there as they were.
 
         Raises:
-            RunError: The file is there but cannot be read.
+            DiskError: The file is there but cannot be read.
         """
         try:
             with open(self._path, "rb") as file:
@@ -86,7 +86,7 @@ class AppendedList:
         except FileNotFoundError:
             data = b""
         except OSError as error:
-            raise RunError(f"cannot read {self._path}: {error.strerror or error}.") from error
+            raise DiskError(f"cannot read {self._path}: {error.strerror or error}.") from error
         digest = hashlib.sha256(data)
         if digest.hexdigest() != mark["sha256"]:
             return None

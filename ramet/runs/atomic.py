@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ramet.errors import RunError
+from ramet.errors import DiskError
 
 _SUFFIX = ".ramet-tmp"
 _SECONDS_BEFORE_REMOVED = 3600.0
@@ -19,11 +19,11 @@ _SECONDS_BEFORE_REMOVED = 3600.0
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure of the disk inside the block into one line, a ``RunError``: what could not be written, and why."""
+    """Turn a failure of the disk inside the block into one line, a ``DiskError``: what was not written, and why."""
     try:
         yield
     except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise DiskError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -51,11 +51,12 @@ def _remove_left(path: Path) -> None:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}"):
         number = left.name.removesuffix(_SUFFIX).rpartition(".")[2]
         with contextlib.suppress(OSError, ValueError):
-            if time.time() - left.stat().st_mtime > _SECONDS_BEFORE_REMOVED and not _lives(int(number)):
+            if time.time() - left.stat().st_mtime > _SECONDS_BEFORE_REMOVED and not lives(int(number)):
                 left.unlink()
 
 
-def _lives(number: int) -> bool:
+def lives(number: int) -> bool:
+    """Whether there is a process of that number on this machine."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:

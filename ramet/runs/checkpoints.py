@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, DiskError
 from ramet.runs.atomic import is_temporary, write_atomically, writing
 from ramet.runs.encoding import JSON, decode, encode
 from ramet.runs.lock import folder_lock
@@ -97,7 +97,7 @@ class Checkpoints:
 
         Raises:
             ConfigError: If the step is negative.
-            RunError: If the disk refuses; the earlier checkpoints are then still there.
+            DiskError: If the disk refuses; the earlier checkpoints are then still there.
             TypeError: If something cannot be stored.
         """
         if step < 0:
@@ -135,7 +135,7 @@ class Checkpoints:
 
         Raises:
             ConfigError: If another run or another version of the format wrote the checkpoint.
-            RunError: If a file is there but cannot be read.
+            DiskError: If a file is there but cannot be read.
         """
         if not self.folder.is_dir():
             return None
@@ -222,7 +222,7 @@ class Checkpoints:
         except FileNotFoundError:
             raise _DamagedError(f"{path.name} is missing") from None
         except OSError as error:
-            raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+            raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _rebuild(folder: str, keep: int, identity: str | None) -> Checkpoints:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import ramet
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, DiskError, RunError
 from ramet.runs.atomic import is_temporary, remove_folder, write_atomically, writing
 from ramet.runs.checkpoints import Checkpoints
 from ramet.runs.encoding import FORMAT_VERSION, JSON, READABLE_FORMATS, decode, encode, plain
@@ -200,7 +200,7 @@ def read_config(run: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         document = decode(path.read_bytes())
     except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+        raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
     except ValueError:
         raise ConfigError(f"config.json must be JSON, but {path} is damaged.") from None
     if not isinstance(document, dict):
@@ -249,7 +249,7 @@ def _check_free(folder: Path) -> None:
         try:
             names = {name for name in os.listdir(folder) if not is_temporary(name)}
         except OSError as error:
-            raise RunError(f"cannot read {folder}: {error.strerror or error}.") from error
+            raise DiskError(f"cannot read {folder}: {error.strerror or error}.") from error
         if names - _HALF_CREATED or (names and "lock" not in names):
             hint = "name another one"
             if _is_run(folder):

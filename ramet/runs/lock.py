@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import IO
 
 from ramet.errors import RunError
-from ramet.runs.atomic import writing
+from ramet.runs.atomic import lives, writing
+
+_SHARED_MEMORY = Path("/dev/shm")
 
 
 class RunLock:
@@ -30,6 +32,8 @@ class RunLock:
 
     def __init__(self, path: Path) -> None:
         self._file = _locked(path)
+        self._file.seek(0)
+        _remove_shared_memory(self._file.read().strip())
         with contextlib.suppress(OSError):  # A full disk: what the run itself writes says so, and better.
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
@@ -61,6 +65,19 @@ def _locked(path: Path) -> IO[str]:
         if _has_the_name(file, path):
             return file
         file.close()
+
+
+def _remove_shared_memory(owner: str) -> None:
+    """Remove what an owner that was killed left of torch's shared memory, whose files bear the number of their process.
+
+    torch takes the name away as soon as it has the memory; a kill between the two leaves the file until the machine is
+    started anew.
+    """
+    if owner.isascii() and owner.isdigit() and not lives(int(owner)):
+        for path in _SHARED_MEMORY.glob(f"torch_{owner}_*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_uid == os.getuid():
+                    path.unlink()
 
 
 def _has_the_name(file: IO[str], path: Path) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, DiskError, RunError
 from ramet.runs.atomic import write_all, writing
 from ramet.runs.encoding import JSON, decode, encode
 
@@ -165,7 +165,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+        raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _are_checked(run: Path) -> bool:

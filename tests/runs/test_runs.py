@@ -246,6 +246,23 @@ def test_a_second_process_is_refused_and_a_killed_one_does_not_block(run):
         Run.open(run.path)
 
 
+def test_the_shared_memory_of_a_killed_owner_goes_when_the_run_goes_on(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("ramet.runs.lock._SHARED_MEMORY", tmp_path)
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    for owner in (gone, os.getpid(), f"{gone}1"):
+        (tmp_path / f"torch_{owner}_5_0").touch()
+    run.close()
+    (run.path / "lock").write_text(f"{gone}\n")
+    Run.open(run.path).close()
+    kept = sorted([f"torch_{os.getpid()}_5_0", f"torch_{gone}1_5_0"])
+    assert sorted(path.name for path in tmp_path.glob("torch_*")) == kept
+    Run.open(run.path).close()  # the owner before is this process, which lives
+    assert sorted(path.name for path in tmp_path.glob("torch_*")) == kept
+
+
 def test_neither_a_forked_nor_a_spawned_process_keeps_the_lock(run):
     reader, writer = os.pipe()
     spawned = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], close_fds=False)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, DiskError, RunError
 from ramet.searching import SearchPlan
 from ramet.searching.baselines import find_largest
+from ramet.searching.staged import tasks as staged_tasks
 from ramet.searching.staged.agreement import Agreement, agreement, best_first, blend, first_of_each, standardised
 from ramet.searching.staged.budget import NUM_SHORT, SHORT_SHARE, SearchBudget
 from ramet.searching.staged.options import STAGES, StagedOptions
 from ramet.searching.staged.pool import changed_pool, distinct, first_pool
 from ramet.searching.staged.predictor import STRENGTHS, Ridge, features_of
-from ramet.searching.staged.tasks import scoring_space
+from ramet.searching.staged.tasks import scoring_space, share_weights, train_rung
 from ramet.spaces import Cells64, Darts, NasBench201
 
 
@@ -158,6 +160,33 @@ def test_the_length_of_a_short_training_follows_from_the_budget() -> None:
     assert work.short_steps == round(SHORT_SHARE * 1e9 / NUM_SHORT / 2e5)
     work.charge("short", {"seconds": 99.0, "steps": 10}, (4,))
     assert work.spent == {"short": 5e6}
+
+
+def test_a_loss_without_end_is_a_result_and_a_disk_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Setup:
+        """A setup of which only what is asked for before a training is there."""
+
+        def new_supernet(self, *given: object) -> None:
+            return None
+
+        def checkpoints(self, name: str) -> None:
+            return None
+
+    def failing(error: Exception) -> None:
+        def train(*given: object) -> float:
+            raise error
+
+        monkeypatch.setattr(staged_tasks, "_train", train)
+
+    setup: Any = Setup()
+    failing(RunError("the loss must stay finite, but is nan."))
+    assert share_weights(setup, archs=[(0,), (1,)], seed=0, num_steps=3)["losses"] == [None, None]
+    assert train_rung(setup, arch=(0,), seed=0, lengths=[3])["loss"] is None
+    failing(DiskError("cannot write x: No space left on device."))
+    with pytest.raises(DiskError, match="No space"):
+        share_weights(setup, archs=[(0,), (1,)], seed=0, num_steps=3)
+    with pytest.raises(DiskError, match="No space"):
+        train_rung(setup, arch=(0,), seed=0, lengths=[3])
 
 
 def test_untrained_networks_are_scored_with_few_cells() -> None:

@@ -134,6 +134,14 @@ def damaged_list(folder: Path) -> list[str]:
 made("a damaged list", "a stream's file must be JSON", damaged_list)
 
 
+def nested_list(folder: Path) -> list[str]:
+    (folder / "mine.json").write_text("[" * 100_000)
+    return ["learn", "--stream", "mine.json"]
+
+
+made("a list without end", "a stream's file must be JSON", nested_list)
+
+
 class Mine(Naive):
     """A method that the command does not know."""
 

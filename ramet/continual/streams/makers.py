@@ -217,7 +217,7 @@ def _from_file(path: Path, options: dict[str, Any]) -> Stream:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"a stream's file must be readable, but {path} is not: {error.strerror or error}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"a stream's file must be JSON, but {path} is not: {error}.") from None
     if not isinstance(entries, list) or not entries:
         raise DataError(f'a stream\'s file must be a list of {{"name": ..., "data": ...}}, but {path} is not.')

@@ -19,7 +19,7 @@ from ramet.continual.study.sequences import SequenceSetup, measure_on_test, run_
 from ramet.continual.study.storage import StudyStorage, digest, import_optuna
 from ramet.continual.study.suggestions import Replayed, make_nsga2
 from ramet.continual.study.thompson.proposals import Seen, propose
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, DiskError, RunError
 from ramet.execution import Executor, WorkItem
 from ramet.progress import Bar, progress
 from ramet.runs import Run, differences
@@ -277,6 +277,8 @@ def attempt(setup: SequenceSetup, *, sequence: Mapping[str, Any], checkpoints: s
     """A trial: what a sequence gives on validation data, or why it gives nothing, which ends no other trial."""
     try:
         return run_sequence(setup, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
+    except DiskError:  # no fault of the sequence's: the run ends, and this trial is taken up again
+        raise
     except RunError as error:
         return {"error": str(error)}
 

@@ -206,7 +206,7 @@ def _by_dot(widths: Sequence[float], arrows: Sequence[Arrow], size: float, direc
         room = f' [label="{"x" * arrow.letters}"]' if arrow.letters else ""
         lines.append(f"n{arrow.source} -> n{arrow.target}{room};")
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # nosec B603
             [program, "-Tplain"],
             input="\n".join([*lines, "}"]),
             capture_output=True,

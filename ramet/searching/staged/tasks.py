@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, DiskError, RunError
 from ramet.execution import pulse
 from ramet.ranking import SCORES
 from ramet.ranking.setup import SupernetSetup
@@ -94,6 +94,8 @@ def share_weights(setup: SupernetSetup, *, archs: Sequence[Sequence[int]], seed:
         seconds = _train(
             setup, network, lambda step: listed[order[step]], derive_seed(seed, "shared"), num_steps, "shared", 0.7
         )
+    except DiskError:
+        raise
     except RunError:  # a loss that is not finite: these weights say nothing of anybody
         return {"losses": [None] * len(listed), "seconds": 0.0, "steps": num_steps}
     clock = clock_of(setup.data.train.x.device)
@@ -130,6 +132,8 @@ def train_rung(setup: SupernetSetup, *, arch: Sequence[int], seed: int, lengths:
         seed_of_part = derive_seed(seed, "alone", part)
         try:
             seconds = _train(setup, network, lambda step: choices, seed_of_part, num_steps, place, 0.95)
+        except DiskError:
+            raise
         except RunError:  # a loss that is not finite
             return {"loss": None, "error": None, "seconds": 0.0, "steps": lengths[-1]}
     clock = clock_of(setup.data.train.x.device)

@@ -13,7 +13,7 @@ from ramet.continual.study.result import dominates, pareto_front
 from ramet.continual.study.search import SequenceSearch
 from ramet.continual.study.space import COMPUTED, GrowSequence, SequenceSpace
 from ramet.continual.study.storage import import_optuna
-from ramet.errors import ConfigError, MissingExtraError, RunError
+from ramet.errors import ConfigError, DiskError, MissingExtraError, RunError
 from ramet.execution import Inline
 from ramet.runs import Run
 from ramet.training import Settings
@@ -188,6 +188,19 @@ def test_a_trial_that_cannot_be_trained_ends_no_other(tmp_path, monkeypatch):
     monkeypatch.setattr(sequence_search, "run_sequence", never)
     with pytest.raises(RunError, match=r"most trials must finish, but \d failed and 0 did not; no\."):
         search(tmp_path / "bad", 6, networks="none")
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_trial(monkeypatch):
+    """The run ends, and takes the trial up again; as a failed trial another one would have been drawn in its place."""
+
+    def full(setup, **options):
+        raise DiskError("cannot write x: No space left on device.")
+
+    monkeypatch.setattr(sequence_search, "run_sequence", full)
+    with pytest.raises(DiskError, match="No space left"):
+        sequence_search.attempt(None, sequence={}, checkpoints="x", save=None)
+    monkeypatch.setattr(sequence_search, "run_sequence", never)
+    assert sequence_search.attempt(None, sequence={}, checkpoints="x", save=None) == {"error": "no."}
 
 
 def never(setup, **options):

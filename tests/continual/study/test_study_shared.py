@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from caught import caught
-from postgres_server import Server, serving
 from tiny_study import OPTIONS, in_second_trial, join_together, start
 
+from campaigns.postgres_server import Server, serving
 from ramet.cli import main
 from ramet.continual.study.leases import AGAIN, OWNER, TrialLeases
 from ramet.continual.study.storage import StudyStorage, import_optuna

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own: on loopback, in a temporary folder, with a password, gone afterwards."""
+"""A PostgreSQL server of one's own: on loopback, in a temporary folder, with a password, gone afterwards."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ USER = "ann"
 class Server:
     port: int
     password: str
+    kill: Callable[[], None]
+    """Ends it as a power cut would."""
+    start: Callable[[], None]
+    """Starts it again, with what it held."""
 
     def address(self, database: str = "postgres", password: str | None = None) -> str:
         return f"postgresql+psycopg://{USER}:{password or self.password}@127.0.0.1:{self.port}/{database}"
@@ -61,7 +65,7 @@ def serving(find: Callable[[str], str]) -> Iterator[Server]:
     if "user" in options:
         for path in (secret, log):
             os.chown(path, options["user"], options["group"])
-    server = None
+    servers: list[subprocess.Popen[bytes]] = []
     try:
         command = [initdb, "-D", str(data), "-U", USER, "-A", "scram-sha-256", "--pwfile", str(secret), "--no-sync"]
         made = subprocess.run(
@@ -72,19 +76,41 @@ def serving(find: Callable[[str], str]) -> Iterator[Server]:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 port = free.getsockname()[1]
-            settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+            settings: dict[str, Any] = {
+                "listen_addresses": "127.0.0.1",
+                "port": port,
+                "unix_socket_directories": "",
+                "fsync": "off",
+            }
             arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-            with log.open("w") as output:
-                command = [postgres, "-D", str(data), *arguments]
-                server = subprocess.Popen(command, stdout=output, stderr=output, **options)
-            if _answers(server, port, password, log):
+            command = [postgres, "-D", str(data), *arguments]
+
+            def launch(command: list[str] = command) -> subprocess.Popen[bytes]:
+                with log.open("w") as output:
+                    servers.append(subprocess.Popen(command, stdout=output, stderr=output, **options))
+                return servers[-1]
+
+            if _answers(launch(), port, password, log):
                 break
             assert not is_last, log.read_text()
-        yield Server(port, password)
+
+        def kill() -> None:
+            servers[-1].kill()
+            servers[-1].wait(timeout=300)
+
+        def start() -> None:
+            for is_last in [False] * 29 + [True]:  # the processes of the killed one take a moment to end
+                if _answers(launch(), port, password, log):
+                    return
+                assert not is_last, log.read_text()
+                time.sleep(1)
+
+        yield Server(port, password, kill, start)
     finally:
-        if server is not None:
-            server.send_signal(signal.SIGQUIT)  # at once, without waiting for clients
-            server.wait(timeout=300)
+        for server in servers:
+            if server.poll() is None:
+                server.send_signal(signal.SIGQUIT)  # at once, without waiting for clients
+                server.wait(timeout=300)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,0 +1,171 @@
+"""A Ray cluster over two network namespaces: a network that is cut, a node that sleeps, a store that is full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from campaigns.drivers import alive, own_folder, preload, wait_until_gone
+from campaigns.findings import Finding, Wants
+from campaigns.kills import MODES, undisturbed
+from campaigns.namespaces import Network, network, why_not
+from campaigns.tiny_jobs import beginning, differences, left_behind, outcome
+
+_PORT = 6399
+_SECONDS = 900.0
+# A node that does not answer for five seconds counts as lost.
+_SETTINGS = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "5",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",
+}
+_ROOT = Path(__file__).parents[1]
+_STORE = 80 << 20
+
+
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+    """Each disturbance once, with a cluster of its own; in the long campaign only, because it takes minutes."""
+    if not wants("cluster: "):
+        return
+    reason = why_not() or ("" if is_long else "only in the long campaign, because it takes minutes")
+    disturbances: dict[str, Callable[[Network, list[subprocess.Popen[bytes]]], None]] = {
+        "the network is cut, and stays so": lambda net, nodes: net.cut(),
+        "the network is cut for 3 seconds": _cut_shortly,
+        "a node sleeps for 3 seconds": _sleep,
+        "a node is killed": lambda net, nodes: os.killpg(nodes[1].pid, signal.SIGKILL),
+    }
+    if reason:
+        for name in (*disturbances, "the object store is full"):
+            yield Finding(what=f"cluster: {name}", skipped=reason)
+        return
+    preload()
+    with own_folder() as place:
+        expected, _ = undisturbed("rank", MODES["inline, 1 worker"], place / "whole")
+        for number, (name, disturb) in enumerate(disturbances.items()):
+            with network() as net, nodes(net, place / f"n{number}") as started:
+                lost = disturbed(net, started, place / f"r{number}", disturb, expected)
+            yield Finding(what=f"cluster: {name}", tried=1, lost=lost, detail="2 nodes, results as inline")
+        with network() as net, nodes(net, place / "nf"):
+            yield Finding(what="cluster: the object store is full", tried=1, lost=full_store(net, place / "full"))
+
+
+@contextlib.contextmanager
+def nodes(net: Network, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A node of Ray in each namespace, the first of them the head."""
+    folder.mkdir()
+    ray = str(Path(sys.executable).with_name("ray"))
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for place, address in enumerate(net.addresses):
+            joined = ["--head", f"--port={_PORT}"] if place == 0 else [f"--address={net.addresses[0]}:{_PORT}"]
+            options = [f"--node-ip-address={address}", "--num-cpus=1", f"--object-store-memory={_STORE}", "--block"]
+            options += [
+                "--disable-usage-stats",
+                *(["--include-dashboard=false", f"--temp-dir={folder}"] if place == 0 else []),
+            ]
+            log = (folder / f"node-{place}.log").open("wb")
+            command = net.inside(place, [ray, "start", *joined, *options])
+            started.append(
+                subprocess.Popen(
+                    command, env=_environment(), stdout=log, stderr=log, cwd=folder, start_new_session=True
+                )
+            )
+            time.sleep(15 if place == 0 else 8)
+        yield started
+    finally:
+        sessions = {process.pid for process in started}
+        for pid in alive(sessions):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in started:
+            process.wait(timeout=60)
+        wait_until_gone(sessions)
+
+
+def disturbed(
+    net: Network,
+    started: list[subprocess.Popen[bytes]],
+    folder: Path,
+    disturb: Callable[[Network, list[subprocess.Popen[bytes]]], None],
+    expected: dict[str, str],
+) -> list[str]:
+    """A ranking on the cluster, disturbed once it has its first result; what was lost."""
+    process = _start(net, beginning("rank", folder / "run"), folder)
+    deadline = time.monotonic() + _SECONDS
+    records = folder / "run" / "records.jsonl"
+    while process.poll() is None and time.monotonic() < deadline:
+        if records.exists() and records.read_bytes().count(b"\n") >= 2:
+            disturb(net, started)
+            break
+        time.sleep(0.05)
+    errors = _finished(process)
+    if process.returncode:
+        resumed = _start(net, ["resume", str(folder / "run")], folder)  # one line, and it can be gone on with
+        more = _finished(resumed)
+        if resumed.returncode or len(errors) != 1:
+            return [f"exit code {process.returncode}: {' / '.join(errors[-2:])}; resumed: {' / '.join(more[-1:])}"]
+    return differences(expected, outcome(folder / "run")) + left_behind(folder / "run")
+
+
+def full_store(net: Network, folder: Path) -> list[str]:
+    """Data that do not fit into the store of a node: one line."""
+    import numpy as np
+
+    folder.mkdir()
+    images = np.zeros((40, 3, 512, 512), np.uint8)  # 126 MB as numbers
+    np.savez(folder / "large.npz", x=images, y=np.arange(40) % 2)
+    arguments = [*beginning("rank", folder / "run"), "--data", str(folder / "large.npz")]
+    for name in ("--train-size", "--eval-size"):
+        place = arguments.index(name)
+        del arguments[place : place + 2]
+    process = _start(net, arguments, folder)
+    errors = _finished(process)
+    if process.returncode == 0 or (process.returncode in (1, 2) and len(errors) == 1):
+        return []
+    return [f"exit code {process.returncode}: {' / '.join(errors[-2:])}"]
+
+
+def _start(net: Network, arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    folder.mkdir(exist_ok=True)
+    options = ["--executor", "ray", "--ray-address", f"{net.addresses[0]}:{_PORT}", "--workers", "2"]
+    return subprocess.Popen(
+        net.inside(0, [sys.executable, "-m", "ramet", *arguments, *options]),
+        env=_environment() | {"HOME": str(folder)}, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def _finished(process: subprocess.Popen[bytes]) -> list[str]:
+    try:
+        return process.communicate(timeout=_SECONDS)[1].decode(errors="replace").splitlines()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return [*process.communicate()[1].decode(errors="replace").splitlines(), "it hung"]
+
+
+def _cut_shortly(net: Network, started: list[subprocess.Popen[bytes]]) -> None:
+    net.cut()
+    time.sleep(3)
+    net.mend()
+
+
+def _sleep(net: Network, started: list[subprocess.Popen[bytes]]) -> None:
+    sleeping = list(alive({started[1].pid}))
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in sleeping:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        time.sleep(3 if number == signal.SIGSTOP else 0)
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | _SETTINGS | {"PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1", "RAMET_PROGRESS": "0"}

@@ -1,0 +1,138 @@
+"""Disks that fail: at every write, rename, fsync and read of a run the error comes in one line, and the run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from campaigns.drivers import Driver, fork, own_folder, preload
+from campaigns.failing_disk import FailingDisk
+from campaigns.findings import Finding, Wants
+from campaigns.tiny_jobs import JOBS, beginning, differences, going_on, left_behind, outcome
+
+_FAULTS = {
+    "no room, once": ("ENOSPC", False),
+    "no room from then on": ("ENOSPC", True),
+    "a broken disk, once": ("EIO", False),
+    "a broken disk from then on": ("EIO", True),
+    "short writes from then on": ("short write", True),
+}
+_SECONDS_BETWEEN_SIGNALS = 0.0005
+
+
+def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
+    """Every job: a few operations of each fault, drawn at random; in the long campaign every single operation."""
+    preload()
+    with own_folder() as place:
+        for kind in JOBS:
+            if not wants(f"faults: {kind}, "):
+                continue
+            rng = random.Random(f"{seed}/{kind}")
+            expected, operations = reference(kind, place / kind[:2])
+            for name, (fault, lasts) in _FAULTS.items():
+                chosen = range(len(operations)) if is_long else sorted(rng.sample(range(len(operations)), 2))
+                lost, ends = [], Counter[str]()
+                for number in chosen:
+                    end, sentences = fail_once(
+                        kind, place / f"{kind[:2]}-{fault[0]}{int(lasts)}-{number}", number, fault, lasts, expected
+                    )
+                    ends[end] += 1
+                    lost += [f"{operations[number]} ({number}): {each}" for each in sentences]
+                detail = f"of {len(operations)} operations; " + ", ".join(
+                    f"{n} {end}" for end, n in sorted(ends.items())
+                )
+                yield Finding(what=f"faults: {kind}, {name}", tried=len(chosen), lost=lost, detail=detail)
+            lost = interrupted(kind, place / f"{kind[:2]}-signals", expected)
+            yield Finding(
+                what=f"faults: {kind}, calls interrupted by signals (EINTR)",
+                tried=1,
+                lost=lost,
+                detail=f"a signal every {1000 * _SECONDS_BETWEEN_SIGNALS:g} ms of the whole run",
+            )
+
+
+def reference(kind: str, folder: Path) -> tuple[dict[str, str], list[str]]:
+    """What an undisturbed run gives, and the operations that it consists of."""
+    folder.mkdir()
+    disk = FailingDisk(folder / "run")
+
+    def work() -> None:
+        _ramet(disk, beginning(kind, folder / "run"), folder)
+
+    def noted() -> None:
+        try:
+            work()
+        finally:
+            (folder / "operations").write_text(json.dumps(disk.seen))
+
+    driver = fork(noted, folder / "errors")
+    if code := driver.wait():
+        raise RuntimeError(f"an undisturbed run must end well, but {kind} had exit code {code}: {driver.errors()}")
+    return outcome(folder / "run"), json.loads((folder / "operations").read_text())
+
+
+def fail_once(
+    kind: str, folder: Path, number: int, fault: str, lasts: bool, expected: dict[str, str]
+) -> tuple[str, list[str]]:
+    """A run on a disk that fails at an operation, and its resumption on a whole one; its end, and what is wrong."""
+    folder.mkdir()
+    out = folder / "run"
+    disk = FailingDisk(out, number, fault, lasts)
+    driver = fork(lambda: _ramet(disk, beginning(kind, out), folder), folder / "errors")
+    lost, end = _ended_in_a_line(driver)
+    resumed = fork(lambda: _ramet(None, going_on(kind, out), folder), folder / "errors-resumed")
+    try:
+        if code := resumed.wait():
+            return end, [*lost, f"resumed, exit code {code}: {' / '.join(resumed.errors()[-3:])}"]
+    except TimeoutError as error:
+        return end, [*lost, f"resumed, {error}"]
+    lost += differences(expected, outcome(out)) + left_behind(out)
+    return end, lost
+
+
+def interrupted(kind: str, folder: Path, expected: dict[str, str]) -> list[str]:
+    """A run whose system calls are interrupted all the time: the real thing, by a timer."""
+    folder.mkdir()
+
+    def work() -> None:
+        signal.signal(signal.SIGALRM, lambda number, frame: None)
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS_BETWEEN_SIGNALS, _SECONDS_BETWEEN_SIGNALS)
+        _ramet(None, beginning(kind, folder / "run"), folder)
+
+    driver = fork(work, folder / "errors")
+    try:
+        if code := driver.wait():
+            return [f"exit code {code}: {' / '.join(driver.errors()[-3:])}"]
+    except TimeoutError as error:
+        return [str(error)]
+    return differences(expected, outcome(folder / "run")) + left_behind(folder / "run")
+
+
+def _ended_in_a_line(driver: Driver) -> tuple[list[str], str]:
+    """What is wrong with how a run ended whose disk failed, and how it did: it may also have done without."""
+    try:
+        code = driver.wait()
+    except TimeoutError as error:
+        return [str(error)], "hung"
+    errors = driver.errors()
+    if code == 0:
+        return [], "went on"
+    # Warnings, such as of a checkpoint that cannot be read, may come before the line that ends it.
+    if code == 1 and errors and errors[-1].startswith("ramet: ") and not any("Traceback" in line for line in errors):
+        return [], "ended in one line"
+    return [f"exit code {code}: {' / '.join(errors[-3:])}"], "ended otherwise"
+
+
+def _ramet(disk: FailingDisk | None, arguments: list[str], folder: Path) -> None:
+    from ramet.cli import main
+
+    os.chdir(folder)
+    os.environ |= {"HOME": str(folder), "TMPDIR": str(folder)}
+    if disk is not None:
+        disk.put_in_place()
+    main([*arguments, "--executor", "inline"])

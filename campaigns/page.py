@@ -1,0 +1,56 @@
+"""docs/reliability.md: each campaign's table between two marks, written by the command, the words around it by hand."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import ramet
+from campaigns.findings import Report, as_table
+from ramet.runs.atomic import write_atomically
+
+_DIVIDER = re.compile(r" (?<!\\)\| ")
+
+PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
+
+
+def write_page(path: Path, reports: Sequence[Report]) -> None:
+    """Replace the lines that some campaigns have found again; all others, and the words around them, stay.
+
+    Raises:
+        ValueError: The page has no place for a campaign.
+    """
+    text = path.read_text()
+    for report in reports:
+        begin, end = f"<!-- {report.name}: begin -->", f"<!-- {report.name}: end -->"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ValueError(f"{path.name} must have one place for the campaign {report.name}, but does not.")
+        before, _, rest = text.partition(begin)
+        old, _, after = rest.partition(end)
+        lines = {line[0]: line for line in [*_lines(old), *(finding.cells() for finding in report.findings)]}
+        block = f"{_said(report, list(lines.values()))}\n\n{as_table(list(lines.values()))}"
+        text = f"{before}{begin}\n{block}\n{end}{after}"
+    write_atomically(path, text.encode())
+
+
+def _lines(block: str) -> list[list[str]]:
+    """The lines of the table that is there."""
+    rows = [line for line in block.splitlines() if line.startswith("| ")][2:]
+    return [[cell.replace("\\|", "|") for cell in _DIVIDER.split(row[2:-2])] for row in rows]
+
+
+def _said(report: Report, lines: Sequence[Sequence[str]]) -> str:
+    import torch
+
+    size = "long" if report.is_long else "short"
+    command = f"python -m campaigns {report.name}{' --long' if report.is_long else ''} --seed {report.seed} --markdown"
+    tried, lost = (sum(int(line[place].replace(",", "")) for line in lines if line[place] != "-") for place in (1, 2))
+    return (
+        f"**{tried:,} tried, {lost:,} lost**. Last written by the {size} campaign on {date.today().isoformat()}: "
+        f"`{command}`, {report.seconds:,.0f} s; ramet {ramet.__version__}, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, {platform.system()} on {os.cpu_count()} cores."
+    )

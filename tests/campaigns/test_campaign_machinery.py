@@ -1,0 +1,103 @@
+"""What the campaigns stand on, for a moment each: processes that die, what runs give, parsers, costs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from campaigns import fuzzing, kills
+from campaigns.drivers import alive, command, fork, wait_until_gone
+from campaigns.measuring import cost_of, exponent
+from campaigns.parsers import Parser, _runs, _texts, parsers
+from campaigns.tiny_jobs import JOBS, beginning, differences, going_on, left_behind, outcome
+from ramet.errors import ConfigError
+from ramet.runs import Run
+
+
+def sleep() -> None:
+    time.sleep(600)
+
+
+def test_processes_are_found_and_their_ends_waited_for(tmp_path: Path) -> None:
+    driver = fork(sleep, tmp_path / "errors")
+    while not alive({driver.pid}):  # until it has a session of its own
+        time.sleep(0.01)
+    assert list(alive({driver.pid})) == [driver.pid] and driver.code() is None and not kills._has_ended(driver)
+    assert kills._kill(driver, "group", 0.0, set())
+    assert driver.wait() == -signal.SIGKILL and wait_until_gone({driver.pid}, 60) == []
+    other = fork(sleep, tmp_path / "errors")
+    os.kill(other.pid, 0)
+    with pytest.raises(TimeoutError, match="after 0 s"):
+        other.wait(0.0)
+
+
+def test_a_command_that_fails_says_why_in_its_file(tmp_path: Path) -> None:
+    driver = command(["rank", "--children", "1"], tmp_path / "errors", tmp_path)
+    assert driver.wait() == 2
+    assert [line.startswith("ramet: ") for line in driver.errors()] == [True]
+
+
+def test_outcomes_differ_where_runs_do(tmp_path: Path) -> None:
+    for name, loss in (("a", 0.5), ("b", 0.5), ("c", 0.25)):
+        with Run.create(tmp_path / name, "learn", {}) as run:
+            run.records.append("task/1", loss=loss, seconds=len(name) * loss + ord(name))
+            run.records.append("step/1/seconds", training=ord(name))
+            (tmp_path / name / "networks").mkdir()
+            (tmp_path / name / "networks" / "x.pt2").write_bytes(b"x")
+            (tmp_path / name / "report.html").write_text(name)
+    first, same, other = (outcome(tmp_path / name) for name in "abc")
+    assert len(first) == 2 and differences(first, same) == []
+    assert differences(first, other) == ["record task/1 differs"]
+    (tmp_path / "b" / "networks" / "x.pt2").write_bytes(b"y")
+    (tmp_path / "b" / ".x.1.ramet-tmp").touch()
+    assert differences(first, outcome(tmp_path / "b"))[-1] == "file networks/x.pt2 differs"
+    assert left_behind(tmp_path / "b") == [".x.1.ramet-tmp was left"]
+    assert going_on("learn", tmp_path / "a")[:2] == ["resume", str(tmp_path / "a")]
+    assert going_on("learn", tmp_path / "none") == beginning("learn", tmp_path / "none")
+
+
+def test_every_job_has_one() -> None:
+    from ramet.jobs import JOBS as KINDS
+
+    assert set(JOBS) == set(KINDS)
+
+
+@pytest.mark.parametrize("make", [_runs, _texts, pytest.param(parsers, marks=pytest.mark.slow)])
+def test_parsers_read_what_is_whole(tmp_path: Path, make: Callable[[Path], list[Parser]]) -> None:
+    made, here = tmp_path / "made", tmp_path / "here"
+    for folder in (made, here):
+        folder.mkdir()
+    for parser in make(made):
+        assert fuzzing._surprise(parser, parser.inputs[0], here) == "", parser.name
+
+
+def test_surprises_are_noticed(tmp_path: Path) -> None:
+    here = tmp_path
+    bad = Parser("bad", [b"abc"], lambda content, folder: 1 / (content == b"abc"))
+    assert fuzzing._surprise(bad, b"x", here) == "ZeroDivisionError: division by zero"
+
+    def refuse(content: bytes, folder: Path) -> None:
+        raise ConfigError("no.")
+
+    assert fuzzing._surprise(Parser("good", [b"abc"], refuse), b"x", here) == ""
+
+
+@pytest.mark.slow  # hypothesis looks through all modules for numbers and texts first
+def test_surprises_are_looked_for(tmp_path: Path) -> None:
+    bad = Parser("bad", [b"abc"], lambda content, folder: 1 / (content == b"abc"))
+    count, lost = fuzzing.surprises(bad, tmp_path, 20, seed=0)
+    assert count >= 1 and len(lost) == 1 and "ZeroDivisionError" in lost[0]
+
+
+def test_costs_are_those_of_the_work(tmp_path: Path) -> None:
+    cost = cost_of(lambda: {"held": len(bytearray(200 << 20))}, tmp_path)
+    small = cost_of(lambda: None, tmp_path / "small")
+    assert cost.figures == {"held": 200 << 20} and cost.megabytes > small.megabytes + 150
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        cost_of(lambda: {"x": 1 // 0}, tmp_path / "bad")
+    assert exponent([1, 2, 4, 8], [9.0, 10.0, 14.0, 30.0]) == pytest.approx(2.0)

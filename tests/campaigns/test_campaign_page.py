@@ -1,0 +1,45 @@
+"""The table of the campaigns, and the page that it is written into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from campaigns import page
+from campaigns.__main__ import NAMES
+from campaigns.findings import Finding, Report, as_table
+
+FINDING = Finding(what="kills: a | b", tried=1200, lost=["a record is missing"], detail="3 runs")
+
+
+def report(name: str, findings: list[Finding]) -> Report:
+    return Report(name=name, findings=findings, seconds=3.2, is_long=False, seed=7)
+
+
+def test_the_table_counts_what_was_tried_and_lost() -> None:
+    lines = as_table([FINDING.cells(), Finding(what="cluster", skipped="no root").cells()]).splitlines()
+    assert lines[2] == "| kills: a \\| b | 1,200 | 1 | 3 runs |"
+    assert lines[3] == "| cluster | - | - | not tried: no root |"
+
+
+def test_a_campaign_replaces_its_own_table_alone(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb\n<!-- y: begin -->\nother\n<!-- y: end -->\n")
+    page.write_page(path, [report("x", [FINDING])])
+    text = path.read_text()
+    assert "old" not in text and "other" in text and text.startswith("a\n<!-- x: begin -->\n**1,200 tried, 1 lost**.")
+    assert "python -m campaigns x --seed 7 --markdown" in text
+    # The same line again replaces the one that is there; another one comes after it.
+    again = Finding(what=FINDING.what, tried=3, detail="x")
+    page.write_page(path, [report("x", [again, Finding(what="kills: c", tried=4)])])
+    text = path.read_text()
+    assert "**7 tried, 0 lost**" in text and "1,200" not in text and text.count("kills: a") == 1
+    with pytest.raises(ValueError, match="one place for the campaign z"):
+        page.write_page(path, [report("z", [])])
+
+
+def test_the_page_has_a_place_for_each() -> None:
+    text = page.PAGE.read_text()
+    for name in NAMES:
+        assert text.count(f"<!-- {name}: begin -->") == text.count(f"<!-- {name}: end -->") == 1

@@ -1,0 +1,90 @@
+"""The disk that fails: what is written below a folder fails at the chosen operation, and a reader finds whole files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from campaigns.drivers import fork
+from campaigns.failing_disk import FailingDisk
+from campaigns.protocol import Story, tell_stories
+from ramet.runs.atomic import write_atomically
+
+LONG = b"new " * 1000
+
+
+def in_a_process(work: Callable[[], None], folder: Path) -> int:
+    return fork(work, folder / "errors").wait()
+
+
+def written(folder: Path, at: int | None, kind: str, lasts: bool = False) -> tuple[int, list[str], bytes]:
+    """The exit code of a process that replaces a file, the operations that it saw, and what is in the file then."""
+    (folder / "run").mkdir(exist_ok=True)
+    (folder / "run" / "file").write_bytes(b"old")
+    disk = FailingDisk(folder / "run", at, kind, lasts)
+
+    def work() -> None:
+        disk.put_in_place()
+        try:
+            write_atomically(folder / "run" / "file", LONG)
+        finally:
+            (folder / "seen").write_text(json.dumps(disk.seen))
+
+    code = in_a_process(work, folder)
+    seen = json.loads((folder / "seen").read_text()) if (folder / "seen").exists() else []
+    return code, seen, (folder / "run" / "file").read_bytes()
+
+
+def test_every_operation_is_counted_and_can_fail(tmp_path: Path) -> None:
+    code, seen, content = written(tmp_path, None, "EIO")
+    operations = [line.split()[0] for line in seen]
+    assert code == 0 and content == LONG
+    assert [each for each in operations if each in ("write", "fsync", "replace")] == [
+        "write",
+        "fsync",
+        "replace",
+        "fsync",
+    ]
+    for number, operation in enumerate(operations):
+        before_it_has_its_name = number <= operations.index("replace")
+        code, _, content = written(tmp_path, number, "EIO")
+        assert content == (b"old" if before_it_has_its_name else LONG), operation
+        assert code == 1 or not before_it_has_its_name
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["file"], operation
+        message = (tmp_path / "errors").read_text()
+        assert code == 0 or "DiskError: cannot write" in message, message
+    code, seen, content = written(tmp_path, 0, "short write", lasts=True)
+    assert code == 0 and content == LONG and sum(line.startswith("write") for line in seen) > 5
+
+
+def test_a_process_ends_in_the_middle(tmp_path: Path) -> None:
+    code, seen, content = written(tmp_path, 1, "end")
+    assert code == 137 and seen == [] and content == b"old"
+
+
+@pytest.mark.slow
+def test_stories_of_the_run_directory_end_well(tmp_path: Path) -> None:
+    events, lost = tell_stories(tmp_path, 4, seed=0)
+    assert lost == [] and events >= 0
+
+
+def test_the_model_notices_what_is_lost(tmp_path: Path) -> None:
+    story = Story(tmp_path / "run")
+    story.create(None)
+    story.write(2, True, None)
+    story.second_writer()
+    story.report()
+    records = tmp_path / "run" / "records.jsonl"
+    lines = records.read_bytes().splitlines(keepends=True)
+    records.write_bytes(lines[0])
+    with pytest.raises(AssertionError, match="lost records"):
+        story.report()
+    records.write_bytes(b"".join(lines))
+    for path in (tmp_path / "run" / "checkpoints" / "part").glob("*.json"):
+        os.remove(path)
+    with pytest.raises(AssertionError, match="checkpoint 0, but 1 was saved"):
+        story.report()
