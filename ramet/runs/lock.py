@@ -13,7 +13,7 @@ from typing import IO
 from ramet.errors import RunError
 from ramet.runs.atomic import lives, writing
 
-_SHARED_MEMORY = Path("/dev/shm")
+_SHARED_MEMORY = Path("/dev/shm")  # nosec B108: nothing is written there
 
 
 class RunLock:
