@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ramet.errors import RunError
 from ramet.ranking.bias import operation_bias
 from ramet.ranking.intervals import correlation_gain_interval, correlation_interval, resampled_interval
 from ramet.ranking.longer import gap_to_alone, longer_training
@@ -113,27 +112,6 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
         result["longer"] = _longer(scores, seed)
         result["gap"] = _gap(scores, seed)
     return result
-
-
-def refuse_flat(scores: Scores) -> None:
-    """Refuse what orders nothing: a table of dashes would look like a result.
-
-    Raises:
-        RunError: every child has the same score in every evaluation, or the same truth.
-    """
-    taken = [scores.epochs, scores.steps, scores.reestimated]
-    taken += [] if scores.fine_tuned is None else [scores.fine_tuned]
-    if all(np.ptp(values, axis=-1).max() == 0 for values in taken):
-        raise RunError(
-            f"the supernets must tell children apart, but all {len(scores.names)} score the same in every evaluation, "
-            f"{scores.steps.mean():.1%}: the training has diverged or has not begun to learn; a lower learning rate or "
-            "more epochs may help."
-        )
-    if scores.truth is not None and np.ptp(scores.truth.mean(axis=0)) == 0:
-        raise RunError(
-            f"the truth must tell children apart, but all {len(scores.names)} score {scores.truth.mean():.1%} alone: "
-            "their training has diverged or has not begun to learn; --truth none judges stability alone."
-        )
 
 
 def rankings(scores: Scores) -> dict[str, Floats]:

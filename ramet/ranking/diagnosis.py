@@ -17,7 +17,7 @@ from ramet.costs import count_flops, count_parameters
 from ramet.errors import RunError
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
-from ramet.ranking.analysis import Scores, analyse, refuse_flat
+from ramet.ranking.analysis import Scores, analyse
 from ramet.ranking.bias import count_options
 from ramet.ranking.instance import fine_tune_result, load_network, train_instance
 from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
@@ -242,7 +242,6 @@ class Diagnosis:
     def _analyse(self, groups: Groups, scored: Sequence[int], truth: Truth | None) -> Json:
         costs = child_costs(self.setup, scored)
         scores = self._scores(groups, scored, truth, costs, variation="")
-        refuse_flat(scores)
         self._refuse_diverged(len(groups))
         result = analyse(scores, seed=self.plan.seed)
         result["settings"] = self.setup.describe() | {"plan": self.plan.describe()}

@@ -59,6 +59,7 @@ def test_the_summaries_of_commands_are_those_of_their_jobs():
     """They are written down so that `ramet --help` need not import the jobs."""
     from ramet.jobs import JOBS, SUMMARIES, job_class
 
-    assert list(SUMMARIES) == list(JOBS)
+    # Scores of one's own are judged by `ramet rank --scores`.
+    assert list(SUMMARIES) == [kind for kind in JOBS if kind != "scores"]
     for kind, summary in SUMMARIES.items():
         assert job_class(kind).help().strip().splitlines()[0] == summary

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ramet.cli.main import main
-from ramet.jobs import JOBS
+from ramet.jobs import SUMMARIES
 
 ASK = """
 source {script}
@@ -56,7 +56,7 @@ def test_bash_completes(complete, words, offered):
 
 @pytest.mark.needs_program
 def test_every_job_is_offered(complete):
-    assert set(JOBS) <= set(complete("ramet ''"))
+    assert set(SUMMARIES) <= set(complete("ramet ''"))
 
 
 def test_installing_edits_no_file_of_the_user(tmp_path, monkeypatch, capsys):

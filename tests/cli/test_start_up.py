@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.jobs import JOBS
+from ramet.jobs import SUMMARIES
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "ray", "optuna", "sqlalchemy")
@@ -59,7 +59,9 @@ def seconds_of_torch() -> float:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], *([kind, "--help"] for kind in JOBS), ["reproduce", "--help"], ["--version"]], ids=str
+    "arguments",
+    [["--help"], *([kind, "--help"] for kind in SUMMARIES), ["reproduce", "--help"], ["--version"]],
+    ids=str,
 )
 def test_help_is_light_and_takes_a_fraction_of_importing_torch(arguments: list[str], seconds_of_torch: float) -> None:
     seconds, loaded = processor_seconds(HELP.format(arguments=arguments))

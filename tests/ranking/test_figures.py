@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError
 from ramet.ranking import regret, top_correlation, top_precision
-from ramet.ranking.analysis import Scores, analyse, refuse_flat
+from ramet.ranking.analysis import Scores, analyse
 from ramet.ranking.bias import count_options, operation_bias
 from ramet.ranking.intervals import agreement_interval, resampled_interval
 from ramet.ranking.longer import longer_training
+from ramet.ranking.recommendation import recommend
+from ramet.ranking.verdict import judge
 
 
 def drawn(*shape: int, seed: int = 0) -> Any:
@@ -116,13 +118,13 @@ def scores_of(steps: Any, truth: Any) -> Scores:
     )
 
 
-def test_scores_that_are_all_the_same_are_no_result() -> None:
-    flat, some = np.full((2, 3, 5), 0.1), drawn(2, 3, 5)
-    refuse_flat(scores_of(some, drawn(2, 5)))
-    with pytest.raises(RunError, match=r"all 5 score the same in every evaluation, 10.0%: the training has diverged"):
-        refuse_flat(scores_of(flat, drawn(2, 5)))
-    with pytest.raises(RunError, match=r"the truth must tell children apart, but all 5 score 50.0% alone"):
-        refuse_flat(scores_of(some, np.full((2, 5), 0.5)))
+def test_scores_that_are_all_the_same_rank_nothing() -> None:
+    flat, some, sure = np.full((2, 3, 5), 0.1), drawn(2, 3, 5), np.stack([drawn(5), drawn(5)])
+    assert judge(analyse(scores_of(flat, sure))).kind == "ranks nothing"
+    assert judge(analyse(scores_of(some, np.full((2, 5), 0.5)))).kind == "flat truth"
+    for scores in (scores_of(flat, sure), scores_of(flat, np.full((2, 5), 0.5)), scores_of(flat, None)):
+        sentences = recommend({**analyse(scores), "variations": [], "smallest_first": {}})
+        assert sentences and not any("nan" in sentence for sentence in sentences)
 
 
 def test_the_gap_to_children_alone() -> None:

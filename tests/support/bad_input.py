@@ -123,7 +123,6 @@ rank("epochs must be a whole number", "--also", "epochs=inf")
 # Options that contradict each other or the space
 
 rank("also must name each variation once", "--also", "momentum=0", "--also", "momentum=0")
-rank("needs all children to be scored", "--children", "8", "--sharing", "groups:4:similar")
 rank("needs all children to be scored", "--children", "8", "--sharing", "prefix:1")
 rank("children must be at most the 64 of the space, but got 65", "--children", "65")
 rank("num_groups must be between 1 and the 64 children of the space, but got 65", "--sharing", "groups:65:random")
@@ -276,17 +275,17 @@ code_row(
     changed("nn.Conv2d(in_channels, 4, 3)", "Choice([nn.Flatten()])"),
 )
 code_row("name with a comma", "without comma", changed('"wide"', '"wi,de"'))
-code_row("too few logits", "a logit for each of the 10 classes", changed("36, num_classes", "36, num_classes - 1"))
-code_row("flat output forgotten", "one does not: RuntimeError", changed("nn.Flatten(), ", ""))
-code_row("an option that does not fit", "one does not: RuntimeError", changed("4, 3, bias=False", "5, 3, bias=False"))
+code_row("too few logits", "no logit for each of the 10 classes", changed("36, num_classes", "36, num_classes - 1"))
+code_row("flat output forgotten", "does not: RuntimeError", changed("nn.Flatten(), ", ""))
+code_row("an option that does not fit", "does not: RuntimeError", changed("4, 3, bias=False", "5, 3, bias=False"))
 code_row(
     "an option for other images",
-    "one does not: RuntimeError",
+    "does not: RuntimeError",
     changed("in_channels, 4, 3, bias=False", "3, 4, 3, bias=False"),
 )
 code_row(
     "nothing to train",
-    "one does not: RuntimeError",
+    "does not: RuntimeError",
     changed("nn.Flatten(), nn.Linear(4 * 36, num_classes)", "nn.Flatten(), nn.AdaptiveAvgPool1d(10)")
     .replace("nn.Conv2d(in_channels, 4, 3", "nn.Dropout(0.1")
     .replace(", bias=False", ""),
