@@ -76,7 +76,7 @@ def nodes(net: Network, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]
             command = net.inside(place, [ray, "start", *joined, *options])
             started.append(
                 subprocess.Popen(
-                    command, env=_environment(), stdout=log, stderr=log, cwd=folder, start_new_session=True
+                    command, env=_environment(folder.parent), stdout=log, stderr=log, cwd=folder, start_new_session=True
                 )
             )
             time.sleep(15 if place == 0 else 8)
@@ -139,7 +139,7 @@ def _start(net: Network, arguments: list[str], folder: Path) -> subprocess.Popen
     options = ["--executor", "ray", "--ray-address", f"{net.addresses[0]}:{_PORT}", "--workers", "2"]
     return subprocess.Popen(
         net.inside(0, [sys.executable, "-m", "ramet", *arguments, *options]),
-        env=_environment() | {"HOME": str(folder)}, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        env=_environment(folder.parent), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -167,5 +167,7 @@ def _sleep(net: Network, started: list[subprocess.Popen[bytes]]) -> None:
         time.sleep(3 if number == signal.SIGSTOP else 0)
 
 
-def _environment() -> dict[str, str]:
-    return os.environ | _SETTINGS | {"PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1", "RAMET_PROGRESS": "0"}
+def _environment(home: Path) -> dict[str, str]:
+    """Nodes and drivers have one home: in it lies the token by which Ray knows its own, if there is one."""
+    own = {"HOME": str(home), "PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1", "RAMET_PROGRESS": "0"}
+    return os.environ | _SETTINGS | own

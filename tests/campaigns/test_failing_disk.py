@@ -61,6 +61,32 @@ def test_every_operation_is_counted_and_can_fail(tmp_path: Path) -> None:
     assert code == 0 and content == LONG and sum(line.startswith("write") for line in seen) > 5
 
 
+def test_every_read_is_counted_and_can_fail(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "file"
+    path.parent.mkdir()
+    path.write_bytes(bytes(range(65)) * 400)
+
+    def read(at: int | None) -> Callable[[], None]:
+        def work() -> None:
+            disk = FailingDisk(tmp_path / "run", at)
+            disk.put_in_place()
+            with open(path, "rb") as file:
+                assert file.read(10) == bytes(range(10)) and file.read() == path.read_bytes()[10:]
+            with open(path, "rb", buffering=0) as raw:
+                assert raw.readinto(bytearray(70)) == 70
+            assert path.read_text(encoding="latin-1")[:3] == "\0\1\2"
+            (tmp_path / "seen").write_text(json.dumps(disk.seen))
+
+        return work
+
+    assert in_a_process(read(None), tmp_path) == 0, (tmp_path / "errors").read_text()
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert sum(line == "open to read file" for line in seen) == 4 and sum(line == "read file" for line in seen) >= 5
+    for number in range(len(seen)):
+        assert in_a_process(read(number), tmp_path) == 1
+        assert "Input/output error" in (tmp_path / "errors").read_text()
+
+
 def test_a_process_ends_in_the_middle(tmp_path: Path) -> None:
     code, seen, content = written(tmp_path, 1, "end")
     assert code == 137 and seen == [] and content == b"old"
