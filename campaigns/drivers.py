@@ -119,6 +119,7 @@ def fork(work: Callable[[], None], output: Path) -> Driver:
             os.dup2(descriptor, number)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)  # also under pytest
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         work()
         code = 0
     except SystemExit as end:
