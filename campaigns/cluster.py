@@ -19,6 +19,7 @@ from campaigns.tiny_jobs import beginning, differences, left_behind, outcome
 
 _PORT = 6399
 _SECONDS = 900.0
+_SECONDS_TO_START = 180.0
 # A node that does not answer for five seconds counts as lost.
 _SETTINGS = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -82,7 +83,7 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
 def nodes(net: Network, folder: Path, head: Sequence[str] = ()) -> Iterator[list[subprocess.Popen[bytes]]]:
     """A node of Ray in each namespace, the first of them the head, which may have further options."""
     folder.mkdir()
-    ray = str(Path(sys.executable).with_name("ray"))
+    ray, environment = str(Path(sys.executable).with_name("ray")), _environment(folder.parent)
     started: list[subprocess.Popen[bytes]] = []
     try:
         for place, address in enumerate(net.addresses):
@@ -92,19 +93,14 @@ def nodes(net: Network, folder: Path, head: Sequence[str] = ()) -> Iterator[list
                 "--disable-usage-stats",
                 *(["--include-dashboard=false", f"--temp-dir={folder}"] if place == 0 else []),
             ]
-            log = (folder / f"node-{place}.log").open("wb")
             starting = net.inside(place, [ray, "start", *joined, *options])
-            started.append(
-                subprocess.Popen(
-                    starting,
-                    env=_environment(folder.parent),
-                    stdout=log,
-                    stderr=log,
-                    cwd=folder,
-                    start_new_session=True,
+            said = folder / f"node-{place}.log"
+            with said.open("wb") as log:
+                node = subprocess.Popen(
+                    starting, env=environment, cwd=folder, stdout=log, stderr=log, start_new_session=True
                 )
-            )
-            time.sleep(15 if place == 0 else 8)
+            started.append(node)
+            _wait_for(node, said)
         yield started
     finally:
         sessions = {process.pid for process in started}
@@ -114,6 +110,19 @@ def nodes(net: Network, folder: Path, head: Sequence[str] = ()) -> Iterator[list
         for process in started:
             process.wait(timeout=60)
         wait_until_gone(sessions)
+
+
+def _wait_for(node: subprocess.Popen[bytes], said: Path) -> None:
+    """Wait until a node says that it runs.
+
+    Raises:
+        RuntimeError: It ended, or has said nothing for too long.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_START
+    while b"Ray runtime started" not in said.read_bytes():
+        if node.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"a node of Ray must start, but: {said.read_text(errors='replace')[-300:]}")
+        time.sleep(0.1)
 
 
 def disturbed(
