@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from campaigns.drivers import fork
 from campaigns.failing_disk import FailingDisk
+from campaigns.faults import chosen_from, kinds_of
 from campaigns.protocol import Story, tell_stories
 from ramet.runs.atomic import write_atomically
 
@@ -114,3 +116,14 @@ def test_the_model_notices_what_is_lost(tmp_path: Path) -> None:
         os.remove(path)
     with pytest.raises(AssertionError, match="checkpoint 0, but 1 was saved"):
         story.report()
+
+
+def test_every_kind_of_operation_is_chosen_in_the_long_campaign() -> None:
+    operations = [
+        f"{name} .step-{number:012d}-{number:016x}.json" for number in range(9) for name in ("write", "fsync")
+    ]
+    operations += ["open to write config.json"]
+    assert [len(places) for places in kinds_of(operations).values()] == [9, 9, 1]
+    chosen = chosen_from(operations, True, random.Random(0))
+    assert {0, 1, 16, 17, 18} <= set(chosen) and len(chosen) <= 7
+    assert len(chosen_from(operations, False, random.Random(0))) == 2
