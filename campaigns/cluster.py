@@ -41,7 +41,7 @@ import ray
 
 ray.init(address=sys.argv[1], logging_level="CRITICAL", log_to_driver=False)
 held, size = [], 16 << 20
-while size > 50_000:
+while size > 120_000:  # what is smaller than that lies in the process itself
     try:
         held.append(ray.put(np.zeros(size, np.uint8)))
     except ray.exceptions.ObjectStoreFullError:

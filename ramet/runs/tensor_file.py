@@ -167,7 +167,7 @@ class _Entry:
 def _memory(tensor: Tensor) -> memoryview:
     """The bytes of a contiguous tensor, which are not copied."""
     flat = tensor.reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy() if len(flat) else b"")
+    return flat.view(torch.uint8).numpy().data if len(flat) else memoryview(b"")
 
 
 def _read(file: ReadsInto, buffer: Any, note: Callable[[Piece], object]) -> Any:

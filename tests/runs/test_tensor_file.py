@@ -19,6 +19,8 @@ ALL = {
     for name, dtype in _TYPES.items()
     for shape in ((), (0,), (3,), (2, 3), (1, 0, 2))
 }
+KNOWN = {name: tensor for name, tensor in ALL.items() if name.split()[0] in safetensors.torch._TYPES}
+"""Those whose types the installed version of safetensors has; older ones have fewer."""
 
 
 def written(tensors: dict[str, torch.Tensor], **options: dict[str, str]) -> bytes:
@@ -33,10 +35,15 @@ def read(data: bytes) -> dict[str, torch.Tensor]:
 
 
 def test_safetensors_reads_what_is_written_and_the_other_way_round():
-    theirs, ours = safetensors.torch.load(written(ALL)), read(safetensors.torch.save(ALL))
-    assert theirs.keys() == ours.keys() == ALL.keys()
-    for name, tensor in ALL.items():
+    theirs, ours = safetensors.torch.load(written(KNOWN)), read(safetensors.torch.save(KNOWN))
+    assert theirs.keys() == ours.keys() == KNOWN.keys() and len(KNOWN) >= 80
+    for name, tensor in KNOWN.items():
         assert same_bits(theirs[name], tensor) and same_bits(ours[name], tensor), name
+
+
+def test_all_types_come_back():
+    tensors = read(written(ALL))
+    assert all(same_bits(tensors[name], tensor) for name, tensor in ALL.items())
 
 
 def test_views_other_strides_and_metadata_are_written_as_they_look():
