@@ -70,7 +70,12 @@ docs: $(VENV)/installed-docs  ## build the site into site/, run its notebooks; a
 	rm -rf site
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -b html -d build/doctrees docs site
 
-campaign: install  ## kills, failing disks, damaged files, load, lost machines: what was tried, and what was lost; LONG=1 for hours
+# Fuzzing that is led by coverage. There are not wheels for every Python; without, its lines say that they were not tried.
+$(VENV)/installed-campaign: $(VENV)/installed
+	-$(BIN)/python -m pip install --quiet atheris==3.0.0
+	@touch $@
+
+campaign: $(VENV)/installed-campaign  ## kills, failing disks, damaged files, load, lost machines: what was tried, and what was lost; LONG=1 for hours
 	$(BIN)/python -m campaigns $(if $(LONG),--long) $(if $(MARKDOWN),--markdown)
 
 audit:  ## known vulnerabilities of what is installed (asks a service), and bandit's look at the code

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from campaigns.drivers import alive, own_folder, preload, wait_until_gone
+from campaigns.drivers import alive, command, own_folder, preload, wait_until_gone
 from campaigns.findings import Finding, Wants
 from campaigns.kills import MODES, undisturbed
 from campaigns.namespaces import Network, network, why_not
@@ -19,6 +19,7 @@ from campaigns.tiny_jobs import beginning, differences, left_behind, outcome
 
 _PORT = 6399
 _SECONDS = 900.0
+_SECONDS_TO_START = 180.0
 # A node that does not answer for five seconds counts as lost.
 _SETTINGS = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -29,13 +30,29 @@ _SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",
 }
 _ROOT = Path(__file__).parents[1]
+_FULL = "the object store is full"
 _STORE = 80 << 20
+_WITHOUT_SPILLING = '{"automatic_object_spilling_enabled": false}'
+"""Without it Ray puts aside on the disk what does not fit, and no store is ever full."""
+_FILLING = """
+import sys, time
+import numpy as np
+import ray
+
+ray.init(address=sys.argv[1], logging_level="CRITICAL", log_to_driver=False)
+held, size = [], 16 << 20
+while size > 120_000:  # what is smaller than that lies in the process itself
+    try:
+        held.append(ray.put(np.zeros(size, np.uint8)))
+    except ray.exceptions.ObjectStoreFullError:
+        size //= 2
+print("full", flush=True)
+time.sleep(900)
+"""
 
 
 def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
     """Each disturbance once, with a cluster of its own; in the long campaign only, because it takes minutes."""
-    if not wants("cluster: "):
-        return
     reason = why_not() or ("" if is_long else "only in the long campaign, because it takes minutes")
     disturbances: dict[str, Callable[[Network, list[subprocess.Popen[bytes]]], None]] = {
         "the network is cut, and stays so": lambda net, nodes: net.cut(),
@@ -44,42 +61,46 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
         "a node is killed": lambda net, nodes: os.killpg(nodes[1].pid, signal.SIGKILL),
     }
     if reason:
-        for name in (*disturbances, "the object store is full"):
+        for name in (*disturbances, _FULL):
             yield Finding(what=f"cluster: {name}", skipped=reason)
         return
     preload()
     with own_folder() as place:
         expected, _ = undisturbed("rank", MODES["inline, 1 worker"], place / "whole")
         for number, (name, disturb) in enumerate(disturbances.items()):
+            if not wants(f"cluster: {name}"):
+                continue
             with network() as net, nodes(net, place / f"n{number}") as started:
                 lost = disturbed(net, started, place / f"r{number}", disturb, expected)
             yield Finding(what=f"cluster: {name}", tried=1, lost=lost, detail="2 nodes, results as inline")
-        with network() as net, nodes(net, place / "nf"):
-            yield Finding(what="cluster: the object store is full", tried=1, lost=full_store(net, place / "full"))
+        if wants(f"cluster: {_FULL}"):
+            with network() as net, nodes(net, place / "nf", ["--system-config", _WITHOUT_SPILLING]):
+                lost = full_store(net, place / "full")
+            yield Finding(what=f"cluster: {_FULL}", tried=1, lost=lost, detail="one line, then resumed, as inline")
 
 
 @contextlib.contextmanager
-def nodes(net: Network, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A node of Ray in each namespace, the first of them the head."""
+def nodes(net: Network, folder: Path, head: Sequence[str] = ()) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A node of Ray in each namespace, the first of them the head, which may have further options."""
     folder.mkdir()
-    ray = str(Path(sys.executable).with_name("ray"))
+    ray, environment = str(Path(sys.executable).with_name("ray")), _environment(folder.parent)
     started: list[subprocess.Popen[bytes]] = []
     try:
         for place, address in enumerate(net.addresses):
-            joined = ["--head", f"--port={_PORT}"] if place == 0 else [f"--address={net.addresses[0]}:{_PORT}"]
+            joined = ["--head", f"--port={_PORT}", *head] if place == 0 else [f"--address={net.addresses[0]}:{_PORT}"]
             options = [f"--node-ip-address={address}", "--num-cpus=1", f"--object-store-memory={_STORE}", "--block"]
             options += [
                 "--disable-usage-stats",
                 *(["--include-dashboard=false", f"--temp-dir={folder}"] if place == 0 else []),
             ]
-            log = (folder / f"node-{place}.log").open("wb")
-            command = net.inside(place, [ray, "start", *joined, *options])
-            started.append(
-                subprocess.Popen(
-                    command, env=_environment(), stdout=log, stderr=log, cwd=folder, start_new_session=True
+            starting = net.inside(place, [ray, "start", *joined, *options])
+            said = folder / f"node-{place}.log"
+            with said.open("wb") as log:
+                node = subprocess.Popen(
+                    starting, env=environment, cwd=folder, stdout=log, stderr=log, start_new_session=True
                 )
-            )
-            time.sleep(15 if place == 0 else 8)
+            started.append(node)
+            _wait_for(node, said)
         yield started
     finally:
         sessions = {process.pid for process in started}
@@ -89,6 +110,19 @@ def nodes(net: Network, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]
         for process in started:
             process.wait(timeout=60)
         wait_until_gone(sessions)
+
+
+def _wait_for(node: subprocess.Popen[bytes], said: Path) -> None:
+    """Wait until a node says that it runs.
+
+    Raises:
+        RuntimeError: It ended, or has said nothing for too long.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_START
+    while b"Ray runtime started" not in said.read_bytes():
+        if node.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"a node of Ray must start, but: {said.read_text(errors='replace')[-300:]}")
+        time.sleep(0.1)
 
 
 def disturbed(
@@ -117,21 +151,40 @@ def disturbed(
 
 
 def full_store(net: Network, folder: Path) -> list[str]:
-    """Data that do not fit into the store of a node: one line."""
+    """Another driver has filled the store of the driver's node: one line, and once there is room the run goes on."""
     import numpy as np
 
     folder.mkdir()
-    images = np.zeros((40, 3, 512, 512), np.uint8)  # 126 MB as numbers
-    np.savez(folder / "large.npz", x=images, y=np.arange(40) % 2)
-    arguments = [*beginning("rank", folder / "run"), "--data", str(folder / "large.npz")]
-    for name in ("--train-size", "--eval-size"):
-        place = arguments.index(name)
-        del arguments[place : place + 2]
-    process = _start(net, arguments, folder)
-    errors = _finished(process)
-    if process.returncode == 0 or (process.returncode in (1, 2) and len(errors) == 1):
-        return []
-    return [f"exit code {process.returncode}: {' / '.join(errors[-2:])}"]
+    images = np.random.default_rng(0).integers(0, 256, (240, 32, 32), np.uint8)
+    np.savez(folder / "own.npz", x=images, y=np.arange(240) % 4)
+    arguments = [*beginning("rank", folder / "run"), "--data", str(folder / "own.npz")]
+    filling = subprocess.Popen(
+        net.inside(0, [sys.executable, "-c", _FILLING, f"{net.addresses[0]}:{_PORT}"]),
+        env=_environment(folder.parent), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert filling.stdout is not None
+    try:
+        if filling.stdout.readline().strip() != b"full":
+            return ["the store could not be filled"]
+        process = _start(net, arguments, folder)
+        errors = _finished(process)
+    finally:
+        filling.kill()
+        filling.wait()
+    lost = []
+    if process.returncode != 1 or len(errors) != 1:
+        lost.append(f"exit code {process.returncode}, and {len(errors)} lines: {' / '.join(errors[-2:])}")
+    resumed = _start(net, ["resume", str(folder / "run")], folder)
+    more = _finished(resumed)
+    if resumed.returncode:
+        return [*lost, f"resumed: exit code {resumed.returncode}: {' / '.join(more[-2:])}"]
+    alone = command(
+        [*beginning("rank", folder / "alone"), "--data", str(folder / "own.npz"), "--executor", "inline"],
+        folder / "errors", folder,
+    )  # fmt: skip
+    if alone.wait():
+        return [*lost, f"inline: {' / '.join(alone.errors()[-2:])}"]
+    return [*lost, *differences(outcome(folder / "alone"), outcome(folder / "run")), *left_behind(folder / "run")]
 
 
 def _start(net: Network, arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -139,7 +192,7 @@ def _start(net: Network, arguments: list[str], folder: Path) -> subprocess.Popen
     options = ["--executor", "ray", "--ray-address", f"{net.addresses[0]}:{_PORT}", "--workers", "2"]
     return subprocess.Popen(
         net.inside(0, [sys.executable, "-m", "ramet", *arguments, *options]),
-        env=_environment() | {"HOME": str(folder)}, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        env=_environment(folder.parent), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -167,5 +220,7 @@ def _sleep(net: Network, started: list[subprocess.Popen[bytes]]) -> None:
         time.sleep(3 if number == signal.SIGSTOP else 0)
 
 
-def _environment() -> dict[str, str]:
-    return os.environ | _SETTINGS | {"PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1", "RAMET_PROGRESS": "0"}
+def _environment(home: Path) -> dict[str, str]:
+    """Nodes and drivers have one home: in it lies the token by which Ray knows its own, if there is one."""
+    own = {"HOME": str(home), "PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1", "RAMET_PROGRESS": "0"}
+    return os.environ | _SETTINGS | own

@@ -107,18 +107,21 @@ def fork(work: Callable[[], None], output: Path) -> Driver:
     """Do something in a forked process; standard error goes into a file, standard output nowhere."""
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         return Driver(pid, output)
     code = 1
     try:
         os.setsid()
+        _end_with(parent)
         nowhere = os.open(os.devnull, os.O_RDWR)
         errors = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         for number, descriptor in ((0, nowhere), (1, nowhere), (2, errors)):
             os.dup2(descriptor, number)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)  # also under pytest
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         work()
         code = 0
     except SystemExit as end:
@@ -130,6 +133,16 @@ def fork(work: Callable[[], None], output: Path) -> Driver:
             sys.stdout.flush()
             sys.stderr.flush()
     os._exit(_ended(code))
+
+
+def _end_with(parent: int) -> None:
+    """Let the kernel kill this process when the campaign ends, however it does: nothing of it may go on."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):  # other systems have no such call
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:  # it ended before that
+        os._exit(1)
 
 
 def _ended(code: int) -> int:

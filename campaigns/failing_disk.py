@@ -78,9 +78,36 @@ class FailingDisk:
             how = given[0] if given else options.get("flags", options.get("mode", "r"))
             does_write = bool(how & (os.O_WRONLY | os.O_RDWR)) if isinstance(how, int) else set(how) & set("wax+")
             self._meets("open to write" if does_write else "open to read", path)
-            return real(path, *given, **options)
+            opened = real(path, *given, **options)
+            return opened if isinstance(how, int) or does_write else self._reading(opened, path)
 
         return wrapped
+
+    def _reading(self, opened: Any, path: Any) -> Any:
+        """A file that is open to read, on a raw one of which every read counts."""
+        disk, text, real = self, isinstance(opened, io.TextIOWrapper), opened
+
+        class Reading(io.FileIO):
+            def readinto(self, buffer: Any, /) -> int | None:
+                disk._meets("read", path)
+                return super().readinto(buffer)
+
+            def readall(self) -> bytes:
+                disk._meets("read", path)
+                return super().readall()
+
+            def read(self, size: int | None = -1, /) -> bytes:
+                disk._meets("read", path)
+                return super().read(size)
+
+        raw = Reading(os.dup(real.fileno()), "rb")
+        wants_raw = isinstance(real, io.FileIO)
+        encoding, errors = (real.encoding, real.errors) if text else (None, None)
+        real.close()
+        if wants_raw:
+            return raw
+        buffered = io.BufferedReader(raw)
+        return io.TextIOWrapper(buffered, encoding, errors) if text else buffered
 
     def _counts(self, path: Any) -> bool:
         if isinstance(path, int) or path is None:

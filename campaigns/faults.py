@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from campaigns.drivers import Driver, fork, own_folder, preload
@@ -26,7 +27,7 @@ _SECONDS_BETWEEN_SIGNALS = 0.0005
 
 
 def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
-    """Every job: a few operations of each fault, drawn at random; in the long campaign every single operation."""
+    """Every job, every fault: two kinds of operation, drawn at random; in the long campaign every kind, three times."""
     preload()
     with own_folder() as place:
         for kind in JOBS:
@@ -35,7 +36,7 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
             rng = random.Random(f"{seed}/{kind}")
             expected, operations = reference(kind, place / kind[:2])
             for name, (fault, lasts) in _FAULTS.items():
-                chosen = range(len(operations)) if is_long else sorted(rng.sample(range(len(operations)), 2))
+                chosen = chosen_from(operations, is_long, rng)
                 lost, ends = [], Counter[str]()
                 for number in chosen:
                     end, sentences = fail_once(
@@ -43,7 +44,7 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
                     )
                     ends[end] += 1
                     lost += [f"{operations[number]} ({number}): {each}" for each in sentences]
-                detail = f"of {len(operations)} operations; " + ", ".join(
+                detail = f"of {len(operations)} operations, {len(kinds_of(operations))} kinds; " + ", ".join(
                     f"{n} {end}" for end, n in sorted(ends.items())
                 )
                 yield Finding(what=f"faults: {kind}, {name}", tried=len(chosen), lost=lost, detail=detail)
@@ -54,6 +55,26 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
                 lost=lost,
                 detail=f"a signal every {1000 * _SECONDS_BETWEEN_SIGNALS:g} ms of the whole run",
             )
+
+
+def kinds_of(operations: Sequence[str]) -> dict[str, list[int]]:
+    """The places of operations that differ in numbers alone, such as the writes of two checkpoints of one part.
+
+    >>> kinds_of(["write step-1.json", "write records.jsonl", "write step-2.json"])
+    {'write step-#.json': [0, 2], 'write records.jsonl': [1]}
+    """
+    kinds: dict[str, list[int]] = {}
+    for place, operation in enumerate(operations):
+        kinds.setdefault(re.sub(r"[0-9a-f]{8,}|\d+", "#", operation), []).append(place)
+    return kinds
+
+
+def chosen_from(operations: Sequence[str], is_long: bool, rng: random.Random) -> list[int]:
+    """Which operations fail: of every kind the first, the last and one between; or one each of two kinds."""
+    kinds = list(kinds_of(operations).values())
+    if is_long:
+        return sorted({place for places in kinds for place in (places[0], rng.choice(places), places[-1])})
+    return sorted(rng.choice(places) for places in rng.sample(kinds, 2))
 
 
 def reference(kind: str, folder: Path) -> tuple[dict[str, str], list[str]]:

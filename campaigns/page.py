@@ -31,7 +31,10 @@ def write_page(path: Path, reports: Sequence[Report]) -> None:
             raise ValueError(f"{path.name} must have one place for the campaign {report.name}, but does not.")
         before, _, rest = text.partition(begin)
         old, _, after = rest.partition(end)
-        lines = {line[0]: line for line in [*_lines(old), *(finding.cells() for finding in report.findings)]}
+        lines = {line[0]: line for line in _lines(old)}
+        for finding in report.findings:
+            if not finding.skipped or lines.get(finding.what, ["", "-"])[1] == "-":  # what was tried once stays
+                lines[finding.what] = finding.cells()
         block = f"{_said(report, list(lines.values()))}\n\n{as_table(list(lines.values()))}"
         text = f"{before}{begin}\n{block}\n{end}{after}"
     write_atomically(path, text.encode())

@@ -16,6 +16,10 @@ import numpy as np
 NESTED = [b"[" * 100_000, b'{"a":' * 100_000]
 """Deeper than any reader's stack."""
 
+_CLAIMS = b'{"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}'
+HUGE = struct.pack("<Q", len(_CLAIMS)) + _CLAIMS
+"""A file of tensors whose header claims four terabytes."""
+
 
 @dataclass(frozen=True)
 class Parser:
@@ -215,7 +219,9 @@ def _texts(folder: Path) -> list[Parser]:
 
 
 def _runs(folder: Path) -> list[Parser]:
+    from ramet.errors import ConfigError
     from ramet.runs import Checkpoints, Run, read_config, read_records
+    from ramet.runs.tensor_file import read_tensors
 
     place = folder / "whole"
     with Run.create(place, "rank", {"seed": 1}) as run:
@@ -242,7 +248,14 @@ def _runs(folder: Path) -> list[Parser]:
 
         return read
 
+    def tensor_file(content: bytes, here: Path) -> object:
+        try:
+            return read_tensors(io.BytesIO(content), len(content))
+        except ValueError as error:  # whoever calls it says what the file is
+            raise ConfigError(str(error)) from None
+
     return [
+        Parser("files of tensors", [tensors.read_bytes()], tensor_file, (HUGE, struct.pack("<Q", 2**62))),
         Parser("records", [records], with_config, tuple(NESTED)),
         Parser("config.json", [config], _written("config.json", lambda path: read_config(path.parent)), tuple(NESTED)),
         Parser("checkpoints: JSON", [body.read_bytes()], checkpoint(body), tuple(NESTED)),
@@ -271,8 +284,6 @@ def _networks(folder: Path) -> list[Parser]:
     weights = (folder / "grown" / "weights.safetensors").read_bytes()
     plain, saved = safetensors.torch.save({"values": torch.ones(4)}), io.BytesIO()
     torch.save({"weight": torch.ones(3)}, saved)
-    claims = b'{"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}'
-    huge = struct.pack("<Q", len(claims)) + claims
 
     def grown(name: str) -> Callable[[bytes, Path], object]:
         def read(content: bytes, here: Path) -> object:
@@ -285,21 +296,21 @@ def _networks(folder: Path) -> list[Parser]:
 
     return [
         Parser(
-            "safetensors: weights", [plain], _written("w.safetensors", read_weights), (huge, struct.pack("<Q", 2**62))
+            "safetensors: weights", [plain], _written("w.safetensors", read_weights), (HUGE, struct.pack("<Q", 2**62))
         ),
         Parser("torch's weights", [saved.getvalue()], _written("w.pt", read_weights)),
         Parser(
             "safetensors: predictions",
             [plain],
             _written("p.safetensors", lambda path: read_predictions(str(path))),
-            (huge,),
+            (HUGE,),
         ),
         Parser(
             "joint networks",
             [(folder / "joint.safetensors").read_bytes()],
             _written("net.safetensors", lambda path: JointNetwork.load(path)),
-            (huge,),
+            (HUGE,),
         ),
         Parser("grown networks: JSON", [description], grown("network.json"), tuple(NESTED)),
-        Parser("grown networks: weights", [weights], grown("weights.safetensors"), (huge,)),
+        Parser("grown networks: weights", [weights], grown("weights.safetensors"), (HUGE,)),
     ]

@@ -14,6 +14,7 @@ from ramet.errors import ConfigError, MissingExtraError, RunError
 
 _SECONDS_TO_ANSWER = 4.0
 _NUM_STARTS = 2
+_MILLISECONDS_OF_SILENCE = 30_000
 _AUTO = "auto"
 _CLIENT = "ray://"
 
@@ -100,6 +101,9 @@ def import_ray(address: str | None) -> ModuleType:
         os.environ.setdefault("RAY_worker_niceness", "0")  # Not 15: beside any other work, trainings would starve.
     else:
         os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # It would try for ten minutes.
+        # A node behind a network that was cut says nothing, and Ray would ask after its task only after five minutes.
+        for name in ("time", "timeout"):
+            os.environ.setdefault(f"RAY_grpc_client_keepalive_{name}_ms", str(_MILLISECONDS_OF_SILENCE))
     try:
         import ray
         import ray.exceptions
@@ -170,5 +174,9 @@ def _line(error: BaseException) -> str:
     """What an exception of Ray's says, on one line; its first cause says more than the last of the chain."""
     while error.__cause__ is not None:
         error = error.__cause__
-    text = " ".join((str(error) or type(error).__name__).split())
+    text = str(error) or type(error).__name__
+    _, traceback, within = text.partition("Traceback (most recent call last):")
+    if traceback:  # Ray quotes one whole; what was raised is the last line that is not indented
+        text = next((line for line in reversed(within.splitlines()) if line.strip() and line[0] != " "), text)
+    text = " ".join(text.split())
     return text if len(text) <= 300 else text[:300] + " ..."

@@ -31,6 +31,7 @@ from ramet.growth.pretrained import save_pretrained
 from ramet.growth.surgery.blocks import BlockCopy
 from ramet.runs.atomic import write_atomically, writing
 from ramet.runs.encoding import decode
+from ramet.runs.tensor_file import TensorFile
 from ramet.seeding import torch_generator
 from ramet.tracing.attention import open_attention
 
@@ -61,8 +62,7 @@ def save_network(
     form = InputForm.from_json(origin)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
-    write_atomically(folder / "weights.safetensors", safetensors.torch.save(tensors))
+    write_atomically(folder / "weights.safetensors", TensorFile.of(network.state_dict()).pieces())
     grown = [
         {
             "number": step.number,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -119,6 +120,8 @@ class GrowthSetup:
 
     def growing(self, method: str, own: Checkpoints | None = None) -> Growing:
         """The growth by one method, taken up where it was left, in its own checkpoints or in others."""
+        # A growth and what saves it know each other, so that only the collector frees the one before: five networks.
+        gc.collect()
         data, splits = self.data, ("train", "validation")
         growing = Growing(
             network=self.new_network(),

@@ -8,7 +8,7 @@ import glob
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ramet.errors import DiskError
@@ -26,13 +26,17 @@ def writing(path: Path) -> Iterator[None]:
         raise DiskError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, and give it its own once it is safely on the disk; a failure leaves none."""
+def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
+    """Write a file under a temporary name, and give it its own once it is safely on the disk; a failure leaves none.
+
+    What is too large to be in memory as a whole can be given in pieces.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_SUFFIX}")
     with writing(path):
         try:
             with open(temporary, "wb", buffering=0) as file:
-                write_all(file.fileno(), data)
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    write_all(file.fileno(), piece)
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
@@ -80,7 +84,7 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(nameless, ignore_errors=True)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write every byte; one call of ``os.write`` may take only some of them."""
     rest = memoryview(data)
     while rest:

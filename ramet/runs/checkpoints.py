@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from ramet.runs.lock import folder_lock
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ramet.runs.tensor_file import Piece, ReadsInto, TensorFile
 
 _logger = logging.getLogger(__name__)
 _FORMAT = 1  # of a checkpoint; raised whenever an older ramet could not read what a newer one writes
@@ -103,12 +105,15 @@ class Checkpoints:
         if step < 0:
             raise ConfigError(f"the step of a checkpoint must not be negative, but got {step}.")
         data, aliases, strides = serialise(tensors)
-        digest = hashlib.sha256(data).hexdigest()
+        checksum = hashlib.sha256()
+        for piece in data.pieces():
+            checksum.update(piece)
+        digest = checksum.hexdigest()
         tensor_file = f"step-{step:012d}-{digest[:16]}.safetensors"
         body: dict[str, Any] = {
             "format": _FORMAT,
             "step": step,
-            "tensors": {"file": tensor_file, "bytes": len(data), "sha256": digest},
+            "tensors": {"file": tensor_file, "bytes": data.num_bytes, "sha256": digest},
             "aliases": aliases,
             "strides": strides,
             "state": state,
@@ -123,7 +128,7 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             with folder_lock(self.folder):
                 self._drop([later for later in self._steps() if later > step])
-                write_atomically(self.folder / tensor_file, data)
+                write_atomically(self.folder / tensor_file, data.pieces())
                 write_atomically(self._json_file(step), document.encode())
                 self._drop(self._steps()[: -self.keep])
                 self._sweep(step, tensor_file)
@@ -191,17 +196,24 @@ class Checkpoints:
 
     def _read(self, step: int) -> Checkpoint:
         body = self._read_body(step)
-        data = self._read_bytes(self.folder / body["tensors"]["file"])
-        if len(data) != body["tensors"]["bytes"]:
-            raise _DamagedError(f"its tensors have {len(data)} of {body['tensors']['bytes']} bytes")
-        if hashlib.sha256(data).hexdigest() != body["tensors"]["sha256"]:
+        path, checksum = self.folder / body["tensors"]["file"], hashlib.sha256()
+        with _reading(path), open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != body["tensors"]["bytes"]:
+                raise _DamagedError(f"its tensors have {size} of {body['tensors']['bytes']} bytes")
+            try:
+                tensors = deserialise(file, size, body["aliases"], body["strides"], checksum.update)
+            except ValueError as error:
+                raise _DamagedError(f"of its tensors, {error}") from None
+        if checksum.hexdigest() != body["tensors"]["sha256"]:
             raise _DamagedError("its tensors do not match their checksum")
-        return Checkpoint(body["step"], deserialise(data, body["aliases"], body["strides"]), body["state"])
+        return Checkpoint(body["step"], tensors, body["state"])
 
     def _read_body(self, step: int) -> dict[str, Any]:
         """The JSON of a checkpoint that is whole and of this run."""
         try:
-            document = decode(self._read_bytes(self._json_file(step)))
+            with _reading(self._json_file(step)):
+                document = decode(self._json_file(step).read_bytes())
             body, digest = document["body"], document["sha256"]
         except (ValueError, TypeError, KeyError):
             raise _DamagedError("its JSON is damaged") from None
@@ -215,33 +227,35 @@ class Checkpoints:
             raise ConfigError(f"a run goes on from its own checkpoints, but those in {self.folder} are another run's.")
         return dict(body)
 
-    @staticmethod
-    def _read_bytes(path: Path) -> bytes:
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            raise _DamagedError(f"{path.name} is missing") from None
-        except OSError as error:
-            raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Tell a file that is not there from one that the disk does not give."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _DamagedError(f"{path.name} is missing") from None
+    except OSError as error:
+        raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _rebuild(folder: str, keep: int, identity: str | None) -> Checkpoints:
     return Checkpoints(folder, keep=keep, identity=identity)
 
 
-def serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dict[str, list[int]]]:
-    """The tensors as the bytes of a safetensors file, with what that format cannot hold beside it.
+def serialise(tensors: Mapping[str, Tensor]) -> tuple[TensorFile, dict[str, str], dict[str, list[int]]]:
+    """The tensors as a safetensors file, with what that format cannot hold beside it.
 
-    Gives the bytes; for each name that is another's tensor, that other name; the strides that are not contiguous.
+    Gives the file; for each name that is another's tensor, that other name; the strides that are not contiguous.
     """
-    import safetensors.torch
     import torch
+
+    from ramet.runs.tensor_file import TensorFile
 
     stored: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     strides: dict[str, list[int]] = {}
     names: dict[tuple[Any, ...], str] = {}
-    storages: set[int] = set()
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.dtype == torch.complex128:
             what = f"{tensor.layout} {tensor.dtype}" if isinstance(tensor, torch.Tensor) else f"{type(tensor)}"
@@ -255,21 +269,23 @@ def serialise(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, str], dic
         layout = torch.empty_like(tensor, device="meta")
         if layout.stride() != torch.empty(layout.shape, device="meta").stride():
             strides[name] = list(layout.stride())
-        content = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-        storage = content.untyped_storage()
-        if storage.data_ptr() in storages or storage.nbytes() != content.numel() * content.element_size():
-            content = content.clone()  # safetensors refuses tensors that share storage, even where they do not overlap.
-        storages.add(content.untyped_storage().data_ptr())
-        stored[name] = content
-    return safetensors.torch.save(stored), aliases, strides
+        stored[name] = tensor
+    return TensorFile.of(stored), aliases, strides
 
 
-def deserialise(data: bytes, aliases: dict[str, str], strides: dict[str, list[int]]) -> dict[str, Tensor]:
-    """The tensors that ``serialise`` turned into bytes, on the CPU."""
-    import safetensors.torch
+def deserialise(
+    file: ReadsInto,
+    num_bytes: int,
+    aliases: dict[str, str],
+    strides: dict[str, list[int]],
+    note: Callable[[Piece], object] = lambda piece: None,
+) -> dict[str, Tensor]:
+    """The tensors of a file that ``serialise`` made, on the CPU; all that is read is also given to ``note``."""
     import torch
 
-    tensors = dict(safetensors.torch.load(data))
+    from ramet.runs.tensor_file import read_tensors
+
+    tensors = read_tensors(file, num_bytes, note)
     for name, stride in strides.items():
         content = tensors[name]
         tensors[name] = torch.empty_strided(content.shape, stride, dtype=content.dtype).copy_(content)

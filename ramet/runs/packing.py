@@ -6,6 +6,7 @@ come back as they were.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,14 +69,16 @@ def state_to_bytes(value: object) -> bytes:
     tensors, packed = pack_state(value)
     data, aliases, strides = serialise(tensors)
     head = encode({"state": packed, "aliases": aliases, "strides": strides}).encode()
-    return len(head).to_bytes(8, "big") + head + data
+    return b"".join([len(head).to_bytes(8, "big"), head, *data.pieces()])
 
 
 def state_from_bytes(message: bytes) -> Any:
     """The structure that ``state_to_bytes`` was given; its tensors are on the CPU."""
     end = 8 + int.from_bytes(message[:8], "big")
     head = decode(message[8:end])
-    return unpack_state(deserialise(message[end:], head["aliases"], head["strides"]), head["state"])
+    file = io.BytesIO(message)
+    file.seek(end)
+    return unpack_state(deserialise(file, len(message) - end, head["aliases"], head["strides"]), head["state"])
 
 
 def _pack(value: object, where: str, tensors: dict[str, Tensor]) -> Any:

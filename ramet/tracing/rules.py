@@ -192,7 +192,11 @@ def batch_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> No
     _write_with_statistics(ledger, result, x)
 
 
-@rule(aten.native_layer_norm, aten._fused_rms_norm)
+# Older versions of torch make a norm by the root mean square of smaller operations.
+_RMS_NORM = [aten._fused_rms_norm] if hasattr(aten, "_fused_rms_norm") else []
+
+
+@rule(aten.native_layer_norm, *_RMS_NORM)
 def layer_norm(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
     """The statistics run over the channels: ``norms.py`` says how there can be more of them."""
     x = ledger.read(args["input"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,20 @@ def test_processes_are_found_and_their_ends_waited_for(tmp_path: Path) -> None:
     os.kill(other.pid, 0)
     with pytest.raises(TimeoutError, match="after 0 s"):
         other.wait(0.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_what_a_campaign_forks_ends_with_it(tmp_path: Path) -> None:
+    def campaign() -> None:
+        (tmp_path / "pid").write_text(str(fork(sleep, tmp_path / "inner").pid))
+        sleep()
+
+    driver = fork(campaign, tmp_path / "errors")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        time.sleep(0.01)
+    inner = int((tmp_path / "pid").read_text())
+    os.kill(driver.pid, signal.SIGKILL)
+    assert driver.wait() == -signal.SIGKILL and wait_until_gone({inner}, 60) == []
 
 
 def test_a_command_that_fails_says_why_in_its_file(tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ def test_a_campaign_replaces_its_own_table_alone(tmp_path: Path) -> None:
     page.write_page(path, [report("x", [again, Finding(what="kills: c", tried=4)])])
     text = path.read_text()
     assert "**7 tried, 0 lost**" in text and "1,200" not in text and text.count("kills: a") == 1
+    # What was tried once is not forgotten because another machine cannot try it.
+    page.write_page(path, [report("x", [Finding(what=name, skipped="no root") for name in (again.what, "kills: d")])])
+    text = path.read_text()
+    assert "**7 tried, 0 lost**" in text and "| kills: d | - | - | not tried: no root |" in text
     with pytest.raises(ValueError, match="one place for the campaign z"):
         page.write_page(path, [report("z", [])])
 

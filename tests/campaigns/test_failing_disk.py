@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from campaigns.drivers import fork
 from campaigns.failing_disk import FailingDisk
+from campaigns.faults import chosen_from, kinds_of
 from campaigns.protocol import Story, tell_stories
 from ramet.runs.atomic import write_atomically
 
@@ -61,6 +63,32 @@ def test_every_operation_is_counted_and_can_fail(tmp_path: Path) -> None:
     assert code == 0 and content == LONG and sum(line.startswith("write") for line in seen) > 5
 
 
+def test_every_read_is_counted_and_can_fail(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "file"
+    path.parent.mkdir()
+    path.write_bytes(bytes(range(65)) * 400)
+
+    def read(at: int | None) -> Callable[[], None]:
+        def work() -> None:
+            disk = FailingDisk(tmp_path / "run", at)
+            disk.put_in_place()
+            with open(path, "rb") as file:
+                assert file.read(10) == bytes(range(10)) and file.read() == path.read_bytes()[10:]
+            with open(path, "rb", buffering=0) as raw:
+                assert raw.readinto(bytearray(70)) == 70
+            assert path.read_text(encoding="latin-1")[:3] == "\0\1\2"
+            (tmp_path / "seen").write_text(json.dumps(disk.seen))
+
+        return work
+
+    assert in_a_process(read(None), tmp_path) == 0, (tmp_path / "errors").read_text()
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert sum(line == "open to read file" for line in seen) == 4 and sum(line == "read file" for line in seen) >= 5
+    for number in range(len(seen)):
+        assert in_a_process(read(number), tmp_path) == 1
+        assert "Input/output error" in (tmp_path / "errors").read_text()
+
+
 def test_a_process_ends_in_the_middle(tmp_path: Path) -> None:
     code, seen, content = written(tmp_path, 1, "end")
     assert code == 137 and seen == [] and content == b"old"
@@ -88,3 +116,14 @@ def test_the_model_notices_what_is_lost(tmp_path: Path) -> None:
         os.remove(path)
     with pytest.raises(AssertionError, match="checkpoint 0, but 1 was saved"):
         story.report()
+
+
+def test_every_kind_of_operation_is_chosen_in_the_long_campaign() -> None:
+    operations = [
+        f"{name} .step-{number:012d}-{number:016x}.json" for number in range(9) for name in ("write", "fsync")
+    ]
+    operations += ["open to write config.json"]
+    assert [len(places) for places in kinds_of(operations).values()] == [9, 9, 1]
+    chosen = chosen_from(operations, True, random.Random(0))
+    assert {0, 1, 16, 17, 18} <= set(chosen) and len(chosen) <= 7
+    assert len(chosen_from(operations, False, random.Random(0))) == 2

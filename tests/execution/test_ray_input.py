@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 from ramet.cli import main
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.execution import Inline, Processes, Ray, make_executor
-from ramet.execution.ray_cluster import _SECONDS_TO_ANSWER, check_address, import_ray
+from ramet.execution.ray_cluster import _SECONDS_TO_ANSWER, _line, check_address, import_ray
 
 
 def has_ray() -> bool:
@@ -120,3 +121,24 @@ def test_the_patience_is_less_than_ten_seconds():
 @needs_ray
 def test_a_secret_in_an_address_is_not_repeated(capsys):
     assert "hunter2" not in refused("ray://me:hunter2@host:10001", capsys)
+
+
+def test_of_a_traceback_that_ray_quotes_only_what_was_raised_is_said():
+    quoted = 'Failed: Traceback (most recent call last):\n  File "node.py", line 9, in call\n    make()\n    ^^^^\n'
+    assert _line(RuntimeError(quoted + "ray.AuthenticationError: a token is missing.\n")) == (
+        "ray.AuthenticationError: a token is missing."
+    )
+    assert _line(RuntimeError("two\nlines")) == "two lines"
+    assert _line(RuntimeError("Traceback (most recent call last):")) == "Traceback (most recent call last):"
+
+
+def test_a_node_that_says_nothing_is_given_up_within_a_minute(monkeypatch):
+    """Unless the user has said otherwise; Ray's own patience with a network that was cut is seven minutes."""
+    names = [f"RAY_grpc_client_keepalive_{name}_ms" for name in ("time", "timeout")]
+    monkeypatch.setenv(names[0], "7")
+    monkeypatch.delenv(names[1], raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError):
+        import_ray("host:1")
+    assert os.environ[names[0]] == "7" and int(os.environ[names[1]]) <= 30_000
+    monkeypatch.delenv(names[1])

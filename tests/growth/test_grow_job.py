@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from grow_files import arguments
 from ramet.cli import main
 from ramet.data import load
 from ramet.errors import ConfigError
-from ramet.growth import grow, load_network, make_network, save_network
+from ramet.growth import grow, load_network, make_network, save_network, tasks
+from ramet.growth.growing import Growing
 from ramet.jobs.grow import GrowJob
 from ramet.runs import read_config, read_records
 from ramet.training import Settings, accuracy
@@ -265,3 +268,22 @@ def test_a_folder_is_a_network_for_the_loop_too(tmp_path: Path) -> None:
     expected, _ = grow(network, digits, "neurons=7, step=1", "net2net", **options)
     found, _ = grow(folder, digits, "neurons=7, step=1", "net2net", **options)
     assert all(torch.equal(value, expected.state_dict()[name]) for name, value in found.state_dict().items())
+
+
+def test_one_growth_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one before is in a cycle with what saves it; of a large network it would be five networks."""
+    made: list[weakref.ref[Growing]] = []
+
+    class Noted(Growing):
+        def __init__(self, **options: Any) -> None:
+            assert [each for each in made if each() is not None] == []
+            made.append(weakref.ref(self))
+            super().__init__(**options)
+
+    monkeypatch.setattr(tasks, "Growing", Noted)
+    gc.disable()  # so that nothing is freed by chance
+    try:
+        main([*arguments(tmp_path, "run", "net2net"), "--executor", "inline"])
+    finally:
+        gc.enable()
+    assert len(made) > 2

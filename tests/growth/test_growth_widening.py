@@ -1,6 +1,7 @@
 """Widening: the same function at epsilon 0, a change of order epsilon otherwise, and all that grows along."""
 
 import copy
+import gc
 
 import growth_networks
 import pytest
@@ -296,3 +297,13 @@ def test_bad_widenings_are_refused():
         widen(network, coupling, {"nothing": Widening(num_new=1)})
     with pytest.raises(ConfigError, match="below the 5 of 0"):
         widen(network, coupling, {"0": Widening(sources=torch.tensor([5]))})
+
+
+def test_a_plan_that_was_carried_out_holds_no_weights():
+    """Of a large network it would hold every weight twice more, as it was and as it is."""
+    network = nn.Sequential(nn.Linear(7, 101), nn.ReLU(), nn.Linear(101, 5))
+    coupling = find_coupling(network, torch.randn(2, 7))
+    plan = widen(network, coupling, {"0": Widening(num_new=2, incoming={"0.weight": torch.randn(2, 7)})})
+    gc.collect()
+    shapes = [tuple(value.shape) for value in gc.get_objects() if type(value) in (torch.Tensor, nn.Parameter)]
+    assert plan.tensors and (101, 7) not in shapes and shapes.count((103, 7)) == 1

@@ -171,6 +171,10 @@ class WideningPlan:
             known = self._fixed[name] = (tensor, tensor._version, self._regular[name](tensor))
         return known[2]
 
+    def forget(self, name: str) -> None:
+        """Keep nothing of a weight: of a network that is widened once, the plan would hold all weights twice more."""
+        self._fixed.pop(name, None)
+
     def new_entries(self, name: str, group: str, wide: Tensor) -> Tensor:
         """What the new units of a group hold in a wide tensor of one dimension (a batch norm's statistics)."""
         return next(place for other, _, _, place in self._places[name] if other == group).take_new(wide)

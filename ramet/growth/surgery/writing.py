@@ -64,6 +64,7 @@ def _replace(network: nn.Module, plan: WideningPlan, optimizer: torch.optim.Opti
         old = read_tensor(network, name)
         with torch.no_grad():
             data = plan.grow_weight(name, old.detach()).contiguous()
+        plan.forget(name)
         if isinstance(old, nn.Parameter):
             new: Tensor = nn.Parameter(data, requires_grad=old.requires_grad)
             if optimizer is not None:
