@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, SupportsIndex, cast
 
@@ -112,6 +113,9 @@ def load(
     sizes = {"train_size": train_size, "eval_size": eval_size}
     counts = {option: None if size is None else _count(option, size) for option, size in sizes.items()}
     wanted = None if image_size is None else _height_and_width(image_size)
+    number: object = seed
+    if not isinstance(number, Integral):
+        raise DataError(f"seed must be a whole number, but got {seed!r:.60}.")
     if readers != 0:
         _count("readers", readers)
 

@@ -85,6 +85,9 @@ def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
         if sizes.given():
             raise ConfigError(f"sizes are for spaces by name, but got {sizes.given()} with an object.")
         return source
+    if not isinstance(source, str):
+        got = f"the class {source.__name__}" if isinstance(source, type) else f"a {type(source).__name__}"
+        raise ConfigError(f"a space must be a name, FILE.py:function or a Space, but got {got}.")
     spec = SPACES.parse(source)
     given = sizes.given()
     momentum = {"bn_momentum": given.pop("bn_momentum")} if "bn_momentum" in given else {}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ramet.data import load
 from ramet.data.one_size import brought_to, middle_part, several_sizes
 from ramet.errors import DataError
