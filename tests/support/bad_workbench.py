@@ -82,7 +82,7 @@ plain(
     lambda f: fit(network(), pixels(), labels(50), small(), seed=0),
 )  # fmt: skip
 plain("an executor in words", "executor must be an Executor or a number", lambda f: by_grow(f, executor="two"))
-plain("no executor at all", "executor must be an Executor or a number", lambda f: by_grow(f, executor=0))
+plain("no executor at all", "the number of workers must be", lambda f: by_grow(f, executor=0))
 plain(
     "a data set for a stream", "a stream is a name, a Stream", lambda f: ramet.learn(own_set(labels()), out=f / "run")
 )
