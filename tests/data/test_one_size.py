@@ -30,7 +30,7 @@ SEVERAL = [(20 + number, 30 - number) for number in range(16)]
 def test_several_sizes_become_the_one_that_is_asked_for(tmp_path: Path) -> None:
     data = load(photographs(tmp_path / "mine", SEVERAL), image_size=12)
     assert data.in_channels == 3 and data.image_size == (12, 12) and len(data.train) == 10
-    assert "scaled and cut in the middle to 12 x 12" in data.notes[0]
+    assert "scaled and cut in the middle to 12 x 12" in data.facts()["notes"]  # for the cards of networks
     # Each image is of one colour, and stays it: bright above the mean, dark below it.
     bright = data.class_names.index("bright")
     assert ((data.test.x > 0) == (data.test.y == bright)[:, None, None, None]).all()
