@@ -156,3 +156,10 @@ def test_who_did_better_without_a_search_is_said_on_the_terminal_and_on_the_page
     words = "At this length random did better: the find is not firm."
     assert words in beside(0.29).words() and words in beside(0.29).page({}).html()
     assert beside(0.3).doubt() == "" and "did better" not in beside(0.3).summary()
+
+
+def test_in_a_notebook_the_best_is_bold_and_lists_are_lists():
+    shown = search_result({"a": 0.3, "<b>": 0.2})._repr_html_()
+    assert "<td><b>20.0 %</b></td>" in shown and "<td>30.0 %</td>" in shown and "<td>&lt;b&gt;</td>" in shown
+    assert "<p><small>The test split was used once a seed.</small></p>" in shown and "<p>Found: &lt;b&gt;</p>" in shown
+    assert "<p></p>" not in shown
