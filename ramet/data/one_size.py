@@ -45,7 +45,8 @@ def brought_to(image: Array, size: tuple[int, int]) -> Array:
     """
     from PIL import Image
 
-    box = middle_part(*image.shape[:2], *size)
+    height, width = image.shape[:2]
+    box = middle_part(height, width, *size)
     picture = Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.BILINEAR, box=box)
     found: Array = np.asarray(picture)
     return found
