@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := ramet ramet_papers tests benchmarks campaigns docs/conf.py docs/site .ci/follow
+CODE := ramet ramet_papers tests benchmarks campaigns docs/conf.py docs/site .ci/follow setup.py
 export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -13,7 +13,7 @@ import ramet
 from ramet.continual import make_stream
 from ramet.continual.plan import LearnPlan
 from ramet.data import load
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, RametError
 from ramet.fields import require_types
 from ramet.guards import NoGuard, OrthogonalProjection, WeightPlasticity, chain
 from ramet.params import named_params
@@ -112,3 +112,64 @@ def test_a_wrong_type_is_one_line_and_no_traceback_of_ours(call, words):
     with pytest.raises(ConfigError) as refused:
         call()
     assert str(refused.value) == words
+
+
+def small_network():
+    return nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("provoke", "words"),
+    [
+        (
+            lambda: ramet.rank("cells64", "digits", guard="plasticity"),
+            "guard is an option of the plan, plan=Plan(guard=...), and not of the data.",
+        ),
+        (
+            lambda: ramet.search("cells64", "digits", minutes=5),
+            "minutes is an option of the plan, plan=SearchPlan(staged=StagedOptions(minutes=...)), "
+            "and not of the data.",
+        ),
+        (
+            lambda: ramet.grow("mlp", "digits", method="firefly"),
+            "method is an option of the plan, plan=GrowPlan(methods=...), and not of the data.",
+        ),
+        (
+            lambda: ramet.learn("split-digits:5", learning_rate=0.1),
+            "learning_rate is an option of the recipe, recipe=Recipe(learning_rate=...), and not of the data.",
+        ),
+        (
+            lambda: ramet.study("split-digits:5", train_sise=10),
+            "options by name must be options of the data, data_dir, image_size, train_size, eval_size, "
+            "validation_fraction, pool, seed, but got 'train_sise'; did you mean train_size?",
+        ),
+        (
+            lambda: ramet.rank(small_network(), "digits"),
+            "a space must be a name, FILE.py:function or a Space, but got a Sequential.",
+        ),
+        (
+            lambda: ramet.rank(Cells64, "digits"),
+            "a space must be a name, FILE.py:function or a Space, but got the class Cells64.",
+        ),
+        (
+            lambda: ramet.rank("cells64", "digits", executor="mars"),
+            "executor must be an Executor or a number of worker processes, but got 'mars'.",
+        ),
+        (lambda: Cells64()["first"], "an architecture's place is a whole number, but got 'first'."),
+        (
+            lambda: ramet.ranking.top_n_rank([1, 2, 3], [1, 2, 3], "2"),
+            "n must be a whole number between 1 and the 3 children, but got '2'.",
+        ),
+        (lambda: chain(7), "a chain is made of guards, but got 7."),
+        (lambda: load("digits", seed="x"), "seed must be a whole number, but got 'x'."),
+        (
+            lambda: ramet.growth.grow(small_network(), "digits", "params=1k"),
+            "data must be (x, y, validation_x, validation_y) or what ramet.data.load gives, but got a str.",
+        ),
+    ],
+)
+def test_what_is_natural_to_try_is_answered_with_one_line(provoke, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RametError) as refused:
+        provoke()
+    assert str(refused.value) == words and not list(tmp_path.iterdir())

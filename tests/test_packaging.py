@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import tomllib
@@ -52,6 +53,50 @@ def test_the_source_distribution_holds_what_its_tests_read():
     folders = ("tests", "docs", "benchmarks", "campaigns", "results", ".ci", ".github")
     for name in (*folders, "constraints.txt", "constraints-oldest.txt", "Makefile"):
         assert name in words and (ROOT / name).exists()
+
+
+@pytest.fixture(scope="module")
+def setup():
+    spec = importlib.util.spec_from_file_location("ramet_setup", ROOT / "setup.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+HOME = "https://example.org/somebody/ramet"
+
+
+@pytest.mark.parametrize("home", ["", HOME])
+def test_links_of_the_long_description_work_without_the_repository(setup, home):
+    readme = (ROOT / "README.md").read_text()
+    text = setup.long_description(readme, home, "1.2.3")
+    targets = [link[3] for link in setup.LINK.finditer(setup.CODE.sub("", text))]
+    assert all(target.startswith(("http://", "https://")) for target in targets)
+    paths = [target.removeprefix(f"{HOME}/").split("/", 2) for target in targets if target.startswith(HOME)]
+    assert bool(paths) == bool(home)
+    for kind, version, path in paths:
+        assert kind in ("blob", "raw") and version == "v1.2.3" and (ROOT / path).exists(), path
+    # Programs are as they were, and so are the words.
+    assert setup.CODE.findall(text) == setup.CODE.findall(readme)
+    assert "docs/ranking.md" in text and "From a folder of images to a network" in text
+
+
+def test_a_link_keeps_its_words_and_a_picture_goes_with_its_address(setup):
+    text = "See [`a.b[0]`](docs/a.md), [the web](https://example.org/x) and ![seen](docs/b.svg)."
+    assert setup.long_description(text, "", "1") == "See `a.b[0]`, [the web](https://example.org/x) and ."
+    assert f"![seen]({HOME}/raw/v1/docs/b.svg)" in setup.long_description(text, HOME, "1")
+
+
+def test_the_address_stands_in_one_place(setup):
+    home = PROJECT["tool"]["ramet"]["home"]
+    assert home == "" or re.fullmatch(r"https://[a-z0-9.-]+\.[a-z]+/\S+[^/]", home), (
+        "an address, or none; no placeholder"
+    )
+    assert set(PROJECT["project"]["dynamic"]) == {"readme", "urls"}
+    cited = re.search(r"^repository-code: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert (cited[1] if cited else "") == home
+    assert setup.addresses("") == {}
+    assert all(address.startswith(HOME) for address in setup.addresses(HOME).values())
 
 
 def test_the_workflow_runs_what_a_change_must_pass():

@@ -12,6 +12,14 @@ from ramet.cli.options import FLAG, print_json
 
 data_app = App(name="data", help="List the data sets, or fetch one.")
 
+BESIDE = {
+    "strategy": {
+        "staged": "A search in stages within a budget of minutes, evaluations or cost, which implies it.",
+        "darts": "All children at once, by gradients of architecture weights: a search of its own.",
+    }
+}
+"""What an option takes beside the parts of its kind."""
+
 
 def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) -> None:
     """Name what an option takes: guards, strategies, spaces, sharings, growths, networks, methods, scores, data.
@@ -22,7 +30,7 @@ def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) 
     Examples: `ramet list`; `ramet list guard`; `ramet list strategy --json`.
 
     Args:
-        kind: of what; by default the names of every kind.
+        kind: of what, guard or guards; by default the names of every kind.
         json: print the list as one JSON object on standard output.
     """
     from ramet.registry import KINDS, registry_of
@@ -32,10 +40,12 @@ def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) 
         if json:
             print_json(names)
             return
+        width = max(map(len, names)) + 2
         for each, known in names.items():
-            print(f"{each:<10}{', '.join(known)}")
+            print(f"{each:<{width}}{', '.join([*known, *BESIDE.get(each, ())])}")
         print("\n`ramet list KIND` says what each is and which options it has.")
         return
+    kind = next((each for each in KINDS if kind in (f"{each}s", f"{each.removesuffix('y')}ies")), kind)
     entries = registry_of(kind).entries()
     if json:
         print_json({kind: [asdict(entry) for entry in entries]})
@@ -45,6 +55,8 @@ def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) 
         for option in entry.options:
             default = "" if option.default is None else f" [default: {option.default}]"
             print(f"      {option.name}={default}  {option.summary}")
+    for name, summary in BESIDE.get(kind, {}).items():
+        print(f"{name}  (built-in)\n    {summary}")
 
 
 @data_app.command(name="list")

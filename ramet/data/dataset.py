@@ -161,6 +161,11 @@ class DataSet:
             digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype=targets).data)
         return digest.hexdigest()
 
+    def facts(self) -> dict[str, str]:
+        """What the card of a network says of the data that it was trained on."""
+        notes = {"notes": "; ".join(self.notes)} if self.notes else {}
+        return {"data": str(self), **notes, "fingerprint": self.fingerprint()}
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 

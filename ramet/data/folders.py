@@ -1,6 +1,7 @@
 """A folder of class folders, or a folder with ``train`` and ``test`` of class folders.
 
-Images are read by Pillow (the extra ``images``); ``.npy`` files, one image each, need nothing.
+Images are read by Pillow (the extra ``images``); ``.npy`` files, one image each, need nothing. Image files of several
+sizes are scaled and cut to one where the user names it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from ramet.data.array_header import read_array_file
 from ramet.data.arrays import to_channels_first
 from ramet.data.memory import fits_in_memory, require_room
+from ramet.data.one_size import brought_to, several_sizes
 from ramet.data.raw import Array, Labelled, Layout, RawData, require_file
 from ramet.errors import DataError, MissingExtraError
 
@@ -25,43 +27,60 @@ IMAGE_SUFFIXES = frozenset(
 _LITTER = frozenset({"thumbs.db", "desktop.ini"})  # what desktops leave behind; hidden files are skipped as well
 
 
-def from_folder(folder: Path, layout: Layout | None = None, in_memory: bool | None = True) -> RawData:
+Size = tuple[int, int]
+"""Height and width."""
+
+
+def from_folder(
+    folder: Path, layout: Layout | None = None, in_memory: bool | None = True, size: Size | None = None
+) -> RawData:
     """Read class folders; a class is named by its folder.
 
-    ``in_memory`` says whether all images are read now; none decides by what they would take.
+    ``in_memory`` says whether all images are read now; none decides by what they would take. ``size``, a height and a
+    width, is what image files of several sizes are brought to; those of one size stay as they are.
 
     Raises:
-        DataError: If there are no class folders, an empty one, a file that is no image, or images of several sizes.
+        DataError: If there are no class folders, an empty one, a file that is no image, or images of several sizes and
+            no size to bring them to.
         MissingExtraError: If there are image files and Pillow is not installed.
     """
     names = {child.name for child in _folders(folder)}
-    if {"train", "test"} <= names:
-        if len(names) > 2:
-            other = min(names - {"train", "test"})
-            raise DataError(f"a folder with train and test must hold no other folder, but {folder} has {other!r}.")
-        train, order = _read_classes(folder / "train", layout, in_memory)
-        test, test_order = _read_classes(folder / "test", layout, isinstance(train.images, np.ndarray))
-        if train.images.ndim != test.images.ndim:
-            raise DataError(f"the images of {folder} must be all grey or all coloured, but training and test differ.")
-        if order != test_order:
-            raise DataError(f"the images of {folder} must have one layout, but training and test differ.")
-        return RawData(folder.name, train=train, test=test, layout=order)
-    train, order = _read_classes(folder, layout, in_memory)
-    return RawData(folder.name, train=train, layout=order)
+    roles = ("train", "test") if {"train", "test"} <= names else ()
+    if roles and len(names) > 2:
+        other = min(names - set(roles))
+        raise DataError(f"a folder with train and test must hold no other folder, but {folder} has {other!r}.")
+    places = [folder / role for role in roles] or [folder]
+    files = [_image_files(place) for place in places]
+    whole = [path for part in files for path in part]
+    notes: tuple[str, ...] = ()
+    if size is not None and several_sizes(whole):
+        notes = (f"images of several sizes, scaled and cut in the middle to {_size(size)}",)
+    else:
+        size = None
+    train, order = _read_classes(places[0], files[0], layout, in_memory, size)
+    if not roles:
+        return RawData(folder.name, train=train, layout=order, notes=notes)
+    test, test_order = _read_classes(places[1], files[1], layout, isinstance(train.images, np.ndarray), size)
+    if train.images.ndim != test.images.ndim:
+        raise DataError(f"the images of {folder} must be all grey or all coloured, but training and test differ.")
+    if order != test_order:
+        raise DataError(f"the images of {folder} must have one layout, but training and test differ.")
+    return RawData(folder.name, train=train, test=test, layout=order, notes=notes)
 
 
-def _read_classes(folder: Path, layout: Layout | None, in_memory: bool | None) -> tuple[Labelled, Layout | None]:
-    paths = _image_files(folder)
+def _read_classes(
+    folder: Path, paths: list[Path], layout: Layout | None, in_memory: bool | None, size: Size | None
+) -> tuple[Labelled, Layout | None]:
     labels = np.array([path.parent.name for path in paths])
     if not in_memory:
-        pixels = FolderPixels(paths, layout)
+        pixels = FolderPixels(paths, layout, size)
         if in_memory is False or not fits_in_memory(pixels.shape):
             return Labelled(pixels, labels, str(folder)), None
-    first = _read_file(paths[0])
+    first = _read_file(paths[0], to=size)
     require_room(len(paths) * first.nbytes, str(folder))  # all have its size; another one is refused undecoded
     images, num_bytes = [first], first.nbytes
     for path in paths[1:]:
-        images.append(_read_file(path, first.shape[:2], paths[0]))
+        images.append(_read_file(path, first.shape[:2] if size is None else None, paths[0], to=size))
         num_bytes += images[-1].nbytes
         require_room(num_bytes, str(folder))
     if all(path.suffix.lower() != ".npy" for path in paths):
@@ -109,9 +128,9 @@ class FolderPixels:
 
     ndim = 4
 
-    def __init__(self, paths: list[Path], layout: Layout | None) -> None:
-        self._paths, self._layout = paths, layout
-        one = self._arranged(_read_file(paths[0]), paths[0])
+    def __init__(self, paths: list[Path], layout: Layout | None, size: Size | None = None) -> None:
+        self._paths, self._layout, self._size = paths, layout, size
+        one = self._arranged(_read_file(paths[0], to=size), paths[0])
         self.shape, self.dtype = (len(paths), *one.shape), one.dtype
 
     def __len__(self) -> int:
@@ -121,7 +140,7 @@ class FolderPixels:
         images = []
         for row in rows:
             path = self._paths[int(row)]
-            image = self._arranged(_read_file(path), path)
+            image = self._arranged(_read_file(path, to=self._size), path)
             if image.shape[0] == 1 < self.shape[1] == 3:
                 image = np.repeat(image, 3, axis=0)
             if image.shape != self.shape[1:] or image.dtype != self.dtype:
@@ -141,12 +160,17 @@ class FolderPixels:
         return arranged
 
 
-def _read_file(path: Path, size: tuple[int, ...] | None = None, like: Path | None = None) -> Array:
-    """One image; with a size, which the file ``like`` has, another one is refused."""
-    return _read_array(path) if path.suffix.lower() == ".npy" else _read_image(path, size, like)
+def _read_file(
+    path: Path, size: tuple[int, ...] | None = None, like: Path | None = None, to: Size | None = None
+) -> Array:
+    """One image; with a size, which the file ``like`` has, another one is refused, and ``to`` is what it is cut to."""
+    if path.suffix.lower() == ".npy":
+        return _read_array(path)
+    image = _read_image(path, size, like, to)
+    return image if to is None else brought_to(image, to)
 
 
-def _read_image(path: Path, size: tuple[int, ...] | None, like: Path | None) -> Array:
+def _read_image(path: Path, size: tuple[int, ...] | None, like: Path | None, to: Size | None = None) -> Array:
     """``[height, width]`` of a grey image, ``[height, width, 3]`` of any other; bytes, or floats of deep grey."""
     try:
         from PIL import Image
@@ -161,7 +185,12 @@ def _read_image(path: Path, size: tuple[int, ...] | None, like: Path | None) -> 
         with image:
             if size is not None and (image.height, image.width) != size:
                 found = _size((image.height, image.width))
-                raise DataError(f"all images must have one size, but {like} has {_size(size)} and {path} has {found}.")
+                raise DataError(
+                    f"all images must have one size, but {like} has {_size(size)} and {path} has {found}; "
+                    "image_size (--image-size) brings them to one."
+                )
+            if to is not None:  # a photograph need not be decoded whole: twice the size is enough to scale from
+                image.draft(None, (2 * to[1], 2 * to[0]))
             if image.mode in ("1", "L", "LA"):
                 return np.asarray(image.convert("L"))
             if image.mode == "F" or image.mode.startswith("I"):

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, SupportsIndex, cast
 
@@ -84,7 +85,8 @@ def load(
         test_fraction: The part of each class that tests, for a source without a test set.
         pool: Whether a source's own test set is first joined to its training set, so that all three splits are drawn by
             the seed. For studies that need many validation images of a set that has few to train on.
-        image_size: Height and width to average-pool the images to, or one number for both; None leaves them.
+        image_size: Height and width to average-pool the images to, or one number for both; None leaves them. Image
+            files of several sizes are scaled and cut to it instead.
         train_size: How many training images to keep, in the proportions of the classes; None keeps all.
         eval_size: The same for the validation and for the test images, each.
         layout: The order of the axes of the user's own arrays, where their shape leaves it open.
@@ -111,6 +113,9 @@ def load(
     sizes = {"train_size": train_size, "eval_size": eval_size}
     counts = {option: None if size is None else _count(option, size) for option, size in sizes.items()}
     wanted = None if image_size is None else _height_and_width(image_size)
+    number: object = seed
+    if not isinstance(number, Integral):
+        raise DataError(f"seed must be a whole number, but got {seed!r:.60}.")
     if readers != 0:
         _count("readers", readers)
 
@@ -130,7 +135,7 @@ def load(
             raise DataError(f"a DataSet is taken as it is, but got {', '.join(given)}.")
         return source if name is None else replace(source, name=name)
     try:
-        raw = _read(source, data_dir, layout, in_memory)
+        raw = _read(source, data_dir, layout, in_memory, wanted)
     except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
         raise DataError(f"a data set must be readable, but {source!s:.80} is not: {error.strerror}.") from error
     cutting = partial(_cut, counts=counts, seed=seed, fractions=(validation_fraction, test_fraction))
@@ -232,7 +237,13 @@ def _made(source: Any, trusted: bool) -> Any:
         raise DataError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error
 
 
-def _read(source: Any, data_dir: str | Path | None, layout: Layout | None, in_memory: bool | None) -> RawData:
+def _read(
+    source: Any,
+    data_dir: str | Path | None,
+    layout: Layout | None,
+    in_memory: bool | None,
+    size: tuple[int, int] | None,
+) -> RawData:
     if isinstance(source, str) and source in SOURCES:
         if layout is not None:
             raise DataError(f"layout is for arrays of your own, but {source} is a named set and got {layout!r}.")
@@ -240,7 +251,7 @@ def _read(source: Any, data_dir: str | Path | None, layout: Layout | None, in_me
     if is_table(source):
         return from_table(source)
     if isinstance(source, (str, Path)):
-        return _read_path(source, layout, in_memory)
+        return _read_path(source, layout, in_memory, size)
     if isinstance(source, Mapping):
         return _mapped(from_arrays(source, name="arrays", layout=layout), in_memory)
     if isinstance(source, (tuple, list)) and len(source) == 2:
@@ -287,17 +298,20 @@ def _read_dataset(dataset: Any, place: str, in_memory: bool | None) -> tuple[Lab
     return Labelled(pixels, pixels.labels(), place), None
 
 
-def _read_path(source: str | Path, layout: Layout | None, in_memory: bool | None) -> RawData:
+def _read_path(
+    source: str | Path, layout: Layout | None, in_memory: bool | None, size: tuple[int, int] | None
+) -> RawData:
     if source == "":
         raise DataError("a data set must have a name or a path, but got ''.")
     path = Path(source).expanduser()
     if path.is_dir():
         if (path / "x.npy").exists() or (path / "x_train.npy").exists():
             return _mapped(from_npy_files(path, layout), in_memory)
-        return from_folder(path, layout, in_memory)
+        return from_folder(path, layout, in_memory, size)
     if not path.exists():
         if isinstance(source, str) and not path.suffix and path.name == source:
-            find_source(source)  # a word, not a path: say which names there are
+            # A word, not a path: say which names there are, and which folders are called nearly so.
+            find_source(source, [child.name for child in Path().iterdir() if child.is_dir()])
         raise DataError(f"a data set must exist, but there is no file or folder {source}.")
     if path.suffix.lower() != ".npz":
         raise DataError(

@@ -7,7 +7,7 @@ and can be fetched from a mirror that holds it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ramet.data.cifar import CIFAR10_TEST, CIFAR10_TRAIN, CIFAR100_FILES
@@ -53,11 +53,11 @@ class Source:
     addresses: tuple[str, ...] = ()
 
 
-def find_source(name: str) -> Source:
-    """The source of a name, or a ``DataError`` that suggests the nearest name."""
+def find_source(name: str, beside: Sequence[str] = ()) -> Source:
+    """The source of a name, or a ``DataError`` that suggests the nearest name, of sets or of folders ``beside``."""
     if name in SOURCES:
         return SOURCES[name]
-    near = difflib.get_close_matches(name.lower(), SOURCES, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, beside, n=1) or difflib.get_close_matches(name.lower(), SOURCES, n=1)
     hint = f"; did you mean {near[0]}?" if near else "."
     raise DataError(f"a data set must be one of {', '.join(SOURCES)}, or a path, but got {name!r}{hint}")
 

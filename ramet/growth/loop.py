@@ -125,7 +125,8 @@ def _split(data: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         data = (data.train.x, data.train.y, data.validation.x, data.validation.y)
     if not (isinstance(data, tuple | list) and len(data) == 4 and all(isinstance(part, Tensor) for part in data)):
         raise DataError(
-            f"data must be (x, y, validation_x, validation_y) or have train and validation, but got {type(data)}."
+            "data must be (x, y, validation_x, validation_y) or what ramet.data.load gives, but got a "
+            f"{type(data).__name__}."
         )
     x, y, validation_x, validation_y = data
     if len(x) != len(y) or len(validation_x) != len(validation_y) or len(x) < 2 or len(validation_x) < 1:

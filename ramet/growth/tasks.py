@@ -177,7 +177,7 @@ def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
         title=f"{setup.name}, grown by {method}",
         network={name: round(value) for name, value in end.sizes.items()},
         inputs=described_inputs(data.form.shape, data, data.form.dtype),
-        data={"data": str(data), "fingerprint": data.fingerprint()},
+        data=data.facts(),
         figures={
             f"{metric.name} on validation {rows}": metric.score(score),
             f"{metric.name} on test {rows}": test,

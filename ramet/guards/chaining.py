@@ -150,6 +150,9 @@ def chain(*guards: Guard) -> Guard:
 
     List ``OrthogonalProjection`` last: it projects the whole update, also the pull of the guards before it.
     """
+    for guard in guards:
+        if not isinstance(guard, Guard):
+            raise ConfigError(f"a chain is made of guards, but got {guard!r:.60}.")
     if not guards:
         return NoGuard()
     return guards[0] if len(guards) == 1 else Chain(guards)

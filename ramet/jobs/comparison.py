@@ -44,12 +44,20 @@ class Comparison:
         for run in self.runs:
             best = run.result.headline()
             kind = run.config["kind"]
-            rows.append([run.name, kind, *([None] * 3 if best is None else [best.name, best.text, best.of])])
-        return Table(["run", "job", "figure", "best", "of"], rows, title="The best of each run")
+            cells = [None] * 4 if best is None else [best.name, best.best, best.text, best.of]
+            rows.append([run.name, kind, *cells])
+        caption = "" if self.is_one_kind else "Runs of different jobs: an error and an accuracy are not one scale."
+        columns = ["run", "job", "figure", "best is", "best", "of"]
+        return Table(columns, rows, title="The best of each run", caption=caption)
 
     def differences(self) -> Table:
-        """The values of the configurations that are not the same in all runs; what a run does not have is missing."""
-        names = dict.fromkeys(name for run in self.runs for name in run.config)
+        """The values of the configurations that are not the same in all runs; what a run does not have is missing.
+
+        Of different jobs, only what all of them have: the rest differs because the jobs do.
+        """
+        names = list(dict.fromkeys(name for run in self.runs for name in run.config if name != "kind"))
+        if not self.is_one_kind:
+            names = [name for name in names if all(name in run.config for run in self.runs)]
         rows: list[list[Cell]] = []
         for name in names:
             values = [run.config.get(name) for run in self.runs]
@@ -57,6 +65,8 @@ class Comparison:
                 short = [without_folders(value) for value in values]
                 rows.append([name, *(short if len(set(short)) > 1 else values)])
         caption = "" if rows else "Nothing: all settings are the same."
+        if not self.is_one_kind:
+            caption = f"{caption} Settings that only some of the jobs have are left out.".strip()
         return Table(["setting", *self._names()], rows, title="What was asked differently", caption=caption)
 
     def figures(self) -> list[Table]:

@@ -19,7 +19,7 @@ class DataOptions:
 
     Args:
         data_dir: where named data sets are; by default the environment variable RAMET_DATA.
-        image_size: average-pool the images to this height and width.
+        image_size: average-pool the images to this height and width; image files of several sizes are scaled and cut.
         train_size: use only that many training images.
         eval_size: use only that many validation and test images.
         validation_fraction: the share of the training images that choices are made on.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import from_json, to_json
+from ramet.jobs.misplaced import where_it_belongs
 from ramet.registry import KINDS, Spec, anchored, parse_spec, registry_of, resolve_reference
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
@@ -188,13 +189,17 @@ def run_verb(
     from ramet.jobs.runner import start
 
     _check_fields(job)
+    place_of_work: object = executor
+    if not isinstance(place_of_work, Executor | int | None):
+        raise ConfigError(f"executor must be an Executor or a number of worker processes, but got {executor!r:.80}.")
     if not isinstance(out, str | os.PathLike | None):
         raise ConfigError(f"out must be the path of a run directory, but got {out!r:.80}.")
     if data_options:
-        try:
-            job = replace(job, data_options=replace(job.data_options, **data_options))  # type: ignore[attr-defined,call-arg]
-        except TypeError as error:
-            raise ConfigError(f"options must be options of a data set, but: {error}.") from None
+        known: Any = job.data_options  # type: ignore[attr-defined]  # every job that a verb starts has some
+        for name in data_options:
+            if not hasattr(known, name):
+                raise ConfigError(where_it_belongs(job, name))
+        job = replace(job, data_options=replace(known, **data_options))  # type: ignore[call-arg]
     job = _with_data_set(job)
     place = new_folder(job.kind) if out is None else Path(out)
     engine = executor if isinstance(executor, Executor) else make_executor(1 if executor is None else executor)

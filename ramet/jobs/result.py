@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -96,15 +97,26 @@ class Result(ABC):
         return plot_table(self.table(), column, ax)
 
     def _repr_html_(self) -> str:
-        """The table and the words in a notebook."""
+        """The table, its notes and the words in a notebook; the best of a column is bold."""
         from html import escape
 
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell.value)} {escape(cell.interval)}</td>" for cell in row) + "</tr>"
-            for row in self.table().html_rows()
-        )
-        heads = "".join(f"<th>{escape(name)}</th>" for name, _ in self.table().headings)
-        return f"<table><tr>{heads}</tr>{rows}</table>" + "".join(f"<p>{escape(line)}</p>" for line in self.words())
+        table = self.table()
+        rows = ""
+        for row in table.html_rows():
+            texts = [f"{cell.value} {cell.interval}".strip() for cell in row]
+            cells = [
+                f"<b>{escape(text)}</b>" if cell.best else escape(text) for text, cell in zip(texts, row, strict=True)
+            ]
+            rows += "<tr>" + "".join(f"<td>{text}</td>" for text in cells) + "</tr>"
+        heads = "".join(f"<th>{escape(name)}</th>" for name, _ in table.headings)
+        parts = [f"<table><tr>{heads}</tr>{rows}</table>"]
+        parts += [f"<p><small>{escape(table.caption)}</small></p>"] if table.caption else []
+        for is_listed, lines in groupby(filter(None, self.words()), lambda line: line.startswith("- ")):
+            if is_listed:
+                parts.append("<ul>" + "".join(f"<li>{escape(line[2:])}</li>" for line in lines) + "</ul>")
+            else:
+                parts += [f"<p>{escape(line)}</p>" for line in lines]
+        return "".join(parts)
 
     def write_report(self) -> Path:
         """Write ``report.html`` into the run directory, and give its path."""

@@ -85,6 +85,10 @@ def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
         if sizes.given():
             raise ConfigError(f"sizes are for spaces by name, but got {sizes.given()} with an object.")
         return source
+    given_as: object = source
+    if not isinstance(given_as, str):
+        got = f"the class {given_as.__name__}" if isinstance(given_as, type) else f"a {type(given_as).__name__}"
+        raise ConfigError(f"a space must be a name, FILE.py:function or a Space, but got {got}.")
     spec = SPACES.parse(source)
     given = sizes.given()
     momentum = {"bn_momentum": given.pop("bn_momentum")} if "bn_momentum" in given else {}

@@ -10,6 +10,7 @@ Reference: *Deeper insights into weight sharing in neural architecture search*, 
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -101,8 +102,9 @@ def top_n_rank(scores: ArrayLike, truth: ArrayLike, n: int) -> int:
     2
     """
     values, true = _covered(scores, truth)
-    if not 1 <= n <= len(values):
-        raise ConfigError(f"n must be between 1 and the {len(values)} children, but got {n}.")
+    count: object = n
+    if not isinstance(count, Integral) or not 1 <= n <= len(values):
+        raise ConfigError(f"n must be a whole number between 1 and the {len(values)} children, but got {n!r}.")
     chosen = np.lexsort((true, -values))[:n]
     return int(rankdata(-true, method="min")[chosen].min())
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.reports.formats import Estimate, as_number
@@ -10,6 +11,7 @@ from ramet.reports.tables import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def plot_table(table: Table, column: str | None = None, ax: Axes | None = None) -> Axes:
@@ -25,7 +27,7 @@ def plot_table(table: Table, column: str | None = None, ax: Axes | None = None) 
         MissingExtraError: if matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter
     except ImportError as error:
         raise MissingExtraError("matplotlib", "plots") from error
     names = [each.name for each in table.described]
@@ -46,7 +48,7 @@ def plot_table(table: Table, column: str | None = None, ax: Axes | None = None) 
         raise ConfigError(f"a plot needs numbers, but the column {chosen!r} has none.")
     drawn = ax
     if drawn is None:
-        drawn = Figure(figsize=(7, 1 + 0.4 * len(rows)), layout="constrained").add_subplot()
+        drawn = _figure(figsize=(7, 1 + 0.4 * len(rows)), layout="constrained").add_subplot()
     heights = range(len(rows), 0, -1)  # the first row at the top
     for height, (_, _, cell) in zip(heights, rows, strict=True):
         low, high = as_number(cell.low), as_number(cell.high)
@@ -54,9 +56,24 @@ def plot_table(table: Table, column: str | None = None, ax: Axes | None = None) 
             drawn.plot([low, high], [height, height], color="C0", alpha=0.45, linewidth=3)
     drawn.plot([value for _, value, _ in rows], list(heights), "o", color="C0")
     drawn.set_yticks(list(heights), [name for name, _, _ in rows])
+    drawn.set_ylim(0.4, len(rows) + 0.6)
     drawn.set_xlabel(chosen)
+    if (form := table.described[place].form) is not None:  # shares as per cent, as the table has them
+        drawn.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
     drawn.grid(axis="x", alpha=0.4)
     return drawn
+
+
+def _figure(**options: Any) -> Figure:
+    """A figure that is shown where figures are: of pyplot in a notebook, or where somebody uses it; else by itself."""
+    notebook = "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
+    if notebook or "matplotlib.pyplot" in sys.modules:
+        from matplotlib import pyplot
+
+        return cast("Figure", pyplot.figure(**options))
+    from matplotlib.figure import Figure
+
+    return cast("Figure", Figure(**options))
 
 
 def _estimate(cell: Cell) -> Estimate:

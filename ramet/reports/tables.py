@@ -56,6 +56,10 @@ class HtmlCell:
     best: bool
 
 
+WORDY = 40
+"""Characters above which the text of a cell is a sentence."""
+
+
 @dataclass(frozen=True)
 class Headline:
     """The one figure that a table stands for: what it is, its value and text, and the row that it is of."""
@@ -255,7 +259,9 @@ class Table:
             value, interval = column.text(cell), ""
         if not isinstance(cell, str):
             value, interval = value.replace("-", "−"), interval.replace("-", "−")
-        classes = self._alignment(index) + (" best" if best else "")
+        # Sentences in a cell need room, or a narrow page breaks them after every word.
+        wordy = isinstance(cell, str) and len(value) > WORDY
+        classes = self._alignment(index) + (" best" if best else "") + (" wordy" if wordy else "")
         return HtmlCell(value, interval, classes, best)
 
 

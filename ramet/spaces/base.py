@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self, SupportsIndex, overload
 
 import torch
 from torch import Tensor, nn
@@ -128,9 +128,12 @@ class Space(ABC, Sequence[Arch]):
     def __getitem__(self, index: int | slice) -> Arch | list[Arch]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self.num_archs))]
+        place: object = index
+        if not isinstance(place, SupportsIndex):
+            raise ConfigError(f"an architecture's place is a whole number, but got {place!r:.60}.")
         if not -self.num_archs <= index < self.num_archs:
             raise IndexError(f"index must be below the {self.num_archs} architectures of the space, but got {index}.")
-        rest = index % self.num_archs
+        rest = int(index) % self.num_archs
         choices = []
         for options in reversed(self.num_options):
             rest, choice = divmod(rest, options)

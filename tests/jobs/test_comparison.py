@@ -10,7 +10,10 @@ from sample_runs import write_search
 
 from ramet.cli.main import main
 from ramet.errors import ConfigError
+from ramet.growth.budget import Budget
 from ramet.jobs.comparison import compare
+from ramet.jobs.grow import GrowJob
+from ramet.jobs.grow.result import GrowResult, MethodFigures, SizeFigures, StepFigures
 from ramet.runs import Run
 
 
@@ -34,10 +37,32 @@ def test_only_what_differs_is_said(runs):
 
 
 def test_the_best_of_each(runs):
-    assert [row[0::2] for row in compare(runs).summary().rows] == [
-        ["first/run", "validation error", "b"],
-        ["second/run", "validation error", "c"],
+    assert [row[:1] + row[2:4] + row[5:] for row in compare(runs).summary().rows] == [
+        ["first/run", "validation error", "lowest", "b"],
+        ["second/run", "validation error", "lowest", "c"],
     ]
+
+
+def test_of_different_jobs_only_settings_that_all_have_are_said(runs, tmp_path):
+    grown = tmp_path / "grown"
+    sizes = SizeFigures(neurons=3, params=99, flops=99.0)
+    steps = [StepFigures(number=0, sizes=sizes, score=0.7)]
+    method = MethodFigures(
+        stopped="done", steps=steps, params=99, flops=99.0, neurons=3, validation=0.7, test=0.6, layers=[],
+        network="n", not_exported="",
+    )  # fmt: skip
+    result = GrowResult(
+        network="mlp", data_name="digits", data="0", seed=7, budget=Budget.parse("params=1k"), layers=[], refusals=[],
+        methods={"firefly": method},
+    )  # fmt: skip
+    with Run.create(grown, "grow", GrowJob(seed=7).to_json()) as run:
+        run.records.append("result", **result.to_json())
+    found = compare([runs[0], grown])
+    told = {row[0]: row[1:] for row in found.differences().rows}
+    assert told["seed"] == ["1", "7"] and "kind" not in told and "space" not in told and "network" not in told
+    assert all(None not in values for values in told.values())
+    assert "only some of the jobs" in found.differences().caption and "not one scale" in found.summary().caption
+    assert found.summary().rows[1][2:5] == ["validation accuracy", "highest", "70.0 %"]
 
 
 def test_the_page_names_the_better_one(runs):

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sample_runs import search_result
 
 import ramet
 from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.jobs.runner import resume
 from ramet.jobs.search import SearchRecipe
-from ramet.jobs.search.result import FoundArchitecture, SearchResult, TrainedArchitecture
+from ramet.jobs.search.result import FoundArchitecture, SearchBaseline, SearchResult, TrainedArchitecture
 from ramet.runs import read_records
 from ramet.searching import SearchPlan
 from ramet.spaces import Cells64
@@ -142,3 +143,23 @@ def test_long_names_are_short_in_tables_and_have_a_legend(result: SearchResult) 
     assert [row[0] for row in shown.table().rows] == [long[entry.name] for entry in result.trained]
     assert f"Found: {result.best} (in tables {long[result.best]})" in shown.words()
     assert "Places of a short name: 1 (layer0): 0 conv." in shown.words()
+
+
+def test_who_did_better_without_a_search_is_said_on_the_terminal_and_on_the_page():
+    def beside(error):
+        baselines = [
+            SearchBaseline(name=name, architecture="b", parameters=1, flops=1, error=value, found=0.3)
+            for name, value in (("random", error), ("largest that fits", 0.31), ("training-free best", None))
+        ]
+        return replace(search_result({"a": 0.3}), baselines=baselines, compared="each trained alone once")
+
+    words = "At this length random did better: the find is not firm."
+    assert words in beside(0.29).words() and words in beside(0.29).page({}).html()
+    assert beside(0.3).doubt() == "" and "did better" not in beside(0.3).summary()
+
+
+def test_in_a_notebook_the_best_is_bold_and_lists_are_lists():
+    shown = search_result({"a": 0.3, "<b>": 0.2})._repr_html_()
+    assert "<td><b>20.0 %</b></td>" in shown and "<td>30.0 %</td>" in shown and "<td>&lt;b&gt;</td>" in shown
+    assert "<p><small>The test split was used once a seed.</small></p>" in shown and "<p>Found: &lt;b&gt;</p>" in shown
+    assert "<p></p>" not in shown

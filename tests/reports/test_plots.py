@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -9,6 +11,7 @@ from sample_runs import search_result
 
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.reports import Column, Estimate, Table
+from ramet.reports.formats import percent
 from ramet.reports.plots import plot_table
 
 TABLE = Table(
@@ -43,6 +46,26 @@ def test_a_result_draws_itself():
     assert points(axes) == [("a", 0.3), ("b", 0.2)] and axes.get_xlabel() == "validation error"
 
 
+def test_it_is_written_as_the_table_is_and_has_room_at_its_ends():
+    pytest.importorskip("matplotlib")
+    axes = plot_table(Table(["run", Column("accuracy", percent, best="highest")], [["a", 0.5], ["b", 0.75]]))
+    assert axes.xaxis.get_major_formatter()(0.5) == "50.0 %"
+    low, high = axes.get_ylim()
+    assert low < 0.75 and high > 2.25, "no dot lies on the frame"
+
+
+def test_a_figure_is_shown_where_figures_are():
+    pytest.importorskip("matplotlib")
+    program = (
+        "import sys; from ramet.reports import Column, Table; from ramet.reports.plots import plot_table\n"
+        "table = Table(['run', Column('accuracy', best='highest')], [['a', 0.5]])\n"
+        "plot_table(table); assert 'matplotlib.pyplot' not in sys.modules\n"
+        "from matplotlib import pyplot\n"
+        "axes = plot_table(table); assert pyplot.get_fignums() == [axes.figure.number]\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | {"MPLBACKEND": "Agg"})
+
+
 def test_what_cannot_be_drawn():
     pytest.importorskip("matplotlib")
     with pytest.raises(ConfigError, match="column must be one of ranking, note"):
@@ -54,6 +77,6 @@ def test_what_cannot_be_drawn():
 
 
 def test_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.ticker", None)
     with pytest.raises(MissingExtraError, match=r"ramet\[plots\]"):
         plot_table(TABLE)

@@ -15,6 +15,7 @@ from sample_report import LONG, all_charts, hostile_page, sample_report, values
 from tour_figures import tour_result
 
 from ramet.reports import Page
+from ramet.reports.tables import Table
 
 pytestmark = pytest.mark.needs_program
 
@@ -115,6 +116,18 @@ def test_the_whole_report(visit: Callable[..., Visit], width: int, scheme: str) 
     assert seen.page.evaluate("document.querySelectorAll('figure.of-chart').length") == 11
     shown = "[...document.querySelectorAll('svg.chart')].filter((svg) => svg.getClientRects().length).length"
     assert seen.page.evaluate(shown) == 11  # one of the two drawings of each
+
+
+def test_sentences_in_a_table_have_room_on_a_phone(visit: Callable[..., Visit]) -> None:
+    words = "0 +4 (2 split, 2 new), 3 +1 (1 new), 7 +2 (2 new), 10 +1 (1 split), 14 +1 (1 new), 17 +4 (4 new)"
+    page = Page("Steps")
+    page.table(Table(["step", "what grew", "parameters", "gain"], [[number, words, 6208, 0.5] for number in range(3)]))
+    page.chart(all_charts(values("one"), "child ")[0], "One.")
+    seen = visit(page, 390)
+    assert_readable(seen, 390)
+    lines = "(cell) => cell.getBoundingClientRect().height / parseFloat(getComputedStyle(cell).lineHeight)"
+    assert seen.page.locator("td.wordy").first.evaluate(lines) < 7
+    assert seen.page.locator("tbody th").first.evaluate("(cell) => cell.getBoundingClientRect().width") < 60
 
 
 @pytest.mark.slow

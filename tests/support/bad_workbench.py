@@ -63,7 +63,7 @@ plain(
     "the plan of another verb", "plan must be a GrowPlan, but got LearnPlan", lambda f: by_grow(f, plan=LearnPlan())
 )  # fmt: skip
 plain("a seed in words", "seed must be a whole number, but got 'one'", lambda f: by_grow(f, seed="one"))
-plain("an option that no data has", "options must be options of a data set", lambda f: by_grow(f, colour="red"))
+plain("an option that no data has", "options by name must be options of the data", lambda f: by_grow(f, colour="red"))
 plain(
     "crop on vectors", "crop is for images, [batch, channels, height, width], but got shape [16, 4]",
     lambda f: grow_alone(
@@ -81,7 +81,7 @@ plain(
     "fewer targets than inputs", "60 inputs and 50 targets",
     lambda f: fit(network(), pixels(), labels(50), small(), seed=0),
 )  # fmt: skip
-plain("an executor in words", "the number of workers must be", lambda f: by_grow(f, executor="two"))
+plain("an executor in words", "executor must be an Executor or a number", lambda f: by_grow(f, executor="two"))
 plain("no executor at all", "the number of workers must be", lambda f: by_grow(f, executor=0))
 plain(
     "a data set for a stream", "a stream is a name, a Stream", lambda f: ramet.learn(own_set(labels()), out=f / "run")

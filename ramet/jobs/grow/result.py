@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ramet.fields import from_json
@@ -10,6 +10,7 @@ from ramet.growth.budget import Budget
 from ramet.jobs.metric import MetricFigures
 from ramet.jobs.result import Result
 from ramet.reports.formats import count
+from ramet.reports.tables import Headline
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
 
@@ -184,6 +185,11 @@ class GrowResult(Result):
     def seconds(self) -> dict[str, list[StepSeconds]]:
         """What the steps of each method took, from the run's records; nothing without a run."""
         return {} if self.folder is None else read_seconds(read_records(self.folder))
+
+    def headline(self) -> Headline | None:
+        """The best figure, with the metric's name: beside runs of other jobs its column does not say what it is."""
+        best = super().headline()
+        return None if best is None else replace(best, name=f"{best.name} {self.metric.name}")
 
     def words(self) -> list[str]:
         """What could not grow, where the networks are, and the report."""

@@ -214,7 +214,7 @@ def _cards(setup: StreamSetup, learned: Learned, method: str, place: int) -> dic
         cards[task.name] = replace(
             card,
             title=f"{task.name}, learned by {method}",
-            data={"data": str(task.dataset), "fingerprint": task.dataset.fingerprint(), "stream": setup.name},
+            data=task.dataset.facts() | {"stream": setup.name},
             figures={
                 f"{setup.metric.name} on {role} {task.dataset.rows}, when all tasks are learned": last[role][number]
                 for role in ("validation", "test")

@@ -89,9 +89,7 @@ def _because(result: SearchResult) -> str:
             f"Beside what needs no search ({result.metric} on validation data, {result.compared}): "
             f"**{result.baseline_words()}**."
         )
-        worse = [e.name for e in result.baselines if None not in (e.error, e.found) and e.error < e.found]  # type: ignore[operator]
-        if worse:
-            lines.append(f"At this length {' and '.join(worse)} did better: the find is not firm.")
+        lines += [doubt] if (doubt := result.doubt()) else []
     return " ".join(lines)
 
 

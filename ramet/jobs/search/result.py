@@ -237,11 +237,17 @@ class SearchResult(Result):
         lines += [f"Cost: {self.cost_words()}."] if self.found is not None else []
         if self.baselines:
             lines.append(f"Beside it, {self.metric} on validation data, {self.compared}: {self.baseline_words()}.")
+        lines += [doubt] if (doubt := self.doubt()) else []
         lines += [f"Spent: {self.spent_words()}."] if self.stages else []
         lines += [f"How sure: {line}" for line in self.sure_words()]
         lines += [] if self.network is None else [f"Network: {self.network}"]
         lines += [f"Not written: {self.not_exported}"] if self.trained and self.not_exported else []
         return lines if self.report is None else [*lines, f"Report: {self.report}"]
+
+    def doubt(self) -> str:
+        """What did better without a search, in a sentence; empty if nothing did."""
+        better = [e.name for e in self.baselines if e.error is not None and e.found is not None and e.error < e.found]
+        return f"At this length {' and '.join(better)} did better: the find is not firm." if better else ""
 
     def cost_words(self) -> str:
         """What the architecture found costs, beside what it may."""

@@ -304,7 +304,7 @@ class Stages:
             title=f"{entry['name']}, found in {type(setup.space).__name__}",
             network={"parameters": count_parameters(child), "architecture": entry["name"]},
             inputs=described_inputs(x.shape[1:], data, x.dtype),
-            data={"data": str(data), "fingerprint": data.fingerprint()},
+            data=data.facts(),
             figures={
                 f"{metric} on validation data, mean of {plan.final_seeds} trainings": entry["validation"],
                 f"{metric} on test data, mean of {plan.final_seeds} trainings": entry["test"],

@@ -43,7 +43,7 @@ class RecordedWork:
         ``archs`` are those that the tasks train, one each; without them, nothing is trained.
         """
         missing = [task for task in tasks if task.key not in self._run.records]
-        label = f"{stage}, {budget.text(max(budget.left, 0.0))} left"
+        label = f"stage {stage}, {budget.text(max(budget.left, 0.0))} of the budget to spend"
         done = self._executor.run(missing, self._setup, label=label, on_failure=self._run.record_failure)
         for task, result in done:
             self._run.records.append(task.key, **result)
