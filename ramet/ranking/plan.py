@@ -38,7 +38,8 @@ class Plan:
         sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``, ``edge:0``
             (a supernet for each option of that decision), ``FILE.py:Class``, or a ``Sharing``.
         training: which children a step of a supernet takes: ``uniform`` (one, in the order), ``fair`` (every option
-            once), ``sandwich`` (the largest teaches the smallest and some between), ``FILE.py:Class``, or an object.
+            once), ``sandwich`` (the largest teaches the smallest and some between), ``by-path``, ``landmarks``,
+            ``pada`` or ``shrinking`` (see ``ramet.ranking.trainings``), ``FILE.py:Class``, or an object.
         guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``; or
             ``FILE.py:Class``, a class or function of one's own, or a ``Guard``: every supernet gets a copy.
         batches_per_model: mini-batches in a row that train one child; 1 in *deeper insights*, 7 in the released code of
@@ -181,6 +182,7 @@ class Plan:
             raise ConfigError(f"weights of your own are of one supernet, but sharing {sharing} has several.")
         for source in (self.training, *filter(None, map(variation_training, self.also))):
             way = make_training(source, space, seed=self.seed)
+            way.check(settings)
             if not sharing.is_full and not way.takes_turns:
                 raise ConfigError(
                     f"a training of several children a step needs them in one supernet, but sharing is {sharing}."
