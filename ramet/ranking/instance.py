@@ -311,12 +311,19 @@ def fine_tune(
     *Deeper insights*, section 3.3. Every child sees the same mini-batches, so that children differ in nothing else. The
     momentum starts from zero: the supernet's belongs to other children. The snapshot is the last checkpoint of
     ``train_instance`` with the arguments ``instance``; a child is scored after each of ``score_after`` mini-batches,
-    rising, 0 being the snapshot itself. Gives [children, len(score_after)].
+    rising, 0 being the snapshot itself. With a learning rate of 0 weights stay as they are while batch-norm statistics
+    follow the child. Gives [children, len(score_after)].
     """
     data = setup.data
     network = load_network(setup, instance)
     snapshot = copy.deepcopy(network.state_dict())
-    recipe = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0, clip_norm=None)
+    # A rate of 0 is no recipe's, but each step is given its own: weights stay, and batch norm's statistics move.
+    recipe = replace(
+        setup.settings,
+        learning_rate=learning_rate or setup.settings.learning_rate,
+        final_learning_rate=0.0,
+        clip_norm=None,
+    )
     seed = derive_seed(seed, "fine-tuning")
     batches, of_outputs = Batches(len(data.train.y), recipe.batch_size, seed), recipe.loss_for(data.train.y)
     curves: list[list[float]] = []

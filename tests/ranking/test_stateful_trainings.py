@@ -19,7 +19,8 @@ from ramet.costs import count_parameters
 from ramet.data import load
 from ramet.errors import ConfigError, DataError
 from ramet.ranking import Plan
-from ramet.ranking.instance import train_instance
+from ramet.ranking.instance import fine_tune, load_network, train_instance
+from ramet.ranking.plan import variation_overrides
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.trainings import (
     ByPathTraining,
@@ -36,10 +37,10 @@ from ramet.ranking.trainings.shrinking import worst_options
 from ramet.ranking.ways import training_figures
 from ramet.ranking.ways_in_words import training_sentences
 from ramet.runs import read_records
-from ramet.seeding import seeded_globally
+from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch, Cells64
 from ramet.testing.trainings import TRAINING_CHECKS
-from ramet.training import Recipe
+from ramet.training import Batches, Recipe, accuracy
 
 SPACE = Cells64(channels=2, num_cells=1, operations=["max_pool_3x3", "sep_conv_3x3"])
 THREE = Cells64(channels=2, num_cells=1, operations=["max_pool_3x3", "sep_conv_3x3", "dil_conv_3x3"])
@@ -397,3 +398,31 @@ def test_rank_trains_by_one_of_them(tmp_path: Path, capsys: pytest.CaptureFixtur
     result = json.loads(capsys.readouterr().out)
     assert result["training"]["reports"][0]["dropped"][0]["epoch"] == 2
     assert "The training dropped options" in " ".join(result["recommendation"])
+
+
+def test_fine_tuning_at_a_rate_of_0_moves_nothing_but_batch_norm(tmp_path: Path) -> None:
+    """The control of Figure 4: the twin runs the same mini-batches through the network in training mode."""
+    data = load("digits", train_size=60, eval_size=40)
+    setup = SupernetSetup(SPACE, data, Recipe(epochs=2, batch_size=20, learning_rate=0.05), folder=tmp_path)
+    train_instance(setup, **ARGUMENTS)
+    found = fine_tune(setup, instance=ARGUMENTS, indices=[5], seed=4, score_after=[0, 3], learning_rate=0.0)
+    network = load_network(setup, ARGUMENTS)
+    before = accuracy(network, data.validation.x, data.validation.y, SPACE[5])
+    batches = Batches(len(data.train.y), 20, derive_seed(4, "fine-tuning"))
+    network.train()
+    with torch.no_grad():
+        for step in range(3):
+            network(data.train.x[batches[step]], SPACE[5])
+    assert found == [[before, accuracy(network, data.validation.x, data.validation.y, SPACE[5])]]
+    Plan(fine_tune_learning_rate=0.0).check(SPACE, Recipe())
+    assert Plan(fine_tune_learning_rate=0.0).fine_tuning_rate(Recipe()) == 0.0
+
+
+def test_settings_are_varied_together() -> None:
+    assert variation_overrides("momentum=0+learning-rate=1e+00+bn-momentum=0.2") == (
+        {"momentum": 0.0, "learning_rate": 1.0},
+        0.2,
+    )
+    for text in ("momentum=0+momentum=0.5", "momentum=0+training=fair", "momentum=0+speed=1"):
+        with pytest.raises(ConfigError, match="also must"):
+            Plan(also=(text,))
