@@ -149,6 +149,8 @@ def test_presets_ask_for_what_the_claims_need():
     assert small.group_epochs == small.supernet_epochs == 30 and 64 in small.num_groups and 64 in paper.num_groups
     assert small.long_epochs == 960 and 0.9 in small.bn_momenta
     assert paper.settings.augment == "crop:4+flip"
+    bench = presets.BENCHES["small"]  # whose truth is cached in results/truth, under the name of its setting
+    assert bench.space_options == {"channels": 8, "num_cells": 2} and bench.truth is None and bench.truth_seeds == 3
     faster = small.without_momentum_faster
     assert variation_overrides(faster)[0] == {"momentum": 0.0, "learning_rate": 0.5, "final_learning_rate": 0.01}
 
