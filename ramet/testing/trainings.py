@@ -25,7 +25,7 @@ from ramet.ranking.trainings.driven import DrivenTraining
 from ramet.runs import state_from_bytes, state_to_bytes
 from ramet.seeding import seeded_globally
 from ramet.spaces import Cells64, Space
-from ramet.training import Recipe, Step, make_optimizer
+from ramet.training import Recipe, SavedPart, Step, make_optimizer
 
 MakeTraining = Callable[[Space, int], SupernetTraining]
 """Makes a training for a space and a seed."""
@@ -120,14 +120,15 @@ class _Training:
             assert torch.equal(state, torch.get_rng_state()), "after a step the global generator was drawn from"
             assert all(map(torch.equal, self._step.params.values(), values)), "a weight was changed after its step"
             for gradient, copy in zip(gradients, copies, strict=True):
-                assert gradient is None or torch.equal(gradient, copy), "a gradient was changed after its step"
+                same = gradient is None or copy is None or torch.equal(gradient, copy)
+                assert same, "a gradient was changed after its step"
 
     def _loss(self, number: int, x: Tensor, y: Tensor) -> Tensor:
         return self.driven.loss(self.network, number, x, y, cross_entropy)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint of it would hold."""
-        parts = {"network": self.network, "optimizer": self._optimizer}
+        parts: dict[str, SavedPart] = {"network": self.network, "optimizer": self._optimizer}
         parts |= {"way": self.driven} if self.driven.way.has_state else {}
         return {name: part.state_dict() for name, part in parts.items()}
 

@@ -127,6 +127,19 @@ PAPER = SharingPreset(
 SPLIT = {"pool": True, "test_fraction": 0.4, "validation_fraction": 1 / 3}
 """Of 20,000 images, drawn anew: 8,000 to train, 4,000 to rank on, and the same 8,000 for every truth."""
 
+# CPU seconds of ``small`` on one core, reckoned from steps and evaluations that were timed one by one (a step of a
+# child: 12 ms with 8 channels and 4 cells, 8 ms with 2 cells, 45 ms with 16 channels at 16x16; all 64 children on 1,000
+# images: 1.1 s and 0.45 s); on a busy machine up to twice as many. Nothing is trained twice, so that a later target
+# takes what an earlier one has left:
+#   the truth, with the first target            16,500
+#   table-1, table-2, figure-3 together          1,000
+#   figure-2                                     1,300
+#   figure-8 (D9a, D9b)                         12,300
+#   figure-5 (D6), after figure-8                2,300
+#   figure-4 (D5), after figure-8                2,700
+#   figure-7, after figure-5                       700
+#   table-3a (D7), then figure-6 for nothing    11,000
+#   table-4 (D8), then table-3b for nothing      9,800
 SMALL = SharingPreset(
     name="small", space_options={"channels": 8, "num_cells": 4}, data_options={"image_size": 8, **SPLIT},
     # A truth at 8x8 says hardly more than its noise: children spread by 1.2 points, their seeds by 0.7. So children

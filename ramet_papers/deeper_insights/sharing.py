@@ -153,7 +153,7 @@ def moves_together(steps: Floats) -> tuple[int, int]:
     changes = changes[:, changes.std(axis=0) > 0] if len(changes) > 1 else changes[:, :0]
     if changes.shape[1] < 2:
         return 0, 0
-    pairs = np.corrcoef(changes.T)[np.triu_indices(changes.shape[1], 1)]
+    pairs = np.asarray(np.corrcoef(changes.T))[np.triu_indices(changes.shape[1], 1)]
     return int((pairs > 0).sum()), len(pairs)
 
 

@@ -137,7 +137,7 @@ def figure_2(experiment: Experiment) -> Outcome:
     """S-Tau of the instances after every epoch: when one looks decides how stable the ranking is."""
     preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
     curves: dict[str, list[float]] = {}
-    every = {"last_epochs": preset.supernet_epochs}
+    every: Json = {"last_epochs": preset.supernet_epochs}
     for name in ("different seeds", "different orders (shuffle)"):
         found = preset.instances_of(workspace, f"every-epoch-{_words(name)}", **every, **EXPERIMENTS[name])
         scores = np.asarray([record["epochs"] for record in found])  # [instances, epochs, children]

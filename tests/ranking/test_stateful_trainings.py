@@ -38,7 +38,8 @@ from ramet.ranking.ways import training_figures
 from ramet.ranking.ways_in_words import training_sentences
 from ramet.runs import read_records
 from ramet.seeding import derive_seed, seeded_globally
-from ramet.spaces import Arch, Cells64
+from ramet.spaces import Arch, Cells64, space_of
+from ramet.spaces.own.module_space import Choice
 from ramet.testing.trainings import TRAINING_CHECKS
 from ramet.training import Batches, Recipe, accuracy
 
@@ -178,6 +179,9 @@ def test_landmarks_without_an_order_are_refused(tmp_path: Path) -> None:
         LandmarkTraining(SPACE, table=str(tmp_path / "flat.csv"))
     with pytest.raises(DataError, match="must be a file"):
         Plan(training=f"landmarks:table={tmp_path / 'none.csv'}").check(SPACE, Recipe())
+    alike = space_of(nn.Sequential(Choice([nn.ReLU(), nn.Tanh()], name="act"), nn.Flatten(), nn.Linear(64, 10)))
+    with pytest.raises(ConfigError, match="all have as many parameters; give a table"):
+        Plan(training="landmarks").check(alike, Recipe())
     with pytest.raises(ConfigError, match="num_landmarks must be at least 2"):
         LandmarkTraining(SPACE, num_landmarks=1)
 

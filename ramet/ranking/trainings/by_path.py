@@ -123,7 +123,8 @@ class ByPathTraining(SinglePath):
             self._aside[self._group] = {place: buffer for place, buffer in buffers.items() if buffer is not None}
         self._group = archs[0][self.decision]
         for place, buffer in self._aside.pop(self._group, {}).items():
-            optimizer.state[params[int(place)]][BUFFER] = buffer
+            param = params[int(place)]
+            optimizer.state[param][BUFFER] = buffer.to(param.device)  # one that a checkpoint had is on the CPU
 
     def state_dict(self) -> dict[str, Any]:
         """Whose momentum the optimizer has, and those put aside."""

@@ -25,7 +25,8 @@ class DrivenTraining:
     def __init__(self, way: SupernetTraining, turn: Callable[[int], Arch], size: TrainingSize) -> None:
         way.begin(size)
         self.way, self.chooses_rows = way, way.chooses_rows
-        self._turn, self._number, self._archs = turn, -1, ()
+        self._turn, self._number = turn, -1
+        self._archs: tuple[Arch, ...] = ()
 
     def archs(self, number: int) -> Sequence[Arch]:
         """The children of a step, the same ones from before it until the next."""

@@ -153,7 +153,7 @@ class GradientNormTraining(SupernetTraining):
                 return gradient * scale.reshape(-1, *[1] * (gradient.dim() - 1))
 
             if outputs.requires_grad:
-                outputs.register_hook(see)
+                outputs.register_hook(see)  # type: ignore[no-untyped-call]
             return of_outputs(outputs, targets)
 
         return training_loss(network, x, y, archs[0], watched)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from ramet.ranking.tables import read_scores
 from ramet.ranking.trainings.base import OfOutputs, SupernetTraining, TrainingSize
 from ramet.seeding import torch_generator
 from ramet.spaces import Arch, Space, training_loss
+
+if TYPE_CHECKING:
+    from ramet.training import Recipe
 
 
 def order_hinge(better: Tensor, worse: Tensor) -> Tensor:
@@ -120,6 +124,10 @@ class LandmarkTraining(SupernetTraining):
     def mean_children_per_step(self) -> float:
         """The warm-up has one."""
         return 1 + 2 * self.num_pairs * (1 - self.warm_up)
+
+    def check(self, recipe: Recipe) -> None:
+        """Refuse landmarks without an order before anything is trained."""
+        assert self.pairs
 
     def begin(self, size: TrainingSize) -> None:
         """The warm-up is a share of this training."""
