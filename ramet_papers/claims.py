@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,11 +71,16 @@ class Figures:
 
 
 def write_claims(results: Path, claims: list[Claim]) -> None:
-    """Keep the claims, each in place of the older entry of the same id; the environment stands beside them."""
+    """Keep the claims, each in place of the older entry of the same id; the environment stands beside them.
+
+    A claim that is a part, such as D9a, takes the place of the whole, D9, from when it was judged in one.
+    """
     with writing(results):
         results.mkdir(parents=True, exist_ok=True)
     with FileLock(results / "claims.lock"):  # two reproductions may end at the same moment
         known = {entry["id"]: entry for entry in read_claims(results)}
+        for claim in claims:
+            known.pop(claim.id.rstrip("ab"), None)
         known |= {claim.id: asdict(claim) for claim in claims}
         entries = [known[key] for key in sorted(known, key=_order)]
         text = json.dumps({"environment": describe_environment(), "claims": entries}, indent=1) + "\n"
@@ -101,5 +107,7 @@ def read_claims(results: Path) -> list[dict[str, Any]]:
     return claims
 
 
-def _order(key: str) -> tuple[str, int]:
-    return key.rstrip("0123456789"), int("".join(filter(str.isdigit, key)) or 0)
+def _order(key: str) -> tuple[str, int, str]:
+    """By the letter, the number, and the letter of a part: D2, D9a, D9b, D10."""
+    found = re.fullmatch(r"(\D*)(\d*)(\D*)", key)
+    return (found[1], int(found[2] or 0), found[3]) if found else (key, 0, "")

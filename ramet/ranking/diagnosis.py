@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,19 @@ from ramet.ranking.alone import train_alone
 from ramet.ranking.analysis import Scores, analyse
 from ramet.ranking.bias import count_options
 from ramet.ranking.instance import fine_tune_result, load_network, train_instance
-from ramet.ranking.intervals import correlation_gain_interval, correlation_interval
 from ramet.ranking.longer import early_epochs
-from ramet.ranking.metrics import Floats, rank_correlations
+from ramet.ranking.metrics import Floats
 from ramet.ranking.plan import Plan, variation_overrides, variation_training
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.trainings import make_training
 from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.ranking.truth_source import TrainedTruth, TruthSource
+from ramet.ranking.ways import training_figures, variation_figures
 from ramet.registry import describe_source
 from ramet.runs import Run
 from ramet.runs.encoding import Json
-from ramet.seeding import derive_seed, numpy_generator, torch_generator
+from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Groups, affinity_groups, gradient_affinity, make_sharing
 
 Costs = tuple[Floats, Floats]
@@ -178,7 +178,7 @@ class Diagnosis:
         if text is None:
             return self._supernet_epochs()
         own, other = (
-            make_training(source, self.setup.space).children_per_step for source in (self.plan.training, text)
+            make_training(source, self.setup.space).mean_children_per_step for source in (self.plan.training, text)
         )
         return max(1, round(self._supernet_epochs() * own / other))
 
@@ -250,10 +250,15 @@ class Diagnosis:
         result["costs"] = self._training_costs(groups, scored)
         result["guard"] = self._guard_report(groups)
         result["sizes"] = {"parameters": costs[0].astype(int).tolist(), "flops": costs[1].astype(int).tolist()}
-        result["variations"] = [
-            self._variation(text, self._scores(groups, scored, truth, costs, variation=text), scores, truth)
-            for text in self.plan.also
-        ]
+        result["training"] = self._told_of("", scored, groups, scores)
+        result["variations"] = []
+        for text in self.plan.also:
+            varied, mean = (
+                self._scores(groups, scored, truth, costs, variation=text),
+                None if truth is None else truth.mean,
+            )
+            row = variation_figures(text, varied, scores, mean, seed=self.plan.seed)
+            result["variations"].append(row | {"training": self._told_of(text, scored, groups, varied)})
         space = self.setup.space
         result["labels"] = [space.short_name(space[index]) for index in scored]
         result["legend"] = space.legend()
@@ -363,24 +368,19 @@ class Diagnosis:
         reports = [self.run.records[instance_key("", instance, group)].get("guard", {}) for instance, group in places]
         return {name: float(np.mean([report[name] for report in reports])) for name in reports[0]}
 
-    def _variation(self, text: str, scores: Scores, base: Scores, truth: Truth | None) -> Json:
-        row: Json = {"variation": text, "accuracy": float(scores.steps.mean())}
-        if truth is not None:
-            generator = numpy_generator(self.plan.seed, "bootstrap", text)
-            ours, theirs = scores.steps.mean(axis=1), base.steps.mean(axis=1)
-            taus = np.stack([rank_correlations(steps, truth.mean[None])[:, 0] for steps in scores.steps])
-            row |= {
-                "mean_over_steps": float(taus.mean()),
-                "deviation_over_steps": float(taus.std(axis=1).mean()),
-                "per_instance": taus.mean(axis=1).tolist(),
-                "tau": asdict(correlation_interval(ours, truth.mean, generator=generator)),
-                "gain": asdict(correlation_gain_interval(ours, theirs, truth.mean, generator=generator)),
-            }
-        return row
+    def _told_of(self, variation: str, scored: Sequence[int], groups: Groups, scores: Scores) -> Json | None:
+        """What the plan's way to train, or a variation's, says of itself."""
+        way = make_training(variation_training(variation) or self.plan.training, self.setup.space)
+        told = {self.setup.space.index(arch) for arch in way.told()}
+        places = itertools.product(range(self.plan.instances), range(len(groups)))
+        reports = [self.run.records[instance_key(variation, *place)].get("training", {}) for place in places]
+        truth = None if scores.truth is None else scores.truth.mean(axis=0)
+        known = [place for place, index in enumerate(scored) if index in told]
+        return training_figures(reports, known, scores.steps.mean(axis=1), truth, seed=self.plan.seed)
 
-    def _children_per_step(self) -> int:
+    def _children_per_step(self) -> float:
         """What a step of a supernet costs, in steps of one child; nothing where none is trained."""
-        return 0 if self.plan.weights else make_training(self.plan.training, self.setup.space).children_per_step
+        return 0 if self.plan.weights else make_training(self.plan.training, self.setup.space).mean_children_per_step
 
     def _training_costs(self, groups: Groups, scored: Sequence[int]) -> Json:
         """What each way to a ranking costs, in training steps of one child."""

@@ -15,7 +15,7 @@ from ramet.execution import pulse
 from ramet.guards import make_guard
 from ramet.ranking.longer import early_epochs
 from ramet.ranking.setup import SupernetSetup
-from ramet.ranking.trainings import make_training
+from ramet.ranking.trainings import DrivenTraining, TrainingSize, make_training, rank_last
 from ramet.ranking.weights import put_weights
 from ramet.runs import Checkpoint
 from ramet.seeding import derive_seed, torch_generator
@@ -23,6 +23,7 @@ from ramet.sharing import Order, OrderKind, PrefixShared
 from ramet.spaces import Arch, Choice
 from ramet.training import (
     Batches,
+    SavedPart,
     Step,
     accuracy,
     evaluating,
@@ -79,7 +80,8 @@ def train_instance(
         ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (places),
         ``reestimated`` [scored], ``loss`` [epochs] (mean training loss of each epoch), ``early`` [points, scored] where
         ``early_epochs`` has any, ``by_loss`` [scored] (the validation loss, turned so that more is better), with an
-        average ``by_average`` [scored], and with a guard ``guard``, what it says of itself at the end.
+        average ``by_average`` [scored], and with a guard ``guard``, what it says of itself at the end. ``trained`` is
+        -1 where a step has several children. Of a way to train that has something to say of itself, ``training``.
     """
     space, data = setup.space, setup.data
     settings = replace(setup.settings, **(overrides or {}))
@@ -100,7 +102,11 @@ def train_instance(
     log: dict[str, Any] = {"early": [], "epochs": [], "steps": [], "trained": [], "loss": [], "sum": 0.0}
 
     def scores(num_samples: int | None = None) -> list[float]:
-        return score_children(network, archs, data.validation.x[:num_samples], data.validation.y[:num_samples])
+        inputs, labels = data.validation.x[:num_samples], data.validation.y[:num_samples]
+        return last_if_dropped(score_children(network, archs, inputs, labels))
+
+    def last_if_dropped(values: list[float]) -> list[float]:
+        return rank_last(values, [way.dropped_after(arch) for arch in archs])
 
     def after_step(step: int, loss: float) -> None:
         log["sum"] += loss
@@ -109,7 +115,8 @@ def train_instance(
             mean.update(step, num_steps)
         if done > num_steps - last_steps:
             log["steps"].append(scores(step_samples))
-            log["trained"].append(child_at(step))
+            children = driven.archs(step)
+            log["trained"].append(space.index(children[0]) if len(children) == 1 else -1)
         if done % steps_per_epoch == 0:
             log["loss"].append(log["sum"] / steps_per_epoch)
             log["sum"] = 0.0
@@ -121,10 +128,15 @@ def train_instance(
 
     of_outputs = settings.loss_for(data.train.y)
     way = make_training(training if isinstance(training, str) else setup.training, space, seed=order_seed)
+    size = TrainingSize(num_steps, steps_per_epoch, len(data.train.y), settings.learning_rate)
+    driven = DrivenTraining(way, lambda step: space[child_at(step)], size)
     mean = None if average is None else WeightAverage(network, average)
+    # A way without state is no part of a checkpoint, as those of earlier versions have none.
+    also_saved: dict[str, SavedPart] = {"training": driven} if way.has_state else {}
+    also_saved |= {} if mean is None else {"scored average": mean}
 
     def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
-        return way.loss(network, x, y, way.archs(step, space[child_at(step)]), of_outputs)
+        return driven.loss(network, step, x, y, of_outputs)
 
     keeper = None if guard == "none" else make_guard(guard if setup.guard is None else setup.guard)
     fit(
@@ -141,19 +153,23 @@ def train_instance(
         turn=batches_per_model,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
         stop_after=num_steps,
-        also_saved=None if mean is None else {"scored average": mean},
+        also_saved=also_saved,
+        hooks=driven,
     )
-    reestimated = score_reestimated(
-        network, archs, data.validation.x, data.validation.y, calibration_batches(setup, batches_seed)
+    reestimated = last_if_dropped(
+        score_reestimated(
+            network, archs, data.validation.x, data.validation.y, calibration_batches(setup, batches_seed)
+        )
     )
     taken = {key: log[key] for key in ("epochs", "steps", "trained", "loss")}
     taken |= {"early": log["early"]} if log.get("early") else {}
-    taken["by_loss"] = score_losses(network, archs, data.validation.x, data.validation.y, of_outputs)
+    taken["by_loss"] = last_if_dropped(score_losses(network, archs, data.validation.x, data.validation.y, of_outputs))
     if mean is not None:
         mean.put()  # last of all: the network that others load is in its checkpoint
         taken["by_average"] = scores()
-    about_guard = {} if keeper is None else {"guard": keeper.report()}
-    return {**taken, "reestimated": reestimated, **about_guard}
+    about: dict[str, Any] = {} if keeper is None else {"guard": keeper.report()}
+    about |= {"training": report} if (report := way.report()) else {}
+    return {**taken, "reestimated": reestimated, **about}
 
 
 def _score_only(
@@ -295,12 +311,19 @@ def fine_tune(
     *Deeper insights*, section 3.3. Every child sees the same mini-batches, so that children differ in nothing else. The
     momentum starts from zero: the supernet's belongs to other children. The snapshot is the last checkpoint of
     ``train_instance`` with the arguments ``instance``; a child is scored after each of ``score_after`` mini-batches,
-    rising, 0 being the snapshot itself. Gives [children, len(score_after)].
+    rising, 0 being the snapshot itself. With a learning rate of 0 weights stay as they are while batch-norm statistics
+    follow the child. Gives [children, len(score_after)].
     """
     data = setup.data
     network = load_network(setup, instance)
     snapshot = copy.deepcopy(network.state_dict())
-    recipe = replace(setup.settings, learning_rate=learning_rate, final_learning_rate=0.0, clip_norm=None)
+    # A rate of 0 is no recipe's, but each step is given its own: weights stay, and batch norm's statistics move.
+    recipe = replace(
+        setup.settings,
+        learning_rate=learning_rate or setup.settings.learning_rate,
+        final_learning_rate=0.0,
+        clip_norm=None,
+    )
     seed = derive_seed(seed, "fine-tuning")
     batches, of_outputs = Batches(len(data.train.y), recipe.batch_size, seed), recipe.loss_for(data.train.y)
     curves: list[list[float]] = []

@@ -23,8 +23,8 @@ Varied = Literal["weights", "order", "both"]
 MAX_LISTED = 2**16
 """Children of a space whose groups are listed."""
 
-VARIATIONS = ("momentum", "bn-momentum", "weight-decay", "learning-rate", "epochs", "training")
-"""What ``also`` can vary."""
+VARIATIONS = ("momentum", "bn-momentum", "weight-decay", "learning-rate", "final-learning-rate", "epochs", "training")
+"""What ``also`` can vary; several settings at once are joined by ``+``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,8 @@ class Plan:
         sharing: which children use which copy of the weights: ``full``, ``groups:8:similar``, ``prefix:2``, ``edge:0``
             (a supernet for each option of that decision), ``FILE.py:Class``, or a ``Sharing``.
         training: which children a step of a supernet takes: ``uniform`` (one, in the order), ``fair`` (every option
-            once), ``sandwich`` (the largest teaches the smallest and some between), ``FILE.py:Class``, or an object.
+            once), ``sandwich`` (the largest teaches the smallest and some between), ``by-path``, ``landmarks``,
+            ``pada`` or ``shrinking`` (see ``ramet.ranking.trainings``), ``FILE.py:Class``, or an object.
         guard: what keeps a child's updates from disturbing the others, for example ``plasticity:60``; or
             ``FILE.py:Class``, a class or function of one's own, or a ``Guard``: every supernet gets a copy.
         batches_per_model: mini-batches in a row that train one child; 1 in *deeper insights*, 7 in the released code of
@@ -54,9 +55,10 @@ class Plan:
         truth_seeds: how many seeds the truth is the mean of.
         fine_tune_steps: for how many mini-batches children are fine-tuned from an instance; 0 for not at all.
         fine_tune_instances: from how many of the instances.
-        fine_tune_learning_rate: its learning rate; the settings' final one if none.
-        also: variations, ``NAME=VALUE``, each of which is run with as many instances; ``training=fair`` with as many
-            epochs as make it cost the same.
+        fine_tune_learning_rate: its learning rate; the settings' final one if none. With 0 weights stay as they are and
+            batch-norm statistics follow the child: the control that says how much of a gain is theirs.
+        also: variations, ``NAME=VALUE`` or ``NAME=VALUE+NAME=VALUE``, each of which is run with as many instances;
+            ``training=fair`` with as many epochs as make it cost the same.
         average_weights: score children by an average of the supernet's weights, too: ``ema:DECAY`` or ``tail:SHARE``.
         weights: supernets that are trained already, in place of training any: ``FILE.safetensors`` or a folder of
             checkpoints, each an instance.
@@ -106,9 +108,9 @@ class Plan:
             )
         if self.fine_tune_steps < 0:
             raise ConfigError(f"fine_tune_steps must not be negative, but got {self.fine_tune_steps}.")
-        if self.fine_tune_learning_rate is not None and not 0 < self.fine_tune_learning_rate < math.inf:
+        if self.fine_tune_learning_rate is not None and not 0 <= self.fine_tune_learning_rate < math.inf:
             raise ConfigError(
-                f"fine_tune_learning_rate must be positive and finite, but got {self.fine_tune_learning_rate}."
+                f"fine_tune_learning_rate must be finite and not negative, but got {self.fine_tune_learning_rate}."
             )
         if self.varied not in get_args(Varied):
             raise ConfigError(f"varied must be one of {', '.join(get_args(Varied))}, but got {self.varied!r}.")
@@ -131,7 +133,7 @@ class Plan:
         if self.weights and (self.also or self.average_weights):
             raise ConfigError("weights of your own are not trained again, but also or average_weights asks for that.")
         for text in self.also:
-            parse_variation(text)
+            variation_overrides(text)
             if self.also.count(text) > 1:
                 raise ConfigError(f"also must name each variation once, but {text!r} is there twice.")
 
@@ -150,7 +152,9 @@ class Plan:
 
     def fine_tuning_rate(self, settings: Recipe) -> float:
         """The learning rate of fine-tuning."""
-        rate = self.fine_tune_learning_rate or settings.final_learning_rate
+        if self.fine_tune_learning_rate is not None:
+            return self.fine_tune_learning_rate
+        rate = settings.final_learning_rate
         if rate <= 0:
             raise ConfigError("fine-tuning needs a positive learning rate, but the settings' final one is 0.")
         return rate
@@ -181,6 +185,7 @@ class Plan:
             raise ConfigError(f"weights of your own are of one supernet, but sharing {sharing} has several.")
         for source in (self.training, *filter(None, map(variation_training, self.also))):
             way = make_training(source, space, seed=self.seed)
+            way.check(settings)
             if not sharing.is_full and not way.takes_turns:
                 raise ConfigError(
                     f"a training of several children a step needs them in one supernet, but sharing is {sharing}."
@@ -246,13 +251,22 @@ def variation_training(text: str) -> str | None:
 def variation_overrides(text: str) -> tuple[dict[str, Any], float | None]:
     """The settings that a variation replaces, and its batch-norm momentum; an empty text varies nothing.
 
-    >>> variation_overrides("weight-decay=0")
-    ({'weight_decay': 0.0}, None)
+    >>> variation_overrides("momentum=0+learning-rate=0.5")
+    ({'momentum': 0.0, 'learning_rate': 0.5}, None)
     """
+    overrides: dict[str, Any] = {}
+    bn_momentum = None
     if not text or variation_training(text) is not None:
-        return {}, None
-    name, value = parse_variation(text)
-    assert isinstance(value, float)  # only a training is a text
-    if name == "bn-momentum":
-        return {}, value
-    return {name.replace("-", "_"): int(value) if name == "epochs" else value}, None
+        return overrides, bn_momentum
+    # The plus of a number such as 1e+06 joins nothing.
+    parts = [parse_variation(part) for part in re.split(r"\+(?=[a-z])", text)]
+    names = [name for name, _ in parts]
+    if len(set(names)) < len(names) or ("training" in names and len(names) > 1):
+        raise ConfigError(f"also must vary each setting once, and a training alone, but got {text!r}.")
+    for name, value in parts:
+        assert isinstance(value, float)  # only a training is a text
+        if name == "bn-momentum":
+            bn_momentum = value
+        else:
+            overrides[name.replace("-", "_")] = int(value) if name == "epochs" else value
+    return overrides, bn_momentum

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from ramet.ranking.verdict import FAR_BELOW, RELIABLE_TRUTH, Judgement, is_defined, judge, way_to_use
+from ramet.ranking.ways_in_words import interval, training_sentences
 from ramet.runs.encoding import Json
 
 SIZES = {"parameters": "the number of parameters", "flops": "the number of multiply-adds"}
@@ -17,11 +18,12 @@ def recommend(result: Json) -> list[str]:
     """Sentences on how far the ranking of ``analyse`` can be trusted and what would make it better, the first first."""
     judgement = judge(result)
     if judgement.kind == "no truth":
-        return [*_without_truth(result), *_guard(result)]
+        return [*_without_truth(result), *_guard(result), *_variations(result)]
     if judgement.kind == "flat truth":
         return ["The truth gives every child the same score, so no ranking can be judged by it."]
     if judgement.kind == "noisy truth":
-        return [*_noisy(result), *_measured(result, judgement), *_training(result, judgement), *_guard(result)]
+        told = training_sentences("The training", result.get("training"), len(result["children"]))
+        return [*_noisy(result), *_measured(result, judgement), *_training(result, judgement), *_guard(result), *told]
     return [
         *_verdict(result, judgement),
         *_last(result),
@@ -56,11 +58,6 @@ def _each(result: Json) -> list[str]:
         for name, entry in result["correlation"].items()
         if is_defined(entry["tau"])
     ]
-
-
-def interval(entry: Json) -> str:
-    """A figure with its interval."""
-    return f"{entry['value']:z.2f} [{entry['low']:z.2f}, {entry['high']:z.2f}]"
 
 
 def _points(entry: Json) -> str:
@@ -248,7 +245,8 @@ def _guard(result: Json) -> list[str]:
 
 
 def _variations(result: Json) -> list[str]:
-    sentences = []
+    count = len(result.get("children", []))
+    sentences = training_sentences("The training", result.get("training"), count)
     for row in result["variations"]:
         gain = row.get("gain")
         if gain is not None and is_defined(gain):
@@ -257,6 +255,7 @@ def _variations(result: Json) -> list[str]:
                 f"{row['variation']} {verb} the correlation of the averaged scores: {interval(row['tau'])}, a gain of "
                 f"{interval(gain)}."
             )
+        sentences += training_sentences(row["variation"], row.get("training"), count)
     return sentences
 
 

@@ -14,6 +14,7 @@ from ramet.seeding import seeded_globally
 from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
 from ramet.training.batches import Batches, read_ahead
+from ramet.training.hooks import StepHooks
 from ramet.training.optimizers import make_optimizer
 from ramet.training.recipe import Recipe
 from ramet.training.saver import SavedPart, Saver, contents, global_generators
@@ -39,6 +40,7 @@ def fit(
     stop_after: int | None = None,
     num_steps: int | None = None,
     also_saved: Mapping[str, SavedPart] | None = None,
+    hooks: StepHooks | None = None,
 ) -> None:
     """Train a network in place by a recipe.
 
@@ -66,7 +68,8 @@ def fit(
             than ``seconds_between_checkpoints`` writes nothing.
         stop_after: end after that many steps; the schedule still spans all epochs.
         num_steps: the steps that the schedule spans, in place of the recipe's epochs.
-        also_saved: what ``after_step`` changes besides ``log``; saved with each checkpoint, too.
+        also_saved: what ``after_step`` and ``hooks`` change besides ``log``; saved with each checkpoint, too.
+        hooks: what decides anew in each step which samples and which learning rate it takes.
 
     Raises:
         ConfigError: there are more inputs than targets, or fewer; or the recipe gives what no step can use.
@@ -103,16 +106,22 @@ def fit(
     with seeded_globally(seed, "draws"), compiled(network, settings):
         first = saver.resume() or 0
         network.train()
-        read_ahead(x, batches, first, last)
+        if hooks is None or not hooks.chooses_rows:
+            read_ahead(x, batches, first, last)
         for number in range(first, last):
             epoch, place = divmod(number, batches.steps_per_epoch)
-            batch = settings.batch(x, y, batches[number].to(x.device), seed=seed, step=number)
-            rate = settings.learning_rate_at(number, num_steps)
+            rows, rate = batches[number], settings.learning_rate_at(number, num_steps)
+            if hooks is not None:
+                rows, rate = hooks.rows(number, rows), hooks.rate(number, rate)
+                hooks.before_step(number, optimizer)
+            batch = settings.batch(x, y, rows.to(x.device), seed=seed, step=number)
             value = step(number, rate, partial(loss, number), *batch, guard=guard, new_epoch=None if place else epoch)
             if guard is not None and turn is not None and (number + 1) % turn == 0:
                 guard.remember(step.params)
             if average is not None:
                 average.update(number, num_steps)
+            if hooks is not None:
+                hooks.after_step(number, value, step.params)
             after_step(number, value)
             if saver.is_due:
                 saver.save(number + 1)

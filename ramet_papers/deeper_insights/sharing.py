@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from ramet.reports import Column
 from ramet.reports.formats import percent
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
+from ramet.spaces import Cells64
+from ramet_papers.deeper_insights.curves import Curves, write_curves
 from ramet_papers.deeper_insights.judges import D7Figures, D8Figures, judge_d7, judge_d8
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.experiment import Experiment, Outcome, Row, tabled
@@ -24,32 +26,37 @@ PAPER_GROUPS: dict[str, dict[int, float]] = {
     "interference": {},
 }
 # GT-Tau-Mean-64, GT-Tau-Std-64, mean and deviation of accuracy of Table 4, by the number of shared cells.
-PAPER_LONG = {0: (0.6960, 0.0129, 0.7793), 1: (0.4837, 0.0939, 0.7691), 2: (0.4159, 0.1925, 0.6972)}
-PAPER_LONG |= {3: (0.4448, 0.1881, 0.6636), 4: (0.5174, 0.1592, 0.6639)}
-PAPER_SHORT = {0: (0.0441, 0.0145, 0.6083), 1: (0.3895, 0.0989, 0.6435), 2: (0.4104, 0.1801, 0.6035)}
-PAPER_SHORT |= {3: (0.4545, 0.1570, 0.6081), 4: (0.4899, 0.1622, 0.6177)}
+PAPER_LONG = {0: (0.6960, 0.0129, 0.7793, 0.0245), 1: (0.4837, 0.0939, 0.7691, 0.0378)}
+PAPER_LONG |= {2: (0.4159, 0.1925, 0.6972, 0.0640), 3: (0.4448, 0.1881, 0.6636, 0.0823)}
+PAPER_LONG |= {4: (0.5174, 0.1592, 0.6639, 0.0995)}
+PAPER_SHORT = {0: (0.0441, 0.0145, 0.6083, 0.0173), 1: (0.3895, 0.0989, 0.6435, 0.0298)}
+PAPER_SHORT |= {2: (0.4104, 0.1801, 0.6035, 0.0535), 3: (0.4545, 0.1570, 0.6081, 0.0667)}
+PAPER_SHORT |= {4: (0.4899, 0.1622, 0.6177, 0.0800)}
 MEASURES = ("paper: mean", "paper: deviation", "ours: mean", "ours: deviation")
 
 
 def table_3a(experiment: Experiment) -> Outcome:
     """Group sharing: children grouped at random, by similarity, and by measured interference."""
-    preset = PRESETS[experiment.preset_name]
+    preset = PRESETS[experiment.preset_name].for_sharing()
+    children = len(Cells64(**preset.space_options))
     taus: dict[tuple[str, int], Floats] = {}  # GT-Tau after each of the last steps, [instances, steps]
     groups: dict[tuple[str, int], set[frozenset[str]]] = {}
     for grouping in ("random", "similar", "interference"):
         for num_groups in preset.num_groups if grouping != "interference" else preset.interference_groups:
-            key = (grouping, num_groups) if num_groups > 1 else ("similar", 1)
+            # Shared by all, or by nobody, groups are the same however they are made.
+            key = (grouping, num_groups) if 1 < num_groups < children else ("similar", num_groups)
             if key not in taus:
                 result = _group_run(experiment, preset, *key)
                 taus[key] = np.asarray(result["over_time"]["steps"])
                 groups[key] = {frozenset(group) for group in result["groups"] or []}
-    taus["random", 1] = taus["similar", 1]
+    for num_groups in {1, children} & set(preset.num_groups):
+        taus["random", num_groups] = taus["similar", num_groups]
     rows: list[Row] = []
     for num_groups in preset.num_groups:
         row: dict[Column | str, Any] = {"groups": num_groups}
         for place, (grouping, paper) in enumerate(PAPER_GROUPS.items()):
             found = taus.get((grouping, num_groups))
-            row |= {f"paper: {grouping}": paper[num_groups]} if paper else {}
+            row |= {f"paper: {grouping}": paper.get(num_groups)} if paper else {}
             row[f"ours: {grouping}"] = None if found is None else experiment.mean(found.mean(axis=1))
             row["its deviation" + place * " "] = None if found is None else float(found.std(axis=1).mean())
         rows.append(row)
@@ -71,7 +78,7 @@ def table_3a(experiment: Experiment) -> Outcome:
 
 def table_3b(experiment: Experiment) -> Outcome:
     """Prefix sharing, trained long: Table 3b is the upper half of Table 4."""
-    preset = PRESETS[experiment.preset_name]
+    preset = PRESETS[experiment.preset_name].for_sharing()
     rows, _ = _prefix_rows(experiment, preset, preset.long_epochs, PAPER_LONG)
     shown: list[Row] = [
         {key: value for key, value in row.items() if key in ("shared cells", *MEASURES)} for row in rows
@@ -82,7 +89,7 @@ def table_3b(experiment: Experiment) -> Outcome:
 
 def table_4(experiment: Experiment) -> Outcome:
     """Prefix sharing, trained long and short."""
-    preset = PRESETS[experiment.preset_name]
+    preset = PRESETS[experiment.preset_name].for_sharing()
     above, long = _prefix_rows(experiment, preset, preset.long_epochs, PAPER_LONG)
     under, short = _prefix_rows(experiment, preset, preset.short_epochs, PAPER_SHORT)
     table = tabled([*above, *under], f"Table 4: GT-Tau over the last {preset.group_steps} mini-batches")
@@ -98,33 +105,84 @@ def table_4(experiment: Experiment) -> Outcome:
 
 
 def figure_6(experiment: Experiment) -> Outcome:
-    """One random group: which of its children rise and fall together."""
-    preset = PRESETS[experiment.preset_name]
-    result = _group_run(experiment, preset, "random", _judged_groups(preset))
+    """One random group: which of its children rise and fall together, in their group (a) and when all share (b)."""
+    preset = PRESETS[experiment.preset_name].for_sharing()
+    at = _judged_groups(preset)
+    result, shared = (_group_run(experiment, preset, *key) for key in (("random", at), ("similar", 1)))
     group = result["groups"][0]
     truth, scores = _of_group(result, group, "averaged")
+    _, by_all = _of_group(shared, group, "averaged")
     rows: list[Row] = [
-        {"child": child, Column("alone", percent): float(alone), Column("in its group", percent): float(score)}
-        for child, alone, score in zip(group, truth, scores.mean(axis=0), strict=True)
+        {
+            "child": child,
+            Column("alone", percent): float(alone),
+            Column("in its group (a)", percent): float(score),
+            Column("shared by all (b)", percent): float(other),
+        }
+        for child, alone, score, other in zip(group, truth, scores.mean(axis=0), by_all.mean(axis=0), strict=True)
     ]
     table = tabled(rows, f"Figure 6: a random group of {len(group)} children")
     within = [_within_group(result, members) for members in result["groups"]]
     defined = [tau for tau in within if tau == tau]
     inside = f"{np.mean(defined):.2f}" if defined else "undefined"
     notes = [f"GT-Tau within a group, the mean of the {len(within)} groups: {inside} (paper: 0.26)."]
+    charts = []
+    for key, words in (
+        (("random", at), f"(a) In a random group of {len(group)}"),
+        (("similar", 1), "(b) Shared by all"),
+    ):
+        steps = _steps_of(experiment, preset, key, group)  # [steps, children]
+        lines = {child: (100 * steps[:, place]).tolist() for place, child in enumerate(group)}
+        points = list(range(1, len(steps) + 1))
+        charts.append(Curves(f"{words}: a line a child.", "mini-batch, of the last ones", "accuracy, %", points, lines))
+        together, count = moves_together(steps)
+        notes.append(
+            f"{words}: {together} of {count} pairs of these children rise and fall together (correlation > 0)."
+        )
+    notes.append(write_curves(experiment, "Deeper insights, Figure 6", charts))
     return Outcome("Deeper insights, Figure 6", [table], [], notes)
 
 
+def moves_together(steps: Floats) -> tuple[int, int]:
+    """How many pairs of children change in the same direction from step to step, of how many whose changes vary.
+
+    Args:
+        steps: accuracies, [steps, children].
+    """
+    changes = np.diff(steps, axis=0)
+    changes = changes[:, changes.std(axis=0) > 0] if len(changes) > 1 else changes[:, :0]
+    if changes.shape[1] < 2:
+        return 0, 0
+    pairs = np.asarray(np.corrcoef(changes.T))[np.triu_indices(changes.shape[1], 1)]
+    return int((pairs > 0).sum()), len(pairs)
+
+
+def _steps_of(experiment: Experiment, preset: SharingPreset, key: tuple[str, int], children: Sequence[str]) -> Floats:
+    """The accuracies of some children after each of the last mini-batches of the first supernet, [steps, children]."""
+    name, plan = _group_plan(preset, *key)
+    result = preset.diagnose(experiment.workspace, name, **plan)
+    record = preset.instances_of(experiment.workspace, name, **plan)[0]
+    scored = result["groups"][0] if result["groups"] else result["children"]
+    places = [scored.index(child) for child in children]
+    return np.asarray(record["steps"], float)[:, places]
+
+
 def _judged_groups(preset: SharingPreset) -> int:
-    """16 groups, or the most that the preset has."""
-    return 16 if 16 in preset.num_groups else max(preset.num_groups)
+    """16 groups, or the most that the preset has of those with several children."""
+    children = len(Cells64(**preset.space_options))
+    return 16 if 16 in preset.num_groups else max(count for count in preset.num_groups if count < children)
+
+
+def _group_plan(preset: SharingPreset, grouping: str, num_groups: int) -> tuple[str, Json]:
+    """The name and the plan of a run of groups."""
+    sharing = "full" if num_groups == 1 else f"groups:{num_groups}:{grouping}"
+    plan: Json = {"varied": "both", "order": "shuffled", "sharing": sharing, "last_steps": preset.group_steps}
+    return f"groups-{num_groups}-{grouping}", plan | {"supernet_epochs": preset.group_epochs}
 
 
 def _group_run(experiment: Experiment, preset: SharingPreset, grouping: str, num_groups: int) -> Json:
-    sharing = "full" if num_groups == 1 else f"groups:{num_groups}:{grouping}"
-    plan = {"varied": "both", "order": "shuffled", "sharing": sharing, "last_steps": preset.group_steps}
-    name = f"groups-{num_groups}-{grouping}"
-    return preset.diagnose(experiment.workspace, name, supernet_epochs=preset.group_epochs, **plan)
+    name, plan = _group_plan(preset, grouping, num_groups)
+    return preset.diagnose(experiment.workspace, name, **plan)
 
 
 def _prefix_run(experiment: Experiment, preset: SharingPreset, num_shared_cells: int, epochs: int) -> Json:
@@ -134,7 +192,7 @@ def _prefix_run(experiment: Experiment, preset: SharingPreset, num_shared_cells:
 
 
 def _prefix_rows(
-    experiment: Experiment, preset: SharingPreset, epochs: int, paper: Mapping[int, tuple[float, float, float]]
+    experiment: Experiment, preset: SharingPreset, epochs: int, paper: Mapping[int, tuple[float, float, float, float]]
 ) -> tuple[list[Row], dict[int, Floats]]:
     """The rows of one length of training, and GT-Tau of each supernet by the number of shared cells."""
     rows: list[Row] = []
@@ -151,9 +209,16 @@ def _prefix_rows(
                 **dict(zip(MEASURES, (*paper[k][:2], *ours), strict=True)),
                 Column("paper: accuracy", percent): paper[k][2],
                 Column("ours: accuracy", percent): result["accuracy"]["mean"],
+                Column("paper: its deviation", percent): paper[k][3],
+                Column("ours: its deviation", percent): accuracy_deviation(result["accuracy"]["averaged"]),
             }
         )
     return rows, means
+
+
+def accuracy_deviation(averaged: Sequence[Sequence[float]]) -> float:
+    """The deviation over children of accuracies averaged over mini-batches, [instances, children]; its mean."""
+    return float(np.asarray(averaged, float).std(axis=1).mean())
 
 
 def _interference_notes(

@@ -10,6 +10,7 @@ from ramet.reports.formats import decimals
 from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet_papers.deeper_insights import judges
+from ramet_papers.deeper_insights.curves import Curves, write_curves
 from ramet_papers.deeper_insights.presets import PRESETS, SharingPreset
 from ramet_papers.experiment import Experiment, Outcome, Row, tabled
 from ramet_papers.workspace import Workspace
@@ -40,7 +41,8 @@ def table_1(experiment: Experiment) -> Outcome:
     """Instability of multiple runs, measured with S-Tau."""
     preset = PRESETS[experiment.preset_name]
     results = run_experiments(experiment.workspace, preset)
-    found = _stability_rows(results, experiment.workspace.seed)
+    over_epochs = _over_epochs(experiment.workspace, preset)
+    found = _stability_rows(results, over_epochs, experiment.workspace.seed)
     rows: list[Row] = [
         {
             "experiment": name,
@@ -71,7 +73,7 @@ def table_2(experiment: Experiment) -> Outcome:
     """Comparison with the ground truth: GT-Tau and top-n rank."""
     preset = PRESETS[experiment.preset_name]
     results = run_experiments(experiment.workspace, preset)
-    found = _truth_rows(results)
+    found = _truth_rows(results, _over_epochs(experiment.workspace, preset))
     rows: list[Row] = []
     for name, (tau, top_1, top_3) in PAPER_TABLE_2.items():
         taus, ones, threes = found[name]
@@ -131,31 +133,66 @@ def figure_3(experiment: Experiment) -> Outcome:
     return Outcome("Deeper insights, Figure 3", [table], [judges.judge_d4(figures)], notes)
 
 
+def figure_2(experiment: Experiment) -> Outcome:
+    """S-Tau of the instances after every epoch: when one looks decides how stable the ranking is."""
+    preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
+    curves: dict[str, list[float]] = {}
+    every: Json = {"last_epochs": preset.supernet_epochs}
+    for name in ("different seeds", "different orders (shuffle)"):
+        found = preset.instances_of(workspace, f"every-epoch-{_words(name)}", **every, **EXPERIMENTS[name])
+        scores = np.asarray([record["epochs"] for record in found])  # [instances, epochs, children]
+        curves[name] = [stability(scores[:, epoch]).mean for epoch in range(scores.shape[1])]
+    epochs = range(1, preset.supernet_epochs + 1)
+    truth = preset.diagnose(workspace, f"every-epoch-{_words(name)}", **every, **EXPERIMENTS[name])["stability"][
+        "truth"
+    ]
+    rows: list[Row] = [
+        {"epoch": epoch, **{name: values[epoch - 1] for name, values in curves.items()}} for epoch in epochs
+    ]
+    last = {name: values[-preset.last_epochs :] for name, values in curves.items()}
+    notes = [
+        f"Over the last {preset.last_epochs} epochs S-Tau of {name} lies between {min(values):.2f} and "
+        f"{max(values):.2f} (paper: 0.3 to 0.7 for different seeds)."
+        for name, values in last.items()
+    ]
+    notes.append(
+        f"Two seeds of the truth agree at {truth['mean']:.2f} after their last epoch; earlier ones are not kept."
+    )
+    chart = Curves("S-Tau of the instances after each epoch.", "epoch", "S-Tau", list(epochs), curves)
+    title = "Deeper insights, Figure 2"
+    notes.append(write_curves(experiment, title, [chart]))
+    return Outcome(title, [tabled(rows, "Figure 2: S-Tau after every epoch")], [], notes)
+
+
 def run_experiments(workspace: Workspace, preset: SharingPreset) -> dict[str, Json]:
     """The three experiments of Tables 1 and 2."""
     results = {}
     for name, plan in EXPERIMENTS.items():
-        words = "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")
-        results[name] = preset.diagnose(workspace, words, last_epochs=preset.last_epochs, **plan)
+        results[name] = preset.diagnose(workspace, _words(name), last_epochs=preset.last_epochs, **plan)
     return results
 
 
-def _stability_rows(results: dict[str, Json], seed: int) -> dict[str, Stability]:
+def _words(name: str) -> str:
+    """The name of an experiment as that of a folder."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")
+
+
+def _stability_rows(results: dict[str, Json], over_epochs: Floats, seed: int) -> dict[str, Stability]:
     rows = {name: stability(result["accuracy"]["last"]) for name, result in results.items()}
     any_result = next(iter(results.values()))
     rows["random rank"] = stability(numpy_generator(seed, "random-rank").random((10, len(any_result["children"]))))
     row = any_result["stability"]["truth"]
     rows["ground truth"] = Stability(row["mean"], row["highest"], row["lowest"])
-    rows["different epochs"] = stability(_over_epochs(results))
+    rows["different epochs"] = stability(over_epochs)
     return rows
 
 
-def _truth_rows(results: dict[str, Json]) -> dict[str, tuple[Floats, list[int], list[int]]]:
+def _truth_rows(results: dict[str, Json], over_epochs: Floats) -> dict[str, tuple[Floats, list[int], list[int]]]:
     any_result = next(iter(results.values()))
     truth = np.asarray(any_result["truth"]["mean"])
     rankings = {name: np.asarray(result["accuracy"]["last"]) for name, result in results.items()}
     rankings["ground truth"] = np.asarray(any_result["truth"]["seeds_scores"])
-    rankings["different epochs"] = _over_epochs(results)
+    rankings["different epochs"] = over_epochs
     rows = {}
     for name, scores in rankings.items():
         ones, threes = ([top_n_rank(ranking, truth, n) for ranking in scores] for n in (1, 3))
@@ -163,9 +200,25 @@ def _truth_rows(results: dict[str, Json]) -> dict[str, tuple[Floats, list[int], 
     return rows
 
 
-def _over_epochs(results: dict[str, Json]) -> Floats:
-    """Scores by the ranks after each of the last epochs of one supernet, shape [epochs, children]."""
-    return -np.asarray(results["different orders (shuffle)"]["ranks"]["over_epochs"]).T
+def _over_epochs(workspace: Workspace, preset: SharingPreset) -> Floats:
+    """Scores after each of the last epochs of the median one of the supernets trained in other orders."""
+    name = "different orders (shuffle)"
+    found = preset.instances_of(workspace, _words(name), last_epochs=preset.last_epochs, **EXPERIMENTS[name])
+    return median_instance(np.asarray([record["epochs"] for record in found]))
+
+
+def median_instance(epochs: Floats) -> Floats:
+    """The scores of the supernet whose last epochs agree as well as those of the median one, [epochs, children].
+
+    Of an even number it is the lower one of the two in the middle; one that ranks nothing comes last.
+
+    Args:
+        epochs: shape [instances, epochs, children].
+    """
+    agreement = np.array([stability(scores).mean for scores in epochs])
+    order = np.argsort(agreement)  # NaN last
+    chosen: Floats = epochs[order[(len(order) - 1) // 2]]
+    return chosen
 
 
 def others_correlations(truth: Floats) -> Floats:

@@ -60,7 +60,7 @@ class Bench:
 
     def __init__(self, experiment: Experiment, preset: DisturbancePreset) -> None:
         self.preset, self.workspace = preset, experiment.workspace
-        self.setting = deeper.PRESETS[preset.name]
+        self.setting = deeper.BENCHES[preset.name]
         self._alone = SupernetSetup(
             Cells64(**self.setting.space_options),
             self.workspace.load(self.setting.data, self.setting.data_options),

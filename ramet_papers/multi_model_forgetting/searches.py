@@ -187,7 +187,7 @@ def looked_up(pairs: Pairs, known: Mapping[Arch, float]) -> judges.Retrained:
 
 def _known_errors(experiment: Experiment) -> dict[Arch, float]:
     """The error of every child of ``Cells64`` trained alone, the mean over the seeds of the truth."""
-    workspace, setting = experiment.workspace, deeper.PRESETS[experiment.preset_name]
+    workspace, setting = experiment.workspace, deeper.BENCHES[experiment.preset_name]
     data = workspace.load(setting.data, setting.data_options)
     setup = SupernetSetup(Cells64(**setting.space_options), data, setting.settings)
     accuracies = cached_truth(workspace, setup, setting.truth_seeds).mean(axis=0)

@@ -14,7 +14,8 @@ from ramet_papers.deeper_insights.judges import (
     D6Figures,
     D7Figures,
     D8Figures,
-    D9Figures,
+    D9aFigures,
+    D9bFigures,
     judge_d1,
     judge_d2,
     judge_d3,
@@ -23,7 +24,8 @@ from ramet_papers.deeper_insights.judges import (
     judge_d6,
     judge_d7,
     judge_d8,
-    judge_d9,
+    judge_d9a,
+    judge_d9b,
 )
 
 NAN = float("nan")
@@ -203,6 +205,7 @@ def test_d5_says_what_was_measured():
 
 
 def d6(**shares):
+    shares = {order: three(share, 0.01) for order, share in shares.items()}
     return judge_d6(
         D6Figures(shares=shares, median_ranks={"cyclic": 3.0, "shuffled": 26.4}, children=64, seeds=3, **SAID)
     )
@@ -227,7 +230,8 @@ def test_d6_says_what_was_measured():
     claim = d6(cyclic=0.6, shuffled=0.3)
     assert claim.id == "D6" and claim.seeds == 3 and claim.command == SAID["command"]
     assert claim.ours == "in the best quarter in 60% of steps (cyclic), 30% of steps (shuffled)"
-    assert claim.spread == "median rank 3 (cyclic), 26 (shuffled) of 64"
+    assert claim.spread.endswith("; median rank 3 (cyclic), 26 (shuffled) of 64")
+    assert claim.spread.startswith("60.0 % [") and "30.0 % [" in claim.spread
     assert claim.note == "A small setting. Not so: most steps (shuffled)."
 
 
@@ -322,12 +326,16 @@ def test_d8_says_what_was_measured():
 MORE, UNSURELY_MORE = many(1.0, SURE_OF_MANY), many(1.0, UNSURE_OF_MANY)
 
 
-def d9(less=MORE, more=MORE, faster=MORE, num=12):
-    plain = np.full(num, 5.0)
-    faster = None if faster is None else plain + faster[:num]
-    return judge_d9(
-        D9Figures(plain=plain, lower_norm=plain - less[:num], without=plain + more[:num], without_faster=faster, **SAID)
-    )
+PLAIN = np.full(12, 5.0)
+
+
+def d9a(less=MORE, num=12):
+    return judge_d9a(D9aFigures(plain=PLAIN[:num], lower=(PLAIN - less)[:num], **SAID))
+
+
+def d9b(more=MORE, faster=MORE, num=12):
+    faster = None if faster is None else (PLAIN + faster)[:num]
+    return judge_d9b(D9bFigures(plain=PLAIN[:num], without=(PLAIN + more)[:num], faster=faster, **SAID))
 
 
 @pytest.mark.parametrize(
@@ -335,9 +343,22 @@ def d9(less=MORE, more=MORE, faster=MORE, num=12):
     [
         ({}, True),
         ({"less": UNSURELY_MORE}, False),
+        ({"less": -MORE}, False),
+        ({"num": 10}, True),
+        ({"num": 9}, None),
+        ({"num": 9, "less": -MORE}, None),
+    ],
+)
+def test_d9a_wants_a_sure_difference_over_ten_supernets(figures, holds):
+    assert d9a(**figures).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("figures", "holds"),
+    [
+        ({}, True),
         ({"more": UNSURELY_MORE}, False),
         ({"faster": UNSURELY_MORE}, False),
-        ({"less": -MORE}, False),
         ({"more": -MORE}, False),
         ({"faster": -MORE}, False),
         ({"faster": None}, None),
@@ -347,23 +368,23 @@ def d9(less=MORE, more=MORE, faster=MORE, num=12):
         ({"num": 9, "more": -MORE}, None),
     ],
 )
-def test_d9_wants_three_differences_over_ten_supernets(figures, holds):
-    assert d9(**figures).holds is holds
+def test_d9b_wants_both_differences_over_ten_supernets(figures, holds):
+    assert d9b(**figures).holds is holds
 
 
 def test_d9_says_what_was_measured():
-    claim = d9(three(1.0), three(-2.0), None, num=3)
-    assert claim.id == "D9" and claim.seeds == 3 and claim.command == SAID["command"]
-    assert claim.ours == (
-        "deviation of GT-Tau 5.000, 4.000 with a lower momentum of batch norm, 3.000 without that of SGD"
-    )
-    assert claim.spread == (
-        "steadier by 1.000 [1.000, 1.000]; less stable by -2.000 [-2.000, -2.000], at ten times the learning rate "
-        "not measured"
-    )
+    claim = d9a(many(1.0), num=3)
+    assert claim.id == "D9a" and claim.seeds == 3 and claim.command == SAID["command"]
+    assert claim.ours == "deviation of GT-Tau 5.000, 4.000 with a lower momentum"
+    assert claim.spread == "steadier by 1.000 [1.000, 1.000]"
     assert claim.note == "A small setting. Not answered: at least 10 supernets are asked, and there are 3."
-    assert d9(faster=many(1.0)).spread.endswith("at ten times the learning rate 1.000 [1.000, 1.000]")
-    assert d9(-MORE, -MORE, -MORE).note == (
-        "A small setting. Not so: steadier by a lower momentum of batch norm; less stable without SGD's momentum; "
-        "less stable without SGD's momentum at ten times the learning rate."
+    assert d9a(-MORE).note == "A small setting. Not so: steadier by a lower momentum of batch norm."
+    claim = d9b(many(-2.0), None, num=3)
+    assert claim.id == "D9b" and claim.seeds == 3 and claim.command == SAID["command"]
+    assert claim.ours == "deviation of GT-Tau 5.000, 3.000 without momentum"
+    assert claim.spread == "less stable by -2.000 [-2.000, -2.000], at ten times the learning rate not measured"
+    assert d9b(faster=many(1.0)).spread.endswith("at ten times the learning rate 1.000 [1.000, 1.000]")
+    assert d9b(-MORE, -MORE).note == (
+        "A small setting. Not so: less stable without SGD's momentum; less stable without SGD's momentum at ten times "
+        "the learning rate."
     )

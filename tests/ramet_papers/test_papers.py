@@ -11,12 +11,16 @@ import pytest
 
 from ramet.errors import RunError
 from ramet.execution import Executor, Inline
+from ramet.ranking.plan import variation_overrides
 from ramet.training import Settings
 from ramet_papers import TARGETS, Workspace, read_claims
 from ramet_papers.claims import Claim, write_claims
 from ramet_papers.claims_text import PAPERS, claims_page, claims_text
 from ramet_papers.deeper_insights import presets
-from ramet_papers.deeper_insights.stability import others_correlations
+from ramet_papers.deeper_insights.sharing import accuracy_deviation, moves_together
+from ramet_papers.deeper_insights.stability import median_instance, others_correlations
+from ramet_papers.deeper_insights.truth_preset import TruthPreset
+from ramet_papers.deeper_insights.variance import best_quarter_shares
 
 TINY = replace(
     presets.SMALL,
@@ -29,7 +33,7 @@ TINY = replace(
     truth_seeds=2,
     instances=2,
     last_epochs=2,
-    num_groups=(1, 4),
+    num_groups=(1, 4, 8),
     interference_groups=(4,),
     group_epochs=1,
     group_steps=2,
@@ -38,7 +42,17 @@ TINY = replace(
     long_epochs=2,
     figure_steps=3,
     figure_samples=20,
+    figure_instances=2,
+    figure_7_epochs=3,
     fine_tune_steps=2,
+    fine_tune_instances=2,
+    truth=TruthPreset(
+        space_options={"channels": 3, "num_cells": 1, "operations": ["max_pool_3x3", "sep_conv_3x3"]},
+        data_options={"train_size": 64, "eval_size": 40},
+        settings=Settings(epochs=2, batch_size=32, learning_rate=0.05, final_learning_rate=0.001),
+        seeds=2,
+    ),
+    sharing_space=None,
 )
 
 CLAIMS = {
@@ -47,11 +61,13 @@ CLAIMS = {
     "deeper-insights/table-3a": ["D7"],
     "deeper-insights/table-3b": [],
     "deeper-insights/table-4": ["D8"],
+    "deeper-insights/figure-2": [],
     "deeper-insights/figure-3": ["D4"],
     "deeper-insights/figure-4": ["D5"],
     "deeper-insights/figure-5": ["D6"],
     "deeper-insights/figure-6": [],
-    "deeper-insights/figure-8": ["D9"],
+    "deeper-insights/figure-7": [],
+    "deeper-insights/figure-8": ["D9a", "D9b"],
 }
 
 
@@ -90,6 +106,55 @@ def test_a_seed_of_the_truth_is_compared_with_the_others():
     assert np.isnan(others_correlations(truth)[2]) and len(others_correlations(truth[:1])) == 0
 
 
+def test_the_row_over_epochs_is_that_of_the_median_instance():
+    """Instances whose last epochs agree at 1, -1 and 1/3."""
+    up, down, other = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [2.0, 1.0, 3.0]
+    epochs = np.array([[up, up], [up, down], [up, other]])
+    assert median_instance(epochs).tolist() == [up, other]
+    assert median_instance(epochs[:2]).tolist() == [up, down], "of two the lower"
+
+
+def test_shares_in_the_best_quarter_are_a_supernets_own():
+    steps = [[8, 7, 6, 5, 4, 3, 2, 1], [8, 7, 6, 5, 4, 3, 2, 1]]
+    found = best_quarter_shares([{"steps": steps, "trained": [1, 2]}, {"steps": steps, "trained": [7, 6]}])
+    assert found.tolist() == [0.5, 0.0]
+
+
+def test_accuracy_deviates_over_children_and_not_over_instances():
+    assert accuracy_deviation([[0.4, 0.6], [0.8, 0.8]]) == pytest.approx(0.05)
+
+
+def test_pairs_of_children_that_move_together():
+    steps = np.array([[0.1, 0.2, 0.9], [0.2, 0.3, 0.8], [0.1, 0.25, 0.95], [0.3, 0.5, 0.5]])
+    assert moves_together(steps) == (1, 3)
+    assert moves_together(steps[:2]) == (0, 0) and moves_together(np.ones((5, 3))) == (0, 0)
+
+
+def test_the_truth_of_a_setting_of_its_own_is_trained_once(workspace):
+    table = TINY.truth.table(workspace, "digits")
+    lines = table.read_text().splitlines()
+    assert lines[0] == "arch,seed0,seed1" and len(lines) == 9
+    table.unlink()  # the table is made again from the cache
+    assert TINY.truth.table(replace(workspace, executor=Idle()), "digits").read_text().splitlines() == lines
+    plan = TINY.job(workspace, order="cyclic").plan
+    assert plan.table == str(table) and plan.truth_seeds == 2
+
+
+def test_presets_ask_for_what_the_claims_need():
+    small, paper = presets.SMALL, presets.PAPER
+    assert small.figure_instances >= 10 <= paper.figure_instances, "D9 is judged over ten supernets"
+    assert small.truth is not None and small.truth.settings.epochs == 15 and small.truth.seeds == 3
+    assert small.truth.space_options == {"channels": 16, "num_cells": 4}
+    assert small.space_options["num_cells"] == 4 and small.figure_steps == 128, "D6"
+    assert small.group_epochs == small.supernet_epochs == 30 and 64 in small.num_groups and 64 in paper.num_groups
+    assert small.long_epochs == 960 and 0.9 in small.bn_momenta
+    assert paper.settings.augment == "crop:4+flip"
+    bench = presets.BENCHES["small"]  # whose truth is cached in results/truth, under the name of its setting
+    assert bench.space_options == {"channels": 8, "num_cells": 2} and bench.truth is None and bench.truth_seeds == 3
+    faster = small.without_momentum_faster
+    assert variation_overrides(faster)[0] == {"momentum": 0.0, "learning_rate": 0.5, "final_learning_rate": 0.01}
+
+
 class Idle(Executor):
     """Refuses to run anything."""
 
@@ -117,6 +182,9 @@ def test_a_claim_replaces_the_older_one_and_keeps_the_others(tmp_path):
     found = read_claims(tmp_path)
     assert [entry["id"] for entry in found] == ["B1", "D2", "D10"]
     assert [entry["holds"] for entry in found] == [True, False, True]
+    write_claims(tmp_path, [claim("D9")])
+    write_claims(tmp_path, [claim("D9b"), claim("D9a")])  # its two parts, which are judged apart
+    assert [entry["id"] for entry in read_claims(tmp_path)] == ["B1", "D2", "D9a", "D9b", "D10"]
     assert "torch" in json.loads((tmp_path / "claims.json").read_text())["environment"]
 
 

@@ -54,7 +54,7 @@ TINY = replace(
     num_instances=20,
 )
 TINY_DIAGNOSIS = replace(
-    deeper.SMALL,
+    deeper.BENCH,
     space_options=SPACE,
     data="digits",
     data_options={"train_size": 64, "eval_size": 40},
@@ -80,7 +80,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def workspace(folder, monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "small", TINY)
-    monkeypatch.setitem(deeper.PRESETS, "small", TINY_DIAGNOSIS)
+    monkeypatch.setitem(deeper.BENCHES, "small", TINY_DIAGNOSIS)
     return Workspace(runs=folder / "runs", results=folder / "results", executor=Inline())
 
 

@@ -148,6 +148,21 @@ class OverTime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainingFigures:
+    """What a way to train says of itself.
+
+    Attributes:
+        reports: of each supernet: what was ``dropped`` and when, where the order of ``landmarks`` came from.
+        told: of how many children's order it was told.
+        untold_tau: the correlation of the averaged scores among the other children.
+    """
+
+    reports: list[Json]
+    told: int
+    untold_tau: Interval | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Variation:
     """The same with one thing changed: the correlation of its averaged scores, and what they gain over the others."""
 
@@ -158,6 +173,7 @@ class Variation:
     per_instance: list[float] | None = None
     tau: Interval | None = None
     gain: Interval | None = None
+    training: TrainingFigures | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,6 +247,7 @@ class RankResult(Result):
         bias: what the averaged scores think of each operation, the most over-rated first.
         longer: where the correlation goes with more epochs.
         gap: how far accuracies with shared weights are below those alone.
+        training: what the way to train says of itself.
     """
 
     children: list[str]
@@ -262,6 +279,7 @@ class RankResult(Result):
     bias: list[BiasFigures] = field(default_factory=list)
     longer: LongerTraining | None = None
     gap: Interval | None = None
+    training: TrainingFigures | None = None
 
     @property
     def shown(self) -> list[str]:
