@@ -39,7 +39,8 @@ class Learned:
         network: The joint network.
         rows: What was measured after each task: ``task``, ``test`` and ``validation`` (the metric, by default the
             accuracy, on each task so far), ``parameters``, ``stored_bytes``, ``flops`` (of the task's own network),
-            ``seconds``, ``notes``.
+            ``work`` (multiply-adds of all that was trained and tried for the task) and ``work_by_phase``, ``seconds``,
+            ``notes``.
         metric: What tasks were measured by.
     """
 
@@ -164,7 +165,8 @@ def learn(
             present.close()
         data.append(present)
         row = _measured(learned, stream, place, device)
-        learned.rows.append(row | {"seconds": seconds, "notes": notes})
+        cost = {"work": saves.work.total, "work_by_phase": dict(saves.work.phases)}
+        learned.rows.append(row | cost | {"seconds": seconds, "notes": notes})
         if place + 1 == len(stream) or stream_saves.is_due:
             stream_saves.save(learned.network, learned.rows)
             # Not before: a row has measured seconds, and a task that is learned again has others.
@@ -180,10 +182,15 @@ def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list
     return [[*row[split], *[NAN] * (len(rows) - len(row[split]))] for row in rows]
 
 
-def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """What recorded rows say of a network's costs: parameters and bytes at the end, the mean FLOPs of a task."""
-    costs: dict[str, float] = {key: rows[-1][key] for key in ("parameters", "stored_bytes")}
-    return costs | {"flops": sum(row["flops"] for row in rows) / len(rows)}
+def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What recorded rows say of costs: parameters and bytes at the end, the mean FLOPs of a task, the work of all.
+
+    Rows of earlier versions do not know the work.
+    """
+    costs: dict[str, Any] = {key: rows[-1][key] for key in ("parameters", "stored_bytes")}
+    known = [row["work"] for row in rows if "work" in row]
+    work = sum(known) if len(known) == len(rows) else None
+    return costs | {"flops": sum(row["flops"] for row in rows) / len(rows), "work": work}
 
 
 def _measured(learned: Learned, stream: Stream, place: int, device: str) -> dict[str, Any]:

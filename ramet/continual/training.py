@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from ramet.continual.work import Work, step_work
 from ramet.data import Split
 from ramet.guards import Guard
 from ramet.params import Params
@@ -39,12 +40,13 @@ class Saves:
     """Where the learning of one task saves itself, phase by phase; without a folder it does not.
 
     A method that trains in several phases (train, prune, train again) gives each a name. On resuming, ``train`` puts a
-    finished phase back as it ended; what lies between phases is computed again.
+    finished phase back as it ended; what lies between phases is computed again. ``work`` is what the task has cost.
     """
 
     folder: Path | None = None
     seconds: float = 30.0
     identity: str | None = None
+    work: Work = field(default_factory=Work, compare=False)
 
     def phase(self, name: str) -> Checkpoints | None:
         """The checkpoints of one phase."""
@@ -150,6 +152,7 @@ def train(
         module.train()
         for part in frozen:
             part.eval()
+        saves.work.add(phase, _work_of(module, loss, data, settings, batches, list(params.values()), seed))
         read_ahead(data.x, batches, first, num_steps)
         for number in range(first, num_steps):
             indices = batches[number].to(data.x.device)
@@ -166,3 +169,21 @@ def train(
             saver.save(num_steps)
     stepper.zero_grad(set_to_none=True)
     module.eval()
+
+
+def _work_of(
+    module: nn.Module,
+    loss: Loss,
+    data: Split | Samples,
+    settings: Settings,
+    batches: Batches,
+    params: list[Tensor],
+    seed: int,
+) -> float:
+    """The multiply-adds of all steps, from those of the first."""
+    if not settings.epochs:
+        return 0
+    first = batches[0].to(data.x.device)
+    x, y = settings.batch(data.x, data.y, first, seed=seed, step=0)
+    samples = sum(len(batches[number]) for number in range(batches.steps_per_epoch))
+    return step_work(module, loss, (x, y, first), params) / len(first) * samples * settings.epochs
