@@ -151,6 +151,7 @@ def learn(
     data = gone + [
         task.gone() if scenario == "streaming" else task.data(device) for task in stream[: len(learned.rows)]
     ]
+    made.num_expected = len(known) + len(stream)
     num_recorded = _record(learned, 0, run)
     for row in learned.rows:
         after_task(row)

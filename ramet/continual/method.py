@@ -44,6 +44,9 @@ class Method(ABC):
         needs_classes: Why each input must have one class, as the end of a sentence; empty if targets may also be
             numbers, or classes of tokens.
         needs_accuracy: Why tasks must be measured by accuracy, likewise; empty if the metric may be any.
+        takes_target: Whether it has an option ``target``: the validation score at which a task stops to grow.
+        takes_budget: Whether it has an option ``budget``: the parameters of all tasks together.
+        num_expected: How many tasks there will be, those learned before included; 0 where nobody has said.
         template: What every task's network is made from.
         settings: The numbers of a training.
         seed: What all randomness follows from.
@@ -60,6 +63,8 @@ class Method(ABC):
     keeps_start: ClassVar[bool] = False
     needs_classes: ClassVar[str] = "it is written for classes"
     needs_accuracy: ClassVar[str] = ""
+    takes_target: ClassVar[bool] = False
+    takes_budget: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self.template: Template
@@ -67,6 +72,7 @@ class Method(ABC):
         self.seed: int = 0
         self.device: str = "cpu"
         self.tasks: list[TaskInfo] = []
+        self.num_expected: int = 0
         self.source: str | None = None
 
     # What a loop calls.

@@ -22,7 +22,7 @@ from ramet.training.averaging import WeightAverage
 from ramet.training.batches import read_ahead
 from ramet.training.functions import OptimizerFactory
 
-__all__ = ["Held", "Samples", "Saves", "classification", "train"]
+__all__ = ["Held", "Samples", "Saves", "classification", "epoch_work", "train"]
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From the inputs of a mini-batch, their targets and their indices to the loss; inputs and targets are augmented."""
@@ -152,7 +152,8 @@ def train(
         module.train()
         for part in frozen:
             part.eval()
-        saves.work.add(phase, _work_of(module, loss, data, settings, batches, list(params.values()), seed))
+        each = _epoch_work(module, loss, data, settings, batches, list(params.values()), seed)
+        saves.work.add(phase, each * settings.epochs)
         read_ahead(data.x, batches, first, num_steps)
         for number in range(first, num_steps):
             indices = batches[number].to(data.x.device)
@@ -171,7 +172,17 @@ def train(
     module.eval()
 
 
-def _work_of(
+def epoch_work(module: nn.Module, loss: Loss, data: Split | Samples, settings: Settings, *, seed: int) -> float:
+    """The multiply-adds of an epoch of ``train`` of the same arguments, as the module is; it is left as it was."""
+    module.train()
+    params = [param for param in module.parameters() if param.requires_grad]
+    batches = Batches(len(data.y), settings.batch_size, seed)
+    work = _epoch_work(module, loss, data, settings, batches, params, seed)
+    module.eval()
+    return work
+
+
+def _epoch_work(
     module: nn.Module,
     loss: Loss,
     data: Split | Samples,
@@ -180,10 +191,8 @@ def _work_of(
     params: list[Tensor],
     seed: int,
 ) -> float:
-    """The multiply-adds of all steps, from those of the first."""
-    if not settings.epochs:
-        return 0
+    """The multiply-adds of the steps of an epoch, from those of the first."""
     first = batches[0].to(data.x.device)
     x, y = settings.batch(data.x, data.y, first, seed=seed, step=0)
     samples = sum(len(batches[number]) for number in range(batches.steps_per_epoch))
-    return step_work(module, loss, (x, y, first), params) / len(first) * samples * settings.epochs
+    return step_work(module, loss, (x, y, first), params) / len(first) * samples
