@@ -83,8 +83,10 @@ def run_arm(case: Case, arm: str, seed: int, folder: Path, known: dict[str, Any]
     if control:
         classes = [task.info.num_classes for task in stream]
         work = known[name]["work"]
-        method: Any = Separate(work=work) if control == "work" else separate_as(
-            template, classes, known[name]["parameters"], work
+        method: Any = (
+            Separate(work=work)
+            if control == "work"
+            else separate_as(template, classes, known[name]["parameters"], work)
         )
     else:
         method = make_method(name)
@@ -103,7 +105,6 @@ def run_arm(case: Case, arm: str, seed: int, folder: Path, known: dict[str, Any]
         "relatives": [row["notes"].get("relative") for row in learned.rows],
         "seconds": time.process_time() - begun,
     }
-
 
 
 def read(path: Path) -> list[dict[str, Any]]:

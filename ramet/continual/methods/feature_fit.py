@@ -28,8 +28,9 @@ def feature_fit(
 ) -> FeatureFit:
     """Fit a linear map from a body's features to targets, and measure it on other samples.
 
-    W = F'(FF' + penalty n I)^-1 Y, a matrix of samples x samples however wide the features are, where the rows of F are centred features, divided by their common deviation, so that
-    a network of larger activations is no better for that, and those of Y the centred targets (one-hot for classes).
+    W = (F'F + penalty n I)^-1 F'Y = F'(FF' + penalty n I)^-1 Y, whichever matrix is the smaller one. The rows of F are
+    centred features, divided by their common deviation, so that a network of larger activations is no better for that,
+    and those of Y the centred targets (one-hot for classes).
     Where each token has a class, tokens are the samples.
 
     Args:
@@ -44,12 +45,15 @@ def feature_fit(
     mean, spread = seen.mean(0), seen.std(correction=0).clamp_min(1e-12)
     seen, judged = (seen - mean) / spread, (judged - mean) / spread
     offset = wanted.mean(0)
-    gram, between = seen @ seen.T, judged @ seen.T  # [seen, seen] and [judged, seen]
+    is_wide = seen.shape[1] > len(seen)
+    gram = seen @ seen.T if is_wide else seen.T @ seen
+    right = wanted - offset if is_wide else seen.T @ (wanted - offset)
     unit = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     fits = []
     for penalty in PENALTIES:
-        weights = torch.linalg.solve(gram + penalty * len(seen) * unit, wanted - offset)
-        fits.append(_judged(between @ weights + offset, targets, are_classes))
+        solved = torch.linalg.solve(gram + penalty * len(seen) * unit, right)
+        weights = seen.T @ solved if is_wide else solved  # [features, outputs]
+        fits.append(_judged(judged @ weights + offset, targets, are_classes))
     return max(fits, key=lambda fit: fit.score)
 
 

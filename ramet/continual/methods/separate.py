@@ -72,4 +72,3 @@ def separate_as(
     if not isinstance(template, Skeleton):
         return None
     return Separate(width=factor_for(template, classes, parameters), work=[float(each) for each in work])
-

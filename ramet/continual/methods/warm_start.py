@@ -26,8 +26,8 @@ from ramet.fields import require_choices
 from ramet.seeding import derive_seed, torch_generator
 from ramet.training import measure
 
-NUM_UNTRAINED = 2
-"""Untrained networks that earlier ones are compared with; the better of them counts."""
+JUDGING_SHARE, FEWEST = 0.1, 50
+"""What judging earlier networks may cost, as a share of a task's training, and the images that it takes at least."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,7 +43,8 @@ class WarmStart(Method):
 
     Args:
         margin: standard errors of the validation score by which an earlier network must be better than untrained ones.
-        num_samples: the most images that features are fitted to, and as many that judge.
+        num_samples: the most images that features are fitted to, and as many that judge; fewer where that would cost
+            more than a tenth of the training, but at least 50.
         head_weights: what the head of a copy begins with: ``fitted`` to the features that are copied, or ``fresh``.
         width: the multiple of the network's widths that each task's network has (mlp and conv).
         target: the validation score, in the metric of the recipe, at which a task gets no layers of its own; none for
@@ -58,11 +59,11 @@ class WarmStart(Method):
     needs_chain: ClassVar[str] = ""
     needs_classes: ClassVar[str] = ""
     keeps_start: ClassVar[bool] = True
-    takes_target: ClassVar[bool] = True
-    takes_budget: ClassVar[bool] = True
+    target_option: ClassVar[str] = "target"
+    budget_option: ClassVar[str] = "budget"
 
     margin: float = 1.0
-    num_samples: int = 300
+    num_samples: int = 200
     head_weights: Literal["fitted", "fresh"] = "fitted"
     width: float = 1.0
     target: float | None = None
@@ -96,7 +97,7 @@ class WarmStart(Method):
         self._said: list[str] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
-        place, name = len(self.tasks), task.info.name
+        name = task.info.name
         factor = self._factor(task.info.num_classes)
         fits = self._fits(task, saves)
         relative, notes = self._relative(fits), self._notes(fits)
@@ -145,23 +146,29 @@ class WarmStart(Method):
         if not self._bodies:
             return {}
         place, classes, device = len(self.tasks), task.info.num_classes, task.train.x.device
-        data = [self._some(split, role) for role, split in (("fit", task.train), ("judge", task.validation))]
+        number = self._num_judging(len(task.train))
+        data = [self._some(split, role, number) for role, split in (("fit", task.train), ("judge", task.validation))]
         fits: dict[int | None, FeatureFit] = {}
-        # A trained network is what a task begins with anyway: it is drawn once, and the one to be better than.
-        num_first = 1 if self.template.is_trained else NUM_UNTRAINED
         with saves.work.counted("features"):
-            first = []
-            for number in range(num_first):
-                body = self._sized(self.width).make_features(self.seed, "untrained", place, number).to(device)
-                first.append(feature_fit(body, *data, classes))
-            fits[None] = max(first, key=lambda fit: fit.score)
+            # Of a trained network every body begins with its weights: what a task begins with anyway is to be bettered.
+            first = self._sized(self.width).make_features(self.seed, "untrained", place).to(device)
+            fits[None] = feature_fit(first, *data, classes)
             for owner, body in self._bodies.items():
                 fits[owner] = feature_fit(body.to(device), *data, classes)
         return fits
 
-    def _some(self, split: Split, role: str) -> tuple[torch.Tensor, torch.Tensor]:
+    def _num_judging(self, num_trained: int) -> int:
+        """Images that features are fitted to, so that judging costs about a tenth of what the training will.
+
+        A sample of a training goes forward and twice as far back; one of the fitting and one of the judging go forward
+        through every earlier network and the first one.
+        """
+        passes = 3 * self.settings.epochs * num_trained / (2 * (1 + len(self._bodies)))
+        return min(self.num_samples, max(FEWEST, int(JUDGING_SHARE * passes)))
+
+    def _some(self, split: Split, role: str, most: int) -> tuple[torch.Tensor, torch.Tensor]:
         generator = torch_generator(self.seed, "samples", role, len(self.tasks))
-        rows = torch.randperm(len(split.y), generator=generator)[: self.num_samples].sort().values
+        rows = torch.randperm(len(split.y), generator=generator)[:most].sort().values
         return split.x[rows.to(split.x.device)], split.y[rows.to(split.y.device)]
 
     def _best(self, fits: dict[int | None, FeatureFit]) -> int | None:
@@ -284,4 +291,3 @@ class WarmStart(Method):
             head = self._sized(self._factors[owner]).make_head(task.num_classes).to(self.device)
             head.load_state_dict(tensors)
             self._heads.append(head.eval())
-
