@@ -10,8 +10,8 @@ import ramet
 from ramet.continual import LearnPlan, LearnRecipe, Stream, learn, make_stream
 from ramet.continual.methods import Naive, PackNet
 from ramet.errors import ConfigError
-from ramet.jobs.learn.specs import spec_of
 from ramet.jobs.learn.result import LearnResult
+from ramet.jobs.learn.specs import spec_of
 from ramet.jobs.runner import resume
 from ramet.runs import read_config, read_records
 
