@@ -3,7 +3,8 @@
 ``RAMET_DATA=... python -m benchmarks.learning --streams permuted-digits --seeds 50 51 --arms warm-start separate``
 learns every stream by every arm with every seed, appends a line for each to ``results/learning.jsonl``, leaves out what
 is there already, and prints the tables of what is there. ``ARM=control`` are networks for each task alone of the same
-total parameters and work as ARM, task by task; ``ARM=work`` networks of full size with the same work.
+total parameters and work as ARM, task by task; ``ARM=work`` networks of full size with the same work. ``ARM~quarter``
+has a budget of a quarter of the parameters of progressive networks, which must have run before.
 
 The streams of ``DEVELOPMENT`` and their seeds, from 50 on, were there for choices; those of ``JUDGED`` with the seeds
 from 0 on are what counts. One process, one thread.
@@ -52,8 +53,15 @@ class Case:
         return make_stream(source, seed=seed, **self.options)
 
 
-ARMS = ["warm-start", "warm-start=control", "progressive", "firefly", "firefly=control", "bind-and-grow"]
-ARMS += ["bind-and-grow=control", "frozen", "joint"]
+ARMS = [
+    "progressive",
+    "warm-start",
+    "warm-start=control",
+    "warm-start~quarter",
+    "warm-start~quarter=control",
+    "firefly",
+]
+ARMS += ["firefly", "firefly=control", "bind-and-grow", "bind-and-grow=control", "frozen", "joint"]
 
 
 def _small(train: int, evaluation: int = 1500, size: int = 16) -> dict[str, Any]:
@@ -79,15 +87,17 @@ def run_arm(case: Case, arm: str, seed: int, folder: Path, known: dict[str, Any]
     """Learn the stream of a seed; accuracies are means over tasks after the last of them."""
     stream = case.make(seed, folder)
     template = make_template(case.network, form=stream.form, num_classes=stream[0].info.num_classes)
-    name, _, control = arm.partition("=") if arm.endswith(tuple(f"={each}" for each in CONTROLS)) else (arm, "", "")
-    if control:
+    name, control = arm, ""
+    for kind in CONTROLS:
+        if arm.endswith(f"={kind}"):
+            name, control = arm.removesuffix(f"={kind}"), kind
+    if control == "work":
+        method: Any = Separate(work=known[name]["work"])
+    elif control:
         classes = [task.info.num_classes for task in stream]
-        work = known[name]["work"]
-        method: Any = (
-            Separate(work=work)
-            if control == "work"
-            else separate_as(template, classes, known[name]["parameters"], work)
-        )
+        method = separate_as(template, classes, known[name]["parameters"], known[name]["work"])
+    elif name.endswith("~quarter"):
+        method = make_method(name.removesuffix("~quarter"), budget=known["progressive"]["parameters"] // 4)
     else:
         method = make_method(name)
     begun = time.process_time()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from ramet.continual.work import Work, step_work
+from ramet.continual.work import TaskWork, step_work
 from ramet.data import Split
 from ramet.guards import Guard
 from ramet.params import Params
@@ -46,7 +46,7 @@ class Saves:
     folder: Path | None = None
     seconds: float = 30.0
     identity: str | None = None
-    work: Work = field(default_factory=Work, compare=False)
+    work: TaskWork = field(default_factory=TaskWork, compare=False)
 
     def phase(self, name: str) -> Checkpoints | None:
         """The checkpoints of one phase."""

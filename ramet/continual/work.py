@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from ramet.seeding import seeded_globally
 
 
 @dataclass
-class Work:
+class TaskWork:
     """The multiply-adds of one task by what they were spent on: products of matrices and convolutions, both ways.
 
     A training adds what its steps take by their number, whether they were taken now or before a kill.
 
-    >>> work = Work()
+    >>> work = TaskWork()
     >>> work.add("probe", 100)
     >>> work.add("path", 50)
     >>> work.total
@@ -40,9 +42,39 @@ class Work:
     @contextmanager
     def counted(self, phase: str) -> Iterator[None]:
         """Count what runs in the block; for what runs again on resuming, and trains nothing."""
-        with FlopCounterMode(display=False) as counter:
+        with ProductCounter() as counter:
             yield
-        self.add(phase, counter.get_total_flops() // 2)
+        self.add(phase, counter.multiply_adds)
+
+
+class ProductCounter(TorchDispatchMode):
+    """Counts the multiply-adds of what runs within it, by torch's own formulas.
+
+    Torch's own counter also follows which module calls which, by hooks that parameters in inference mode do not take.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._operations = 0
+
+    @property
+    def multiply_adds(self) -> int:
+        """What was counted so far."""
+        return self._operations // 2  # the formulas count the multiplication and the addition
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation, and count it if it is a product; one that is made of others is taken apart."""
+        kwargs = kwargs or {}
+        packet = func._overloadpacket
+        if packet not in flop_registry and func is not torch.ops.prim.device.default:
+            with self:
+                parts = func.decompose(*args, **kwargs)
+            if parts is not NotImplemented:
+                return parts
+        result = func(*args, **kwargs)
+        if packet in flop_registry:
+            self._operations += flop_registry[packet](*args, **kwargs, out_val=result)
+        return result
 
 
 def step_work(
@@ -61,7 +93,7 @@ def step_work(
     """
     buffers = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
     try:
-        with seeded_globally(0, "work"), FlopCounterMode(display=False) as counter:
+        with seeded_globally(0, "work"), ProductCounter() as counter:
             value = loss(*batch)
             if params and value.requires_grad:
                 torch.autograd.grad(value, params, allow_unused=True)
@@ -69,4 +101,4 @@ def step_work(
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
-    return int(counter.get_total_flops()) // 2
+    return counter.multiply_adds

@@ -1,6 +1,8 @@
-"""The work of learning: counted by products that were worked out by hand, the same after a kill, and no step changed."""
+"""The work of learning: counted as by hand, the same after a kill, and no step changed by it."""
 
 from __future__ import annotations
+
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ import ramet.continual.training as training
 from ramet.continual import METHODS, learn, make_method
 from ramet.continual.loop import costs_of
 from ramet.continual.training import Samples, Saves, classification, epoch_work, train
-from ramet.continual.work import Work, step_work
+from ramet.continual.work import TaskWork, step_work
 from ramet.testing.methods import SETTINGS, make_skeletons
 from ramet.testing.methods import make_stream as make_tasks
 from ramet.training import Settings
@@ -38,6 +40,20 @@ def test_a_step_is_counted_as_products_forward_and_back():
     last = list(module[2].parameters())
     module[0].requires_grad_(False)
     assert step_work(module, loss, batch, last) == 20 * (30 + 15 + 15)
+
+
+def test_products_are_counted_in_inference_mode_where_parameters_are_inputs():
+    work, weight = TaskWork(), nn.Parameter(torch.randn(4, 6))
+
+    class Scaled(nn.Module):
+        def forward(self, weight):
+            return 2 * weight
+
+    scaled = Scaled()
+    with torch.inference_mode(), work.counted("products"):
+        torch.randn(7, 6) @ scaled(weight).T
+        nn.Conv2d(2, 3, 3)(torch.randn(1, 2, 5, 5))
+    assert work.total == 7 * 6 * 4 + 9 * 9 * 2 * 3
 
 
 def test_counting_leaves_statistics_generators_and_gradients_alone():
@@ -71,6 +87,7 @@ def test_counting_changes_no_bit_of_what_is_learned(name, monkeypatch):
     stream = make_tasks(2)
     counted = learn(stream, **options)
     monkeypatch.setattr(training, "_epoch_work", lambda *arguments: 0.0)
+    monkeypatch.setattr(TaskWork, "counted", lambda self, phase: nullcontext())
     plain = learn(stream, **options | {"method": make_method(name)})
     for task in stream.names:
         ours, theirs = counted.task(task).state_dict(), plain.task(task).state_dict()
@@ -97,5 +114,5 @@ def test_rows_of_earlier_versions_have_no_work():
 
 
 def test_every_method_says_what_it_took():
-    assert Work().total == 0
+    assert TaskWork().total == 0
     assert {"individual", "separate", "warm-start"} <= set(METHODS)
