@@ -35,14 +35,16 @@ class WarmStart(Method):
     """Each task fine-tunes a copy of the network that serves it best, or begins anew at once if none does.
 
     The features of every earlier network are fitted to the new task by a ridge regression, on some of its images, and
-    judged on its validation images; so are those of untrained networks. The best earlier network is copied and trained
-    if it is better than those by ``margin`` standard errors. A task that fits nothing has its own first weights. Either
-    way all layers are the task's own, so that nothing is forgotten, and each task costs about one training.
+    judged on its validation images; so are those of an untrained network. The best earlier network is copied and
+    trained, with a head that is fitted to it first, unless the untrained one is better by ``margin`` standard errors: a
+    task that fits nothing has its own first weights at once. Either way all layers are the task's own, so that nothing
+    is forgotten, and each task costs about one training (docs/decisions/063).
 
     With ``target`` a task that reaches it by a head on the unchanged layers of its relative gets no more than that.
 
     Args:
-        margin: standard errors of the validation score by which an earlier network must be better than untrained ones.
+        margin: standard errors of the validation score by which an untrained network must be better than all earlier
+            ones for a task to begin anew; negative to ask that an earlier one be better by so many.
         num_samples: the most images that features are fitted to, and as many that judge; fewer where that would cost
             more than a tenth of the training, but at least 50.
         head_weights: what the head of a copy begins with: ``fitted`` to the features that are copied, or ``fresh``.
@@ -72,9 +74,9 @@ class WarmStart(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_choices(self)
-        if not 0 <= self.margin < math.inf or not 0 < self.width < math.inf:
+        if not math.isfinite(self.margin) or not 0 < self.width < math.inf:
             raise ConfigError(
-                f"margin must not be negative, width positive and both finite, but got {self.margin} and {self.width}."
+                f"margin must be finite, and width positive and finite, but got {self.margin} and {self.width}."
             )
         if self.num_samples < 2 or self.budget < 0:
             raise ConfigError(
@@ -177,12 +179,12 @@ class WarmStart(Method):
         return max(owners, key=lambda owner: (fits[owner].score, owner), default=None)
 
     def _relative(self, fits: dict[int | None, FeatureFit]) -> int | None:
-        """The place of the body that serves best, if it is better than one that knows nothing."""
+        """The place of the body that serves best, unless one that knows nothing serves clearly better."""
         best = self._best(fits)
         if best is None:
             return None
-        needed = fits[None].score + self.margin * max(fits[best].error, fits[None].error)
-        return best if fits[best].score > needed else None
+        needed = fits[None].score - self.margin * max(fits[best].error, fits[None].error)
+        return best if fits[best].score >= needed else None
 
     def _name(self, owner: int | None) -> str | None:
         return None if owner is None else self.tasks[owner].name
@@ -249,7 +251,7 @@ class WarmStart(Method):
         if relative is not None:
             return f"{name!r} began as a copy of {self._name(relative)!r}."
         first = "the trained network" if self.template.is_trained else "fresh weights"
-        return f"{name!r} began with {first}" + (": no earlier network serves it better." if place else ".")
+        return f"{name!r} began with {first}" + (": no earlier network serves it as well." if place else ".")
 
     # What is kept.
 

@@ -15,7 +15,7 @@ from ramet.errors import ConfigError
 from ramet.training import Settings, accuracy
 
 SKELETON = mlp(24, 16, in_channels=1, image_size=(4, 4))
-RECIPE = Settings(epochs=20, batch_size=8, learning_rate=0.1, final_learning_rate=0.0, weight_decay=0.0)
+RECIPE = Settings(epochs=20, batch_size=8, learning_rate=0.1, final_learning_rate=0.0, weight_decay=3e-4)
 
 
 def parities(order, name, count=160):
@@ -30,9 +30,21 @@ def parities(order, name, count=160):
     return Task(name, DataSet(name, split(4 * count), split(count), split(count), 2))
 
 
+def stranger(count=160):
+    """Is the sum of the last pixels positive? What looks at the first two alone can't say, and untrained layers can."""
+    generator = torch.Generator().manual_seed(5)
+
+    def split(size):
+        x = torch.randn(size, 1, 4, 4, generator=generator)
+        x[:, :, :2] = 0
+        return Split(x, (x.flatten(1).sum(1) > 0).long())
+
+    return Task("stranger", DataSet("stranger", split(4 * count), split(count), split(count), 2))
+
+
 @pytest.fixture(scope="module")
 def learned():
-    stream = Stream("s", [parities((0, 1), "one"), parities((0, 1, 7), "twin"), parities((9, 12), "stranger")])
+    stream = Stream("s", [parities((0, 1), "one"), parities((0, 1, 7), "twin"), stranger()])
     return stream, learn(stream, method="warm-start", network=SKELETON, settings=RECIPE)
 
 
@@ -42,7 +54,7 @@ def test_a_twin_begins_as_a_copy_and_a_stranger_anew(learned):
     assert [each["relative"] for each in notes] == [None, "one", None]
     assert notes[1]["features"]["one"] > notes[1]["untrained"] + 0.2
     told = found.network.explain()
-    assert "began as a copy of 'one'" in told[1] and "no earlier network serves it better" in told[2]
+    assert "began as a copy of 'one'" in told[1] and "no earlier network serves it as well" in told[2]
 
 
 def test_a_task_that_fits_nothing_is_learned_as_alone_bit_for_bit(learned):
@@ -105,7 +117,7 @@ def test_widths_are_found_for_sizes():
         assert low <= wanted <= high
 
 
-@pytest.mark.parametrize("words", ["margin=-1", "num_samples=1", "budget=-3", "width=0", "head_weights=half"])
+@pytest.mark.parametrize("words", ["margin=nan", "num_samples=1", "budget=-3", "width=0", "head_weights=half"])
 def test_options_out_of_range_are_refused(words):
     with pytest.raises(ConfigError):
         make_method(f"warm-start:{words}")
