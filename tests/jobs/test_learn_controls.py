@@ -10,6 +10,7 @@ from ramet.errors import ConfigError
 from ramet.execution import make_executor
 from ramet.jobs.data_options import StreamOptions
 from ramet.jobs.learn.advice import advise, in_words, judged
+from ramet.jobs.learn.foresight import foresee
 from ramet.jobs.learn.job import LearnJob
 from ramet.jobs.runner import resume, start
 from ramet.runs import read_records
@@ -116,3 +117,14 @@ def test_a_target_and_a_budget_reach_the_methods_that_have_them(tmp_path):
     for options in ({"target": 0.9}, {"budget": "params=10k"}):
         with pytest.raises(ConfigError, match="is for warm-start"):
             start(job(methods="naive", **options), tmp_path / "other", make_executor(1))
+
+
+def test_what_to_expect_is_said_before_and_changes_nothing(tmp_path, learned):
+    told = []
+    start(job(controls="all"), tmp_path / "run", make_executor(1), notify=lambda event, values: told.append(values))
+    assert told[0]["line"].startswith("foreseen: individual networks of ")
+    expected = foresee(job().build())
+    alone = learned[1].methods["individual"].figures
+    assert expected.parameters == alone.parameters.mean
+    assert expected.work == pytest.approx(alone.work.mean, rel=0.02)  # a last mini-batch of one sample is left out
+    assert expected.probed == 2 and 0 <= expected.served <= 2

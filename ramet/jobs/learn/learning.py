@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,13 @@ from ramet.continual.networks.making import make_template
 from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import Stream
 from ramet.data import on_device
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, RunError
 from ramet.execution import WorkItem
 from ramet.exporting.card import Card
 from ramet.exporting.onnx import check_installed
 from ramet.jobs.learn.controls import control_items
 from ramet.jobs.learn.earlier import EarlierTasks, check_earlier
+from ramet.jobs.learn.foresight import foresee, foreseen_stream
 from ramet.jobs.learn.result import ONTO
 from ramet.jobs.learn.specs import by_name, file_name, spec_of
 from ramet.jobs.metric import MetricFigures
@@ -169,6 +171,9 @@ def learn_all(setup: StreamSetup, session: Session) -> Json:
         for place, seed in enumerate(setup.seeds)
     ]
     left = [item for item in items if item.key not in run.records]
+    if len(left) == len(items):  # of one that goes on it was said before
+        with suppress(RunError):  # of a loss that is not finite the method itself will tell
+            session.notify("foreseen", {"line": foreseen_stream(foresee(setup), setup.controls)})
     for item, value in session.executor.run(left, setup, label="learning", on_failure=run.record_failure):
         run.records.append(item.key, method=item.arguments["method"], **value)
     items = control_items(setup, _rows(setup, run))

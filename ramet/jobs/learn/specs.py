@@ -30,7 +30,8 @@ def by_name(given: list[str | Method]) -> dict[str, str | Method]:
 def spec_of(method: Method) -> str:
     """A method in words: its name, and the options that are not its defaults.
 
-    >>> spec_of(make_method("packnet:prune=0.5"))
+    >>> from ramet.continual.methods import PackNet
+    >>> spec_of(PackNet(prune=0.5))
     'packnet:prune=0.5'
     """
     defaults: dict[str, Any] = {
