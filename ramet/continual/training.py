@@ -188,7 +188,7 @@ def _epoch_work(
     data: Split | Samples,
     settings: Settings,
     batches: Batches,
-    params: list[Tensor],
+    params: Sequence[Tensor],
     seed: int,
 ) -> float:
     """The multiply-adds of the steps of an epoch, from those of the first."""

@@ -42,20 +42,21 @@ class TaskWork:
     @contextmanager
     def counted(self, phase: str) -> Iterator[None]:
         """Count what runs in the block; for what runs again on resuming, and trains nothing."""
-        with ProductCounter() as counter:
+        counter = ProductCounter()
+        with counter:
             yield
         self.add(phase, counter.multiply_adds)
 
 
-class ProductCounter(TorchDispatchMode):
+class ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the multiply-adds of what runs within it, by torch's own formulas.
 
     Torch's own counter also follows which module calls which, by hooks that parameters in inference mode do not take.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self._operations = 0
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._operations: int = 0
 
     @property
     def multiply_adds(self) -> int:
@@ -78,7 +79,10 @@ class ProductCounter(TorchDispatchMode):
 
 
 def step_work(
-    module: nn.Module, loss: Callable[[Tensor, Tensor, Tensor], Tensor], batch: Sequence[Tensor], params: list[Tensor]
+    module: nn.Module,
+    loss: Callable[[Tensor, Tensor, Tensor], Tensor],
+    batch: Sequence[Tensor],
+    params: Sequence[Tensor],
 ) -> int:
     """The multiply-adds of one step on a mini-batch, forward and backward; everything is left as it was.
 
@@ -91,12 +95,13 @@ def step_work(
         batch: these three.
         params: what gradients are taken for.
     """
+    counter = ProductCounter()
     buffers = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
     try:
-        with seeded_globally(0, "work"), ProductCounter() as counter:
+        with seeded_globally(0, "work"), counter:
             value = loss(*batch)
             if params and value.requires_grad:
-                torch.autograd.grad(value, params, allow_unused=True)
+                torch.autograd.grad(value, tuple(params), allow_unused=True)
     finally:
         with torch.no_grad():
             for buffer, before in buffers:

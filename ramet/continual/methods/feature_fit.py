@@ -70,7 +70,7 @@ def _judged(outputs: Tensor, targets: Tensor, are_classes: bool) -> FeatureFit:
 def _features(body: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Rows of features, [samples, features]; of tokens, [samples * tokens, features]."""
     with evaluating(body):
-        seen = torch.cat([body(part) for part in x.split(SEEN_AT_ONCE)])
+        seen = torch.cat([body(part) for part in torch.split(x, SEEN_AT_ONCE)])
     are_tokens = not y.is_floating_point() and y.ndim > 1
     return (seen.flatten(0, 1) if are_tokens and seen.ndim > 2 else seen.flatten(1)).double().clone()
 

@@ -149,14 +149,14 @@ class WarmStart(Method):
             return {}
         place, classes, device = len(self.tasks), task.info.num_classes, task.train.x.device
         number = self._num_judging(len(task.train))
-        data = [self._some(split, role, number) for role, split in (("fit", task.train), ("judge", task.validation))]
+        seen, judging = self._some(task.train, "fit", number), self._some(task.validation, "judge", number)
         fits: dict[int | None, FeatureFit] = {}
         with saves.work.counted("features"):
-            # Of a trained network every body begins with its weights: what a task begins with anyway is to be bettered.
+            # What a task would begin with otherwise: untrained layers of the whole width, or the trained network.
             first = self._sized(self.width).make_features(self.seed, "untrained", place).to(device)
-            fits[None] = feature_fit(first, *data, classes)
+            fits[None] = feature_fit(first, seen, judging, classes)
             for owner, body in self._bodies.items():
-                fits[owner] = feature_fit(body.to(device), *data, classes)
+                fits[owner] = feature_fit(body.to(device), seen, judging, classes)
         return fits
 
     def _num_judging(self, num_trained: int) -> int:

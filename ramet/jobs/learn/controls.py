@@ -85,7 +85,7 @@ def control_items(setup: StreamSetup, rows: Mapping[str, list[Rows]]) -> list[Wo
                 made = make_control(kind, setup.template, classes, rows[of][place])
                 if made is not None:
                     name = control_name(kind, of)
-                    arguments = {"name": name, "of": of, "place": place, "options": made.options}
+                    arguments: Json = {"name": name, "of": of, "place": place, "options": made.options}
                     items.append(WorkItem(f"{name}/{seed}", learn_control, arguments))
     return items
 

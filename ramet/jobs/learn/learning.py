@@ -256,7 +256,7 @@ def _result(setup: StreamSetup, run: Run) -> Json:
     rows = _rows(setup, run)
     told = described_metric(setup)
     metric = MetricFigures(**told.get("metric", {}))
-    controls = {item.arguments["name"]: item.arguments["of"] for item in control_items(setup, rows)}
+    controls = {str(item.arguments["name"]): str(item.arguments["of"]) for item in control_items(setup, rows)}
     beside = {name: [run.records[f"{name}/{seed}"]["rows"] for seed in setup.seeds] for name in controls}
     methods = analyse(rows | beside, metric=metric)
     validation = analyse(rows | beside, split="validation", metric=metric)
