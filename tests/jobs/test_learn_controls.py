@@ -32,7 +32,7 @@ def learned(tmp_path_factory):
 
 def test_controls_have_the_size_and_the_work_of_their_method(learned):
     _, result = learned
-    assert set(result.controls_of.values()) == {"bind-and-grow", "naive"} and len(result.controls) == 4
+    assert {"separate, as bind-and-grow", "individual, as naive", "separate, as naive"} <= set(result.controls_of)
     for control, method in result.controls_of.items():
         ours, theirs = result.methods[method], result.controls[control]
         alone = result.methods["individual"].figures
@@ -109,6 +109,13 @@ def test_a_kill_among_the_controls_costs_nothing(tmp_path, monkeypatch, learned)
 )
 def test_the_judgement_is_a_function_of_differences(differences, choice):
     assert judged(differences, 0.005)[0] == choice
+
+
+def test_of_a_method_as_large_as_individual_networks_one_control_is_enough(tmp_path):
+    result = start(job(methods="warm-start"), tmp_path / "run", make_executor(1))
+    assert result.controls_of == {"separate, as warm-start": "warm-start"}
+    sizes = {entry.figures.parameters.mean for entry in (*result.methods.values(), *result.controls.values())}
+    assert len(sizes) == 1
 
 
 def test_a_target_and_a_budget_reach_the_methods_that_have_them(tmp_path):

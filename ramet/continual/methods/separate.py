@@ -71,4 +71,6 @@ def separate_as(
     """
     if not isinstance(template, Skeleton):
         return None
-    return Separate(width=factor_for(template, classes, parameters), work=[float(each) for each in work])
+    width = factor_for(template, classes, parameters)
+    is_same = resized(template, width) == template
+    return Separate(width=1.0 if is_same else width, work=[float(each) for each in work])

@@ -62,11 +62,15 @@ def controlled(
 
 
 def make_control(kind: Control, template: Template, classes: Sequence[int], rows: Rows) -> Separate | None:
-    """The control of a method that gave these rows; None where a network of another size can't be made."""
+    """The control of a method that gave these rows.
+
+    None where a network of another size can't be made, or for individual networks where separate ones are the same.
+    """
     work = [float(row["work"]) for row in rows]
-    if kind == "individual":
-        return Separate(work=work)
-    return None if template.is_trained else separate_as(template, classes, rows[-1]["parameters"], work)
+    separate = None if template.is_trained else separate_as(template, classes, rows[-1]["parameters"], work)
+    if kind == "separate":
+        return separate
+    return None if separate is not None and separate.width == 1 else Separate(work=work)
 
 
 def _knows_work(seeds: Sequence[Rows]) -> bool:

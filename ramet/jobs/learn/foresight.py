@@ -100,7 +100,7 @@ more; knowledge of the first task serves 1 of 4 others: expect little more than 
     words = f"foreseen: individual networks of {count(foresight.parameters)} parameters, {count(foresight.work)} "
     words += f"multiply-adds and about {duration(foresight.seconds)} a seed, a method as much or more"
     if controls != "none":
-        words += ", each of its two controls as much as the method"
+        words += ", and each of its controls as much as it"
     if not foresight.probed:
         return words
     is_likely = 2 * foresight.served > foresight.probed
