@@ -147,13 +147,12 @@ def train(
     saver = Saver(saves.phase(phase), parts, seconds=saves.seconds)
     batches = Batches(len(data.y), settings.batch_size, seed)
     num_steps = settings.epochs * batches.steps_per_epoch
+    _set_modes(module, frozen)
+    each = _epoch_work(module, loss, data, settings, batches, list(params.values()), seed)  # before it is compiled
+    saves.work.add(phase, each * settings.epochs)
     with seeded_globally(seed, "draws"), compiled(called or module, settings):
         first = saver.resume() or 0
-        module.train()
-        for part in frozen:
-            part.eval()
-        each = _epoch_work(module, loss, data, settings, batches, list(params.values()), seed)
-        saves.work.add(phase, each * settings.epochs)
+        _set_modes(module, frozen)
         read_ahead(data.x, batches, first, num_steps)
         for number in range(first, num_steps):
             indices = batches[number].to(data.x.device)
@@ -170,6 +169,12 @@ def train(
             saver.save(num_steps)
     stepper.zero_grad(set_to_none=True)
     module.eval()
+
+
+def _set_modes(module: nn.Module, frozen: Sequence[nn.Module]) -> None:
+    module.train()
+    for part in frozen:
+        part.eval()
 
 
 def epoch_work(module: nn.Module, loss: Loss, data: Split | Samples, settings: Settings, *, seed: int) -> float:

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ramet.seeding import seeded_globally
+from ramet.training.losses import check_loss
 
 
 @dataclass
@@ -99,7 +100,7 @@ def step_work(
     buffers = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
     try:
         with seeded_globally(0, "work"), counter:
-            value = loss(*batch)
+            value = check_loss(loss(*batch))
             if params and value.requires_grad:
                 torch.autograd.grad(value, tuple(params), allow_unused=True)
     finally:

@@ -152,8 +152,8 @@ class WarmStart(Method):
         seen, judging = self._some(task.train, "fit", number), self._some(task.validation, "judge", number)
         fits: dict[int | None, FeatureFit] = {}
         with saves.work.counted("features"):
-            # What a task would begin with otherwise: untrained layers of the whole width, or the trained network.
-            first = self._sized(self.width).make_features(self.seed, "untrained", place).to(device)
+            # What a task would begin with otherwise: untrained layers as wide as the last ones, or the trained network.
+            first = self._sized(self._factors[self._owners[-1]]).make_features(self.seed, "untrained", place).to(device)
             fits[None] = feature_fit(first, seen, judging, classes)
             for owner, body in self._bodies.items():
                 fits[owner] = feature_fit(body.to(device), seen, judging, classes)
