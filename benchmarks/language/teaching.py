@@ -70,7 +70,7 @@ def teach(texts: list[Text], scale: Scale, rate: float, seed: int, out: Path) ->
         stream,
         network=network,
         start=out / f"first-{seed}.safetensors",
-        plan=LearnPlan(methods=METHODS, exports=False),
+        plan=LearnPlan(methods=METHODS, controls="none", exports=False),
         recipe=recipe,
         seed=seed,
         out=out / f"learn-{seed}",

@@ -14,6 +14,8 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from ramet.ranking.intervals import t_interval
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -136,6 +138,43 @@ def backbone() -> str:
     return _table(("way", "epochs a task", "test accuracy, %", "parameters", "seeds"), rows)
 
 
+def learning() -> str:
+    """Streams by methods: each beside separate networks of its size and work, and beside progressive networks."""
+    found: dict[tuple[str, str], dict[int, dict[str, Any]]] = defaultdict(dict)
+    for record in _records("learning.jsonl"):
+        if record["seed"] < 50:  # seeds from 50 on are for development
+            found[record["stream"], record["arm"]][record["seed"]] = record
+    rows = []
+    for (stream, arm), seeds in found.items():
+        if arm.endswith("=control"):
+            continue
+        own = list(seeds.values())
+        rows.append(
+            (
+                stream,
+                f"`{arm}`",
+                f"{100 * mean(r['test'] for r in own):.1f}",
+                f"{mean(r['parameters'] for r in own) / 1e3:.1f} k",
+                f"{mean(sum(r['work']) for r in own) / 1e9:.1f}",
+                _lead(seeds, found.get((stream, f"{arm}=control"), {})),
+                _lead(seeds, found.get((stream, "progressive"), {})) if arm != "progressive" else "",
+                len(own),
+            )
+        )
+    lead = "minus separate networks of the same size and work, points"
+    head = ("stream", "way", "test accuracy, %", "parameters", "work, 10^9", lead, "minus progressive, points", "seeds")
+    return _table(head, rows)
+
+
+def _lead(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) -> str:
+    """The difference of the test accuracies over the seeds that both have, with a t interval."""
+    pairs = [100 * (ours[seed]["test"] - theirs[seed]["test"]) for seed in sorted(ours.keys() & theirs.keys())]
+    if len(pairs) < 2:
+        return ""
+    interval = t_interval(pairs)
+    return f"{interval.value:+.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "guards": guards,
     "claims": claims,
@@ -143,6 +182,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "grown language": grown_language,
     "taught language": taught_language,
     "backbone": backbone,
+    "learning": learning,
 }
 
 

@@ -15,7 +15,8 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.measures import summary
 from ramet.continual.methods.making import MethodSource, make_method
 from ramet.continual.networks.making import TemplateSource, make_template
-from ramet.continual.plan import check_scenario
+from ramet.continual.plan import check_rates, check_scenario
+from ramet.continual.rates import find_rate, with_rate
 from ramet.continual.recipe import LearnRecipe
 from ramet.continual.stream_saves import StreamSaves
 from ramet.continual.streams.stream import Stream, TaskData, TaskInfo
@@ -39,7 +40,8 @@ class Learned:
         network: The joint network.
         rows: What was measured after each task: ``task``, ``test`` and ``validation`` (the metric, by default the
             accuracy, on each task so far), ``parameters``, ``stored_bytes``, ``flops`` (of the task's own network),
-            ``seconds``, ``notes``.
+            ``work`` (multiply-adds of all that was trained and tried for the task) and ``work_by_phase``, ``seconds``,
+            ``notes``.
         metric: What tasks were measured by.
     """
 
@@ -79,6 +81,7 @@ def learn(
     device: str = "cpu",
     seconds_between_checkpoints: float = 30.0,
     identity: str | None = None,
+    rates: Sequence[float] = (),
     after_task: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> Learned:
     """Learn the tasks of a stream one after the other.
@@ -103,6 +106,8 @@ def learn(
         seconds_between_checkpoints: How much work a kill may cost, or ten times what a save takes, if that is more; it
             has no influence on the result.
         identity: Of the run that ``folder`` is a part of, if it is; checkpoints of others are refused.
+        rates: Learning rates of which each task's is found on its validation data, in place of the recipe's: by short
+            trainings of a network of its own, whose work counts (``ramet.continual.rates``).
         after_task: Called with the row of each task, when it has been learned and measured.
 
     Raises:
@@ -117,6 +122,7 @@ def learn(
         ['digits 0 1 2 3 4', 'digits 5 6 7 8 9']
     """
     check_scenario(scenario)
+    check_rates(rates)
     if onto is None:
         template = make_template(
             network,
@@ -150,6 +156,7 @@ def learn(
     data = gone + [
         task.gone() if scenario == "streaming" else task.data(device) for task in stream[: len(learned.rows)]
     ]
+    made.num_expected = len(known) + len(stream)
     num_recorded = _record(learned, 0, run)
     for row in learned.rows:
         after_task(row)
@@ -158,13 +165,14 @@ def learn(
         # Each task has a folder of its own: a resumed stream may begin with an earlier task than the last one.
         saves = Saves(None if folder is None else Path(folder) / f"task-{place}", seconds_between_checkpoints, identity)
         started = time.monotonic()
-        notes = learned.network.learn(present, data, saves)
+        notes = _learn_task(joint, present, data, saves, rates)
         seconds = time.monotonic() - started
         if scenario == "streaming":
             present.close()
         data.append(present)
         row = _measured(learned, stream, place, device)
-        learned.rows.append(row | {"seconds": seconds, "notes": notes})
+        cost = {"work": saves.work.total, "work_by_phase": dict(saves.work.phases)}
+        learned.rows.append(row | cost | {"seconds": seconds, "notes": notes})
         if place + 1 == len(stream) or stream_saves.is_due:
             stream_saves.save(learned.network, learned.rows)
             # Not before: a row has measured seconds, and a task that is learned again has others.
@@ -175,15 +183,36 @@ def learn(
     return learned
 
 
+def _learn_task(
+    joint: JointNetwork, task: TaskData, earlier: Sequence[TaskData], saves: Saves, rates: Sequence[float]
+) -> dict[str, Any]:
+    """Learn one task, with a learning rate of its own if rates are to be tried; gives what the method says of it."""
+    if not rates:
+        return joint.learn(task, earlier, saves)
+    method = joint.method
+    recipe = method.settings
+    rate = find_rate(method.template, task, recipe, rates, seed=method.seed, saves=saves)
+    method.settings = with_rate(recipe, rate)
+    try:
+        return {**joint.learn(task, earlier, saves), "learning_rate": rate}
+    finally:
+        method.settings = recipe  # what is saved is the recipe that was asked for
+
+
 def accuracy_matrix(rows: Sequence[dict[str, Any]], split: str = "test") -> list[list[float]]:
     """The accuracy matrix of recorded rows; NaN for tasks that were still to come."""
     return [[*row[split], *[NAN] * (len(rows) - len(row[split]))] for row in rows]
 
 
-def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """What recorded rows say of a network's costs: parameters and bytes at the end, the mean FLOPs of a task."""
-    costs: dict[str, float] = {key: rows[-1][key] for key in ("parameters", "stored_bytes")}
-    return costs | {"flops": sum(row["flops"] for row in rows) / len(rows)}
+def costs_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What recorded rows say of costs: parameters and bytes at the end, the mean FLOPs of a task, the work of all.
+
+    Rows of earlier versions do not know the work.
+    """
+    costs: dict[str, Any] = {key: rows[-1][key] for key in ("parameters", "stored_bytes")}
+    known = [row["work"] for row in rows if "work" in row]
+    work = sum(known) if len(known) == len(rows) else None
+    return costs | {"flops": sum(row["flops"] for row in rows) / len(rows), "work": work}
 
 
 def _measured(learned: Learned, stream: Stream, place: int, device: str) -> dict[str, Any]:

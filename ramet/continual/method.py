@@ -44,6 +44,9 @@ class Method(ABC):
         needs_classes: Why each input must have one class, as the end of a sentence; empty if targets may also be
             numbers, or classes of tokens.
         needs_accuracy: Why tasks must be measured by accuracy, likewise; empty if the metric may be any.
+        target_option: Which option is the validation score at which a task stops to grow; empty if it has none.
+        budget_option: Which option is the number of parameters of all tasks together; empty if it has none.
+        num_expected: How many tasks there will be, those learned before included; 0 where nobody has said.
         template: What every task's network is made from.
         settings: The numbers of a training.
         seed: What all randomness follows from.
@@ -60,6 +63,8 @@ class Method(ABC):
     keeps_start: ClassVar[bool] = False
     needs_classes: ClassVar[str] = "it is written for classes"
     needs_accuracy: ClassVar[str] = ""
+    target_option: ClassVar[str] = ""
+    budget_option: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         self.template: Template
@@ -67,6 +72,7 @@ class Method(ABC):
         self.seed: int = 0
         self.device: str = "cpu"
         self.tasks: list[TaskInfo] = []
+        self.num_expected: int = 0
         self.source: str | None = None
 
     # What a loop calls.
@@ -146,10 +152,10 @@ class Method(ABC):
         return {"name": self.name, "options": self.options}
 
     @final
-    def fresh(self) -> Self:
-        """A method of the same options that has learned nothing."""
+    def fresh(self, **changes: Any) -> Self:
+        """A method of the same options, but for those that are given, that has learned nothing."""
         try:
-            return type(self)(**self.options)
+            return type(self)(**self.options | changes)
         except TypeError as error:
             raise ConfigError(
                 f"a method must be made anew from its options, but {self.name} is not: {error}."

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from ramet.continual.work import TaskWork, step_work
 from ramet.data import Split
 from ramet.guards import Guard
 from ramet.params import Params
@@ -21,7 +22,7 @@ from ramet.training.averaging import WeightAverage
 from ramet.training.batches import read_ahead
 from ramet.training.functions import OptimizerFactory
 
-__all__ = ["Held", "Samples", "Saves", "classification", "train"]
+__all__ = ["Held", "Samples", "Saves", "classification", "epoch_work", "train"]
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From the inputs of a mini-batch, their targets and their indices to the loss; inputs and targets are augmented."""
@@ -39,12 +40,13 @@ class Saves:
     """Where the learning of one task saves itself, phase by phase; without a folder it does not.
 
     A method that trains in several phases (train, prune, train again) gives each a name. On resuming, ``train`` puts a
-    finished phase back as it ended; what lies between phases is computed again.
+    finished phase back as it ended; what lies between phases is computed again. ``work`` is what the task has cost.
     """
 
     folder: Path | None = None
     seconds: float = 30.0
     identity: str | None = None
+    work: TaskWork = field(default_factory=TaskWork, compare=False)
 
     def phase(self, name: str) -> Checkpoints | None:
         """The checkpoints of one phase."""
@@ -145,11 +147,12 @@ def train(
     saver = Saver(saves.phase(phase), parts, seconds=saves.seconds)
     batches = Batches(len(data.y), settings.batch_size, seed)
     num_steps = settings.epochs * batches.steps_per_epoch
+    _set_modes(module, frozen)
+    each = _epoch_work(module, loss, data, settings, batches, list(params.values()), seed)  # before it is compiled
+    saves.work.add(phase, each * settings.epochs)
     with seeded_globally(seed, "draws"), compiled(called or module, settings):
         first = saver.resume() or 0
-        module.train()
-        for part in frozen:
-            part.eval()
+        _set_modes(module, frozen)
         read_ahead(data.x, batches, first, num_steps)
         for number in range(first, num_steps):
             indices = batches[number].to(data.x.device)
@@ -166,3 +169,35 @@ def train(
             saver.save(num_steps)
     stepper.zero_grad(set_to_none=True)
     module.eval()
+
+
+def _set_modes(module: nn.Module, frozen: Sequence[nn.Module]) -> None:
+    module.train()
+    for part in frozen:
+        part.eval()
+
+
+def epoch_work(module: nn.Module, loss: Loss, data: Split | Samples, settings: Settings, *, seed: int) -> float:
+    """The multiply-adds of an epoch of ``train`` of the same arguments, as the module is; it is left as it was."""
+    module.train()
+    params = [param for param in module.parameters() if param.requires_grad]
+    batches = Batches(len(data.y), settings.batch_size, seed)
+    work = _epoch_work(module, loss, data, settings, batches, params, seed)
+    module.eval()
+    return work
+
+
+def _epoch_work(
+    module: nn.Module,
+    loss: Loss,
+    data: Split | Samples,
+    settings: Settings,
+    batches: Batches,
+    params: Sequence[Tensor],
+    seed: int,
+) -> float:
+    """The multiply-adds of the steps of an epoch, from those of the first."""
+    first = batches[0].to(data.x.device)
+    x, y = settings.batch(data.x, data.y, first, seed=seed, step=0)
+    samples = sum(len(batches[number]) for number in range(batches.steps_per_epoch))
+    return step_work(module, loss, (x, y, first), params) / len(first) * samples

@@ -106,6 +106,7 @@ def test_a_method_learns_measures_saves_and_exports(name, kind, streams, network
 def test_which_methods_take_any_targets():
     assert set(TAKING_ANY) == {
         "individual", "naive", "frozen", "adapters", "joint", "replay", "packnet", "bind-and-grow", "random-growth",
+        "separate", "warm-start",
     }  # fmt: skip
 
 

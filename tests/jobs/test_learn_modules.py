@@ -124,7 +124,7 @@ def test_a_saved_network_goes_on_with_another_stream(files, capsys, method):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--network", "of_a_user.py:network"], "the method firefly needs a chain of layers"),
+        (["--network", "of_a_user.py:network", "--method", "firefly"], "the method firefly needs a chain of layers"),
         (["--network", "of_a_user.py:nothing", "--method", "naive"], "must define nothing"),
         (["--network", "mlp:5", "--start", "trained.safetensors", "--method", "naive"], "weights must fit the network"),
         (["--network", "of_a_user.py:network", "--start", "none.pt", "--method", "naive"], "there is no"),

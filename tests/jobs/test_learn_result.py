@@ -10,8 +10,8 @@ import ramet
 from ramet.continual import LearnPlan, LearnRecipe, Stream, learn, make_stream
 from ramet.continual.methods import Naive, PackNet
 from ramet.errors import ConfigError
-from ramet.jobs.learn.learning import spec_of
 from ramet.jobs.learn.result import LearnResult
+from ramet.jobs.learn.specs import spec_of
 from ramet.jobs.runner import resume
 from ramet.runs import read_config, read_records
 
@@ -58,7 +58,7 @@ def test_a_result_shows_itself(learned: LearnResult) -> None:
     text = learned.summary()
     assert "packnet:prune=0.5" in text and "owns" in text and f"Report: {learned.report}" in text
     frame = learned.to_frame()
-    assert list(frame["method"]) == list(learned.methods)
+    assert list(frame["method"]) == [*learned.methods, *learned.controls]
     assert learned.report is not None and learned.report.exists()
     assert "<td>naive" in learned._repr_html_()
 

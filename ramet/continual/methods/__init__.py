@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from ramet.continual.methods.progressive import Progressive
     from ramet.continual.methods.rcl import Reinforced
     from ramet.continual.methods.replay import Replay
+    from ramet.continual.methods.separate import Separate
+    from ramet.continual.methods.warm_start import WarmStart
 
 __all__ = ["METHODS", "Adapters", "AdditiveDecomposition", "BindAndGrow", "CompactPickGrow", "ContinualFirefly"]
 __all__ += ["Distillation", "Elastic", "ExpandableNetwork", "Frozen", "Individual", "Joint", "LearnToGrow", "Naive"]
-__all__ += ["PackNet", "Progressive", "RandomGrowth", "Reinforced", "Replay", "make_method"]
+__all__ += ["PackNet", "Progressive", "RandomGrowth", "Reinforced", "Replay", "Separate", "WarmStart", "make_method"]
 
 __getattr__ = lazy_front(__name__)
 
 _BUILT_IN = {
     "individual": "ramet.continual.methods.individual:Individual",
+    "separate": "ramet.continual.methods.separate:Separate",
     "naive": "ramet.continual.methods.naive:Naive",
     "frozen": "ramet.continual.methods.frozen:Frozen",
     "adapters": "ramet.continual.methods.adapters:Adapters",
@@ -46,6 +49,7 @@ _BUILT_IN = {
     "replay": "ramet.continual.methods.replay:Replay",
     "packnet": "ramet.continual.methods.packnet:PackNet",
     "progressive": "ramet.continual.methods.progressive:Progressive",
+    "warm-start": "ramet.continual.methods.warm_start:WarmStart",
     "firefly": "ramet.continual.methods.firefly.method:ContinualFirefly",
     "bind-and-grow": "ramet.continual.methods.bind_and_grow.method:BindAndGrow",
     "random-growth": "ramet.continual.methods.bind_and_grow.random_growth:RandomGrowth",

@@ -102,6 +102,7 @@ class CompactPickGrow(Method):
     needs_accuracy: ClassVar[str] = "its goal is one"
     needs_chain: ClassVar[str] = "it widens a chain's layers"
     forgets_nothing: ClassVar[bool] = True
+    target_option: ClassVar[str] = "goal"
     goal: float = 0.0
     prune_step: float = 0.1
     max_prune: float = 0.95

@@ -54,7 +54,8 @@ def fit_head(
     if most is not None and most < len(rows):
         rows = torch.randperm(len(rows), generator=torch_generator(seed, "samples"))[:most].sort().values
     rows = rows.to(data.x.device)
-    with evaluating(body):
+    saves = Saves() if saves is None else saves
+    with evaluating(body), saves.work.counted("features"):
         seen = torch.cat([body(data.x[part]) for part in torch.split(rows, SEEN_AT_ONCE)])
     features = Samples(seen.clone(), data.y[rows])  # what is computed in inference mode could not be trained on
 

@@ -12,6 +12,7 @@ from torch import nn
 from ramet.continual.method import Method
 from ramet.continual.methods.head_fitting import copy_with_fitted_head
 from ramet.continual.networks.keeping import copied
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
 from ramet.costs import count_parameters
@@ -55,9 +56,14 @@ class Individual(Method):
     def _beginning(self, task: TaskData, place: int, saves: Saves) -> nn.Module:
         """The network before it is trained."""
         role, num_classes = ("individual", place), task.info.num_classes
-        if not self.template.is_trained or self.head_weights == "fresh":
-            return self.template.make_network(num_classes, self.seed, *role).to(self.device)
-        return copy_with_fitted_head(self.template, task, self.settings, role, seed=self.seed, saves=saves)
+        template = self._made_from()
+        if not template.is_trained or self.head_weights == "fresh":
+            return template.make_network(num_classes, self.seed, *role).to(self.device)
+        return copy_with_fitted_head(template, task, self.settings, role, seed=self.seed, saves=saves)
+
+    def _made_from(self) -> Template:
+        """What the networks are made from."""
+        return self.template
 
     def network(self, name: str) -> nn.Module:
         """A copy of the task's network."""
@@ -75,6 +81,6 @@ class Individual(Method):
         """The inverse of ``state``."""
         self.networks = []
         for task, tensors in zip(self.tasks, state["networks"], strict=True):
-            network = self.template.make_network(task.num_classes, self.seed).to(self.device)
+            network = self._made_from().make_network(task.num_classes, self.seed).to(self.device)
             network.load_state_dict(tensors)
             self.networks.append(network.eval())

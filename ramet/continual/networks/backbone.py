@@ -120,6 +120,14 @@ class Backbone(Template):
         """The module with these weights."""
         return self._with_head(copy.deepcopy(body), copy.deepcopy(head))
 
+    def body_of(self, network: nn.Module) -> nn.Module:
+        """A copy of the module without its head."""
+        return self._with_head(copy.deepcopy(network), nn.Identity())
+
+    def head_of(self, network: nn.Module) -> nn.Module:
+        """A copy of the module's head."""
+        return copy.deepcopy(network.get_submodule(self.cut.head))
+
     def layer_sizes(self) -> list[int]:
         """The parameters of each block, batch norms included."""
         params = {name: param for name, param in self.module.named_parameters() if param.requires_grad}

@@ -199,6 +199,14 @@ class Skeleton(Template, LearnableNetwork):
         """A copy of layers that follow each other, and of a head."""
         return copy.deepcopy(self.assemble(list(body.children()), head))
 
+    def body_of(self, network: nn.Module) -> nn.Sequential:
+        """A copy of a network's layers, one after the other."""
+        return nn.Sequential(*(copy.deepcopy(network.get_submodule(name)) for name in self.names))
+
+    def head_of(self, network: nn.Module) -> nn.Module:
+        """A copy of a network's head."""
+        return copy.deepcopy(network.get_submodule("head"))
+
     def layer_sizes(self) -> list[int]:
         """The parameters of each layer."""
         return [count_parameters(self.make_layer(place)) for place in range(len(self.layers))]

@@ -62,6 +62,14 @@ class Template(ABC):
         """A body and a head as a plain network with weights of its own."""
 
     @abstractmethod
+    def body_of(self, network: nn.Module) -> nn.Module:
+        """A copy of a network of this template without its head."""
+
+    @abstractmethod
+    def head_of(self, network: nn.Module) -> nn.Module:
+        """A copy of the head of a network of this template."""
+
+    @abstractmethod
     def layer_sizes(self) -> list[int]:
         """The parameters of each layer or block, without the head."""
 

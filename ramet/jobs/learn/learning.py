@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,16 @@ from ramet.continual.networks.making import make_template
 from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import Stream
 from ramet.data import on_device
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, RunError
 from ramet.execution import WorkItem
 from ramet.exporting.card import Card
 from ramet.exporting.onnx import check_installed
+from ramet.jobs.learn.controls import control_items
 from ramet.jobs.learn.earlier import EarlierTasks, check_earlier
+from ramet.jobs.learn.foresight import foresee, foreseen_stream
 from ramet.jobs.learn.result import ONTO
+from ramet.jobs.learn.specs import by_name, file_name, spec_of
 from ramet.jobs.metric import MetricFigures
-from ramet.registry import Spec
 from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.training import Metric, Recipe
@@ -54,6 +56,9 @@ class StreamSetup:
         earlier: tasks that the saved network knows, with their data, as far as they are there.
         exported: the methods whose tasks are written as files of their own, those of the first seed.
         onnx: whether they are written for onnxruntime, too.
+        changes: options that the plan gives to methods besides their own, by method.
+        controls: which methods are compared with networks of the same work and size.
+        rates: learning rates that are tried for each task.
         seconds_between_checkpoints: how much work of a training a kill may cost.
     """
 
@@ -70,6 +75,9 @@ class StreamSetup:
     earlier: Stream | None = None
     exported: tuple[str, ...] = ()
     onnx: bool = False
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    controls: str = "none"
+    rates: tuple[float, ...] = ()
     folder: Path = Path()
     seconds_between_checkpoints: float = 30.0
     identity: str | None = None
@@ -98,7 +106,12 @@ class StreamSetup:
     def method(self, spec: str) -> Method:
         """A method of this setup that has learned nothing."""
         source = self.methods[spec]
-        return make_method(source) if isinstance(source, str) else source.fresh()
+        made = make_method(source) if isinstance(source, str) else source.fresh()
+        if not (changes := self.changes.get(spec)):
+            return made
+        changed = made.fresh(**changes)
+        changed.source = made.source
+        return changed
 
 
 def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
@@ -106,7 +119,7 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
     plan = job.plan
     if plan.onnx:
         check_installed()
-    methods = _by_name(plan.each_method)
+    methods = by_name(plan.each_method)
     asked = [method if isinstance(method, str) else spec_of(method) for method in plan.each_method]
     streams = job.data_options.streams(job.stream, range(job.seed, job.seed + plan.seeds), trust)
     known = None if plan.onto is None else _going_on(plan, streams[0], trust, job.seed)
@@ -128,6 +141,9 @@ def build_setup(job: LearnJob, trust: bool) -> StreamSetup:
         earlier=None if known is None else _earlier(job, known, trust),
         exported=(*asked, *([] if plan.onto is None else [ONTO])) if plan.exports else (),
         onnx=plan.onnx,
+        changes={name: _changes(plan, make_method(methods[name]), name) for name in asked},
+        controls=plan.controls,
+        rates=plan.each_rate,
     )
     for spec in methods:
         method = setup.method(spec)
@@ -155,15 +171,27 @@ def learn_all(setup: StreamSetup, session: Session) -> Json:
         for place, seed in enumerate(setup.seeds)
     ]
     left = [item for item in items if item.key not in run.records]
+    if len(left) == len(items):  # of one that goes on it was said before
+        with suppress(RunError):  # of a loss that is not finite the method itself will tell
+            session.notify("foreseen", {"line": foreseen_stream(foresee(setup), setup.controls)})
     for item, value in session.executor.run(left, setup, label="learning", on_failure=run.record_failure):
         run.records.append(item.key, method=item.arguments["method"], **value)
+    items = control_items(setup, _rows(setup, run))
+    left = [item for item in items if item.key not in run.records]
+    for item, value in session.executor.run(left, setup, label="controls", on_failure=run.record_failure):
+        run.records.append(item.key, method=item.arguments["name"], control_of=item.arguments["of"], **value)
     return _result(setup, run)
+
+
+def _rows(setup: StreamSetup, run: Run) -> dict[str, list[Rows]]:
+    """What each method measured, for each seed."""
+    return {spec: [run.records[f"{spec}/{seed}"]["rows"] for seed in setup.seeds] for spec in setup.specs}
 
 
 def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
     """One method with one seed: a task of the executor. Saves the joint network, gives the rows and the words."""
     seed = setup.seeds[place]
-    name = f"{_file_name(method)}-{seed}"
+    name = f"{file_name(method)}-{seed}"
     onto: JointNetwork | None = None
     before: EarlierTasks | None = None
     if method == ONTO:
@@ -181,6 +209,7 @@ def learn_one(setup: StreamSetup, method: str, place: int) -> Json:
         device=setup.device,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
         identity=setup.identity,
+        rates=setup.rates,
     )
     networks = setup.folder / "networks"
     networks.mkdir(exist_ok=True)
@@ -224,11 +253,16 @@ def _cards(setup: StreamSetup, learned: Learned, method: str, place: int) -> dic
 
 
 def _result(setup: StreamSetup, run: Run) -> Json:
-    rows = {spec: [run.records[f"{spec}/{seed}"]["rows"] for seed in setup.seeds] for spec in setup.specs}
+    rows = _rows(setup, run)
     told = described_metric(setup)
     metric = MetricFigures(**told.get("metric", {}))
-    methods = analyse(rows, metric=metric)
-    validation = analyse(rows, split="validation", metric=metric)
+    controls = {str(item.arguments["name"]): str(item.arguments["of"]) for item in control_items(setup, rows)}
+    beside = {name: [run.records[f"{name}/{seed}"]["rows"] for seed in setup.seeds] for name in controls}
+    methods = analyse(rows | beside, metric=metric)
+    validation = analyse(rows | beside, split="validation", metric=metric)
+    for name in beside:
+        methods[name]["validation_accuracy"] = validation[name]["figures"]["average_accuracy"]
+    apart = {name: methods.pop(name) for name in beside}
     for spec, entry in methods.items():
         first = run.records[f"{spec}/{setup.seed}"]
         entry |= {key: first.get(key) for key in ("explanation", "graph", "units", "file", "exported")}
@@ -245,7 +279,7 @@ def _result(setup: StreamSetup, run: Run) -> Json:
         entry["forgets_nothing"] = promised
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
     named = {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds)}
-    return {**named, "methods": methods, **told}
+    return {**named, "methods": methods, "controls": apart, "controls_of": controls, **told}
 
 
 def described_metric(setup: StreamSetup) -> Json:
@@ -256,32 +290,18 @@ def described_metric(setup: StreamSetup) -> Json:
     return told
 
 
-def _by_name(given: list[str | Method]) -> dict[str, str | Method]:
-    """The methods by what they are called in records and reports, individual networks first."""
-    methods: dict[str, str | Method] = {"individual": "individual"}
-    for method in given:
-        if not isinstance(method, str | Method):
-            raise ConfigError(f"a method is a text or a Method, but got {method!r}.")
-        name = method if isinstance(method, str) else spec_of(method)
-        if name != "individual" and name in methods:
-            raise ConfigError(f"methods must differ, but {name} is there twice.")
-        if name == ONTO:
-            raise ConfigError(f"a method must not be called {ONTO}, which is the network that goes on.")
-        methods[name] = method
-    return methods
-
-
-def spec_of(method: Method) -> str:
-    """A method in words: its name, and the options that are not its defaults.
-
-    >>> spec_of(make_method("packnet:prune=0.5"))
-    'packnet:prune=0.5'
-    """
-    defaults: dict[str, Any] = {
-        field.name: field.default if field.default_factory is MISSING else field.default_factory()
-        for field in fields(method)
-    }
-    return str(Spec(method.name, (), {key: own for key, own in method.options.items() if own != defaults[key]}))
+def _changes(plan: LearnPlan, method: Method, name: str) -> dict[str, Any]:
+    """What a plan says of a method besides its own options; refuses what it does not take."""
+    changes: dict[str, Any] = {}
+    wanted = {"target": (plan.target, method.target_option), "budget": (plan.num_parameters, method.budget_option)}
+    for option, (value, own) in wanted.items():
+        if value in (None, 0):
+            continue
+        if not own:
+            takers = {"target": "warm-start, firefly and cpg", "budget": "warm-start"}[option]
+            raise ConfigError(f"a {option} is for {takers}, but got {name}.")
+        changes[own] = value
+    return changes
 
 
 def _is_known(task: Json) -> bool:
@@ -332,11 +352,6 @@ def _check_onto(file: str, stream: Stream, known: JointNetwork) -> None:
             raise ConfigError(f"a task is learned once, but {task.name!r} was learned already by {file}.")
 
 
-def _file_name(spec: str) -> str:
-    """A method with its options as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9=.]+", "-", spec)
-
-
 def analyse(
     rows: Mapping[str, Sequence[Rows]], *, split: str = "test", metric: MetricFigures | None = None
 ) -> dict[str, Any]:
@@ -368,6 +383,7 @@ def analyse(
             "figures": {key: _spread([seed[key] for seed in figures]) for key in figures[0]},
             "matrix": _mean_matrix(matrices),
             "growth": [statistics.fmean(seed[task]["parameters"] for seed in seeds) for task in range(len(seeds[0]))],
+            "work": [_mean_work(seeds, task) for task in range(len(seeds[0]))],
             "stored": [statistics.fmean(seed[task]["stored_bytes"] for seed in seeds) for task in range(len(seeds[0]))],
             "notes": [row["notes"] for row in seeds[0]],
         }
@@ -383,6 +399,11 @@ def _figures(
     if better and not metric.is_share and metric.name != "R²":
         figures["paper_gain"] = None  # how far such a metric is from its best is not known
     return figures | costs_of(rows) | {"seconds": seconds}
+
+
+def _mean_work(seeds: Sequence[Rows], task: int) -> float | None:
+    known = [seed[task]["work"] for seed in seeds if "work" in seed[task]]
+    return statistics.fmean(known) if len(known) == len(seeds) else None
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any]:

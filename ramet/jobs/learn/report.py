@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ramet.jobs.learn.advice import advise, in_words
 from ramet.jobs.learn.networks import add_conflicts, add_networks, drawn_places, left_out
 from ramet.jobs.learn.result import ONTO, LearnResult, MethodOutcome, SeedSpread, StreamFigures
 from ramet.jobs.metric import MetricFigures
@@ -37,6 +38,7 @@ _COSTS: list[Figure] = [
     (Column("parameters", count, best="lowest"), lambda name, of: of.parameters.mean),
     (Column("stored", size, best="lowest"), lambda name, of: of.stored_bytes.mean),
     (Column("multiply-adds", count, best="lowest"), lambda name, of: of.flops.mean),
+    (Column("work", count), lambda name, of: None if of.work is None else of.work.mean),
     (Column("time", duration), lambda name, of: of.seconds.mean),
 ]
 _PAPERS_GAIN: Figure = (
@@ -50,6 +52,18 @@ _PAPERS_GAIN_IS = (
     "beside one of 0.1 % adds +169."
 )
 
+_WORK_IS = "Work: the multiply-adds of all trainings of the stream, probes and growths included."
+
+
+def _controls_are(result: LearnResult) -> str:
+    """A sentence on the rows that are controls, if there are any."""
+    if not result.controls:
+        return ""
+    return (
+        " Rows with an *as* are networks for each task alone: individual ones that were given the work of that method, "
+        "and separate ones that have its parameters in all, too."
+    )
+
 
 def table(result: LearnResult) -> Table:
     """Every method in a row: how accurate, how forgetful, how large."""
@@ -62,7 +76,7 @@ def table(result: LearnResult) -> Table:
         f"Test {metric.name} over the {len(result.tasks)} tasks of {without_folders(result.stream)} at the end, mean "
         f"of {len(result.seeds)} seed{'s' if len(result.seeds) > 1 else ''} and its deviation. Backward and forward "
         f"transfer, forgetting and the gain over individual networks {_units(metric)}. {_PAPERS_GAIN_IS} "
-        "Stored: weights, masks and memories."
+        f"Stored: weights, masks and memories. {_WORK_IS}{_controls_are(result)}"
     )
     figures = [*measured, *_transfers(metric), _PAPERS_GAIN, *_COSTS]
     return _table(result, figures, "Task after task", caption + _unmeasured(result))
@@ -79,6 +93,8 @@ def page(result: LearnResult, config: Json) -> Page:
     """The whole report as a page."""
     page = Page("Task after task in one network", f"{without_folders(result.stream)}, {len(result.tasks)} tasks")
     words, because, tone = _verdict(result)
+    for advice in advise(result)[:1]:
+        because, tone = f"{because} {in_words(advice, result)}", "bad" if advice.choice == "separate" else tone
     page.verdict(words, because, tone=tone)
     page.numbers(*_key_numbers(result))
     page.section("Every method")
@@ -99,8 +115,13 @@ def page(result: LearnResult, config: Json) -> Page:
 
 
 def _table(result: LearnResult, figures: Sequence[Figure], title: str, caption: str) -> Table:
-    rows = [[name, *[read(name, entry.figures) for _, read in figures]] for name, entry in result.methods.items()]
+    rows = [[name, *[read(name, entry.figures) for _, read in figures]] for name, entry in _rows(result).items()]
     return Table(["method", *[column for column, _ in figures]], rows, title=title, caption=caption)
+
+
+def _rows(result: LearnResult) -> dict[str, MethodOutcome]:
+    """The methods, and after them their controls."""
+    return {**result.methods, **result.controls}
 
 
 def _accuracy_table(result: LearnResult) -> Table:
@@ -125,7 +146,7 @@ def _cost_table(result: LearnResult) -> Table:
     """What each method costs."""
     caption = (
         f"Stored: weights, masks and memories. Multiply-adds of one {result.input} through one task's network. "
-        f"{_PAPERS_GAIN_IS}"
+        f"{_WORK_IS}{_controls_are(result)} {_PAPERS_GAIN_IS}"
     )
     return _table(result, [*_COSTS, _PAPERS_GAIN], "What it costs", caption)
 
@@ -290,16 +311,25 @@ def _key_numbers(result: LearnResult) -> list[KeyNumber]:
 
 def _add_front(page: Page, result: LearnResult) -> None:
     """Accuracy against size: what there is to choose from."""
-    names = list(result.methods)
-    entries = [result.methods[name] for name in names]
+    rows = _rows(result)
+    names, entries = list(rows), list(rows.values())
     metric = result.metric
-    page.section(f"{metric.title} against size")
+    page.section(f"{metric.title} against size and work")
     sizes = [entry.figures.parameters.known for entry in entries]
     values = [metric.in_units(entry.figures.average_accuracy.known) for entry in entries]
     methods = Points("methods", sizes, values, names=names, labelled=list(range(len(names))))
     page.chart(
         scatter_chart([methods], x_label="parameters", y_label=f"average {metric.unit}"),
         f"{'Up' if metric.higher_is_better else 'Down'} and to the left is better.",
+    )
+    works = [None if entry.figures.work is None else entry.figures.work.mean for entry in entries]
+    known = [work / 1e9 for work in works if work is not None]
+    if len(known) < len(works):  # runs of earlier versions do not know it
+        return
+    spent = Points("methods", known, values, names=names, labelled=list(range(len(names))))
+    page.chart(
+        scatter_chart([spent], x_label="work, thousand million multiply-adds", y_label=f"average {metric.unit}"),
+        f"The same against all that learning took. {_WORK_IS}",
     )
 
 

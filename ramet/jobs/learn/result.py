@@ -30,7 +30,10 @@ class SeedSpread:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamFigures:
-    """The measures of ``ramet.continual.measures`` on test data, and what the network costs at the end."""
+    """The measures of ``ramet.continual.measures`` on test data, what the network costs, and what learning it took.
+
+    ``work`` are the multiply-adds of all trainings, probes and growths; runs of earlier versions have none.
+    """
 
     average_accuracy: SeedSpread
     backward_transfer: SeedSpread
@@ -42,6 +45,7 @@ class StreamFigures:
     stored_bytes: SeedSpread
     flops: SeedSpread
     seconds: SeedSpread
+    work: SeedSpread | None = None
     intransigence: SeedSpread | None = None
 
 
@@ -123,6 +127,7 @@ class MethodOutcome:
         growth: the mean parameters after each task.
         notes: what the method said of each task of the first seed.
         stored: the mean stored bytes after each task.
+        work: the mean multiply-adds that each task took.
         explanation: why the network of the first seed became what it is.
         graph: the network of the first seed, if it consists of shared and own layers.
         units: the same, if its tasks share single neurons or weights.
@@ -142,6 +147,7 @@ class MethodOutcome:
     growth: list[float]
     notes: list[Json] = field(default_factory=list)
     stored: list[float] = field(default_factory=list)
+    work: list[float | None] = field(default_factory=list)
     explanation: list[str] = field(default_factory=list)
     graph: LayerMap | None = None
     units: UnitUses | None = None
@@ -179,6 +185,8 @@ class LearnResult(Result):
     The methods are by their names and options, individual networks first; ``onto`` is the network that went on.
 
     Attributes:
+        controls: networks for each task alone, of as much work as a method, or of its parameters and its work.
+        controls_of: the method that each of them is for.
         metric: what tasks are measured by. What is called accuracy here is its value; transfers, forgetting and gains
             are of minus the value where lower is better, so that they have the same sign for every metric.
         rows: what is counted where the metric is a share of them: images, rows, or the tokens of texts.
@@ -188,6 +196,8 @@ class LearnResult(Result):
     tasks: list[str]
     seeds: list[int]
     methods: dict[str, MethodOutcome]
+    controls: dict[str, MethodOutcome] = field(default_factory=dict)
+    controls_of: dict[str, str] = field(default_factory=dict)
     metric: MetricFigures = field(default_factory=MetricFigures)
     rows: str = "images"
 
@@ -198,7 +208,10 @@ class LearnResult(Result):
 
     def words(self) -> list[str]:
         """What the methods say of themselves, and where the report is."""
-        lines: list[str] = []
+        from ramet.jobs.learn.advice import advise, in_words  # which reads results, too
+
+        lines: list[str] = [in_words(advice, self) for advice in advise(self)]
+        lines += [""] if lines else []
         for name, outcome in self.methods.items():
             if outcome.explanation:
                 lines += [f"{name}:", *(f"- {line}" for line in outcome.explanation), ""]

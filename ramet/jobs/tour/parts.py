@@ -174,7 +174,7 @@ class TourParts:
         job = LearnJob(
             stream=STREAM,
             data_options=self._data(StreamOptions),
-            plan=LearnPlan(methods="naive,firefly", seeds=sizes.streams, exports=False),
+            plan=LearnPlan(methods="naive,firefly", seeds=sizes.streams, controls="none", exports=False),
             recipe=LearnRecipe(epochs=sizes.task_epochs),
             seed=self.seed,
             device=self.device,

@@ -136,7 +136,8 @@ class GraphMethod(LayerGraphMethod):
             self.graph_.found(info.name, info.num_classes, skeleton, probe)
             decision = None
         else:
-            decision, growths = self._decide(task, skeleton, probe)
+            with saves.work.counted("conflicts"):
+                decision, growths = self._decide(task, skeleton, probe)
             self._grow(task, skeleton, probe, decision, growths, saves)
         self.decisions.append(decision)
         if self.old_weights == "guarded":

@@ -20,6 +20,9 @@ from ramet.growth import grow
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import accuracy
 
+GROWTH_EPOCHS = 1.5
+"""What a growth of the first task's network costs, in epochs of training."""
+
 
 @dataclass(kw_only=True, eq=False)
 class ContinualFirefly(MasterMethod):
@@ -56,6 +59,7 @@ class ContinualFirefly(MasterMethod):
     name: ClassVar[str] = "firefly"
     needs_chain: ClassVar[str] = "its masks are over the neurons of a chain's layers"
     forgets_nothing: ClassVar[bool] = True
+    target_option: ClassVar[str] = "goal"
     goal: float = 0.99
     rounds: int = 2
     neurons: int = 20
@@ -111,6 +115,11 @@ class ContinualFirefly(MasterMethod):
             checkpoints=saves.phase("grow"),
         )
         assert isinstance(grown, nn.Sequential)
+        # Counted by its sizes: each training goes forward and twice as far back, and a growth costs as much as one and
+        # a half epochs (docs/decisions/018). What ran before a kill is counted so, too.
+        epochs = [self.settings.epochs + (GROWTH_EPOCHS if step.grew else 0) for step in history.steps]
+        each = [3 * len(task.train) * step.sizes["flops"] for step in history.steps]
+        saves.work.add("grow", sum(size * number for size, number in zip(each, epochs, strict=True)))
         draft = Draft.of_own(skeleton, grown)
         score = accuracy(grown, task.validation.x, task.validation.y)
         counts = {"reused": 0, "unlocked": 0, "new": sum(draft.widths), "growths": len(history.steps) - 1}
