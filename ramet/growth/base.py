@@ -225,12 +225,20 @@ def carry_out(
     if edit.weights is not None:
         network.load_state_dict(edit.weights)
     if edit.reset:
-        with seeded_globally(seed, "reset"):
-            for module in network.modules():
-                if callable(reset := getattr(module, "reset_parameters", None)):
-                    reset()
-        if optimizer is not None:
-            optimizer.state.clear()
+        redraw(network, seed, optimizer)
+
+
+def redraw(network: nn.Module, seed: int, optimizer: torch.optim.Optimizer | None = None) -> None:
+    """Draw the weights of every module that can draw them anew, in place; the optimizer forgets what it knew.
+
+    Tensors of modules without ``reset_parameters`` keep their values.
+    """
+    with seeded_globally(seed, "reset"):
+        for module in network.modules():
+            if callable(reset := getattr(module, "reset_parameters", None)):
+                reset()
+    if optimizer is not None:
+        optimizer.state.clear()
 
 
 def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> float:

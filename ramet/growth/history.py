@@ -41,6 +41,7 @@ class GrowthStep:
         score: on the validation data, higher is better: the metric, or minus the metric where lower is better.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth, and ``loss_after`` just after it: what it did by itself.
+        growing_work: the multiply-adds of the growth, without training; ``training_work`` those of the training.
         seconds: of the growth, without training; ``train_seconds`` of the training. Two runs that agree in all else
             differ in them, so they do not count when steps are compared.
     """
@@ -56,6 +57,8 @@ class GrowthStep:
     loss: float | None = None
     loss_before: float | None = None
     loss_after: float | None = None
+    growing_work: float = 0.0
+    training_work: float = 0.0
     seconds: float = field(default=0.0, compare=False)
     train_seconds: float = field(default=0.0, compare=False)
 
@@ -83,6 +86,11 @@ class History:
     def end(self) -> GrowthStep:
         """The step whose network is handed back."""
         return self.steps[-1 if self.kept is None else self.kept]
+
+    @property
+    def work(self) -> float:
+        """The multiply-adds of all trainings and growths, also of those behind the step that is kept."""
+        return sum(step.growing_work + step.training_work for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """The history as JSON values."""
