@@ -93,6 +93,8 @@ class GrowthContext:
         meter: makes a fresh meter.
         make_optimizer: the optimizer that trains a candidate network.
         recipe: of the training, for what is done to the mini-batches that candidate networks are trained with.
+        round_steps: mini-batches of the training between two growths, by which a method may measure what it spends;
+            the recipe's epochs if none.
     """
 
     network: nn.Module
@@ -111,6 +113,7 @@ class GrowthContext:
     make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     recipe: Recipe = field(default_factory=Recipe)
     blocks: list[BlockSite] = field(default_factory=list)
+    round_steps: int | None = None
 
     def generator(self, *role: str | int) -> torch.Generator:
         """Randomness for one use of a method."""

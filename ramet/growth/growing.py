@@ -324,8 +324,10 @@ class Growing:
         number = len(self.history.steps)
         with counting() as counted:
             reason = self._grow(number)
-        # What a step in vain has cost stands with the last one that was trained.
-        self.history.steps[-1].growing_work += counted.work
+        if reason:
+            self.history.work_in_vain += counted.work
+        else:
+            self.history.steps[-1].growing_work = counted.work
         return reason
 
     def _grow(self, number: int) -> str:
@@ -343,15 +345,13 @@ class Growing:
             validation_y=self.validation_y,
             batch_size=self.settings.batch_size,
             seed=derive_seed(self.seed, "growth step", number),
-            # The last growth that is foreseen takes what there is, however much the others left.
-            allowance=self.budget.total - meter.size
-            if self.rounds.by_work and self.rounds.is_last(number) and self.max_steps is None
-            else self.budget.allowance(meter.size),
+            allowance=self.rounds.allowance(self.budget, number, meter.size),
             max_layers=self.budget.layers,
             meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured, blocks),
             make_optimizer=self.make_optimizer,
             recipe=self.settings,
             blocks=blocks,
+            round_steps=self.rounds.early_steps,
         )
         proposal = self.method.propose(context)
         if not proposal.candidates:
@@ -366,7 +366,7 @@ class Growing:
         check_edit(context, edit, self.probe)
         step = describe(context, edit, proposal.candidates, scores, chosen)
         step.number = number
-        sample = slice(0, 1000)
+        sample = slice(0, 256 if self.rounds.by_work else 1000)  # by work, it is paid for
         step.loss_before = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
         carry_out(
             self.network,

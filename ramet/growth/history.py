@@ -73,6 +73,7 @@ class History:
     """All steps in order, what cannot grow in the network as it was at first, and why growth ended, if it has.
 
     ``kept`` is the number of the step whose network is handed back, where that is not the last one's.
+    ``work_in_vain`` is what was computed for a growth that could add nothing.
     """
 
     method: str
@@ -81,6 +82,7 @@ class History:
     refusals: list[Refusal] = field(default_factory=list)
     stopped: str = ""
     kept: int | None = None
+    work_in_vain: float = 0.0
 
     @property
     def end(self) -> GrowthStep:
@@ -90,7 +92,7 @@ class History:
     @property
     def work(self) -> float:
         """The multiply-adds of all trainings and growths, also of those behind the step that is kept."""
-        return sum(step.growing_work + step.training_work for step in self.steps)
+        return self.work_in_vain + sum(step.growing_work + step.training_work for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """The history as JSON values."""
@@ -110,8 +112,8 @@ class History:
             for step in value["steps"]
         ]
         refusals = [Refusal(**refusal) for refusal in value["refusals"]]
-        kept = value.get("kept")  # earlier histories have none
-        return cls(value["method"], value["budget"], steps, refusals, value["stopped"], kept)
+        kept, in_vain = value.get("kept"), value.get("work_in_vain", 0.0)  # earlier histories have none
+        return cls(value["method"], value["budget"], steps, refusals, value["stopped"], kept, in_vain)
 
 
 def describe(

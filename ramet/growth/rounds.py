@@ -26,6 +26,8 @@ class Foreseen:
         work: of all rounds and growths.
         early_steps: of each round before the last.
         most_steps: more than any round has.
+        ratio: how many times larger each growth makes the network; by work all grow by the same.
+        fills: whether the last round has all of the budget.
         ending: why growth has ended, while the last round is under way before the foreseen one.
     """
 
@@ -33,6 +35,8 @@ class Foreseen:
     work: float = 0.0
     early_steps: int = 0
     most_steps: int = 0
+    ratio: float = 1.0
+    fills: bool = True
     ending: str = ""
 
 
@@ -56,6 +60,11 @@ class Rounds:
         """Whether rounds share the work of one training."""
         return self.over == "work"
 
+    @property
+    def early_steps(self) -> int:
+        """The steps of each round but the last."""
+        return self.foreseen.early_steps if self.by_work else self.num_steps
+
     def foresee(self, budget: Budget, size: float, step_work: float, max_steps: int | None) -> None:
         """Work out how many rounds there will be and, by work, what they may cost together.
 
@@ -68,12 +77,13 @@ class Rounds:
         if self.over == "round":
             return
         sizes = foreseen_sizes(budget, size, max_steps)
-        self.foreseen = Foreseen(len(sizes))
+        self.foreseen = Foreseen(len(sizes), fills=sizes[-1] >= budget.total)
         if self.by_work:
             # Units are made of weights to and from their neighbours, so that parameters and multiply-adds grow as the
             # square of their number. The last round makes up for what is foreseen wrongly here.
             power = 2 if budget.unit == "neurons" else 1
-            relative = [(each / size) ** power for each in sizes]
+            self.foreseen.ratio = (sizes[-1] / size) ** (1 / max(1, len(sizes) - 1))
+            relative = [self.foreseen.ratio ** (power * number) for number in range(len(sizes))]
             self.foreseen.work = self.num_steps * step_work * relative[-1]
             early = sum(relative[:-1])
             steps = self.before * self.num_steps * relative[-1] / early if early else 0.0
@@ -84,6 +94,15 @@ class Rounds:
         """The rounds that a schedule over all of them has; 0 if there is none."""
         count = self.foreseen.count
         return count if max_steps is None else min(count, max_steps + 1)
+
+    def allowance(self, budget: Budget, phase: int, size: float) -> float:
+        """How much the growth before a round may add to a network of this size."""
+        if not self.by_work:
+            return budget.allowance(size)
+        left = budget.total - size
+        if self.is_last(phase) and self.foreseen.fills:
+            return left  # however much the others have left of theirs
+        return min(left, (self.foreseen.ratio - 1) * size)
 
     def is_last(self, phase: int) -> bool:
         """Whether a round is the last that is foreseen."""
@@ -99,7 +118,7 @@ class Rounds:
             return self.num_steps
         if self.is_last(phase):
             return affordable_steps(self.foreseen.work - spent, step_work)
-        return self.foreseen.early_steps
+        return self.early_steps
 
     def rate(self, phase: int, number: int, most: int, step_work: float, spent: float) -> float:
         """The learning rate of a step of a round.

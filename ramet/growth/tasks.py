@@ -41,6 +41,7 @@ class GrowthSetup:
 
     Attributes:
         network: its name, ``FILE.py:function``, or a module, which is copied.
+        against: what the best growth is compared with.
         saved: what made the network, and what grew in it before, where it is one that was saved: the grown one is then
             written as what both made of the first.
         weights: a file of trained weights that the network begins with, or none.
@@ -60,6 +61,7 @@ class GrowthSetup:
     ends: Ends
     methods: dict[str, str]
     seed: int
+    against: tuple[str, ...] = ()
     saved: tuple[dict[str, Any], list[GrowthStep]] | None = None
     weights: str | None = None
     start: dict[str, Tensor] = field(default_factory=dict)

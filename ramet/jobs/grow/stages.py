@@ -13,6 +13,7 @@ from torch import Tensor
 from ramet.errors import ConfigError
 from ramet.execution import Inline, WorkItem
 from ramet.fields import from_json
+from ramet.growth.comparing import train_arm
 from ramet.growth.tasks import FIRST_STEP, GrowthSetup, finish, take_turn, train_first
 from ramet.jobs.grow.result import StepFigures, step_line
 from ramet.jobs.job import Session
@@ -46,11 +47,38 @@ class GrowthStages:
             with closing(self._results(tasks, f"growing by {', '.join(waiting)}")) as results:
                 for task, history in results:
                     self._record(task.key, history)
+        reference = self._best()
+        tasks = [
+            WorkItem(f"against/{arm}", train_arm, {"arm": arm, "method": reference})
+            for arm in self.setup.against
+            if f"against/{arm}" not in records
+        ]
+        with closing(self._results(tasks, f"training what {reference} is compared with")) as results:
+            for task, outcome in results:
+                records.append(task.key, **outcome)
         tasks = [WorkItem(method, finish, {"method": method}) for method in methods if method not in records]
         with closing(self._results(tasks, "testing")) as results:
             for task, outcome in results:
                 records.append(task.key, **outcome)
         return self._summary()
+
+    def _best(self) -> str:
+        """The method of the best network by its validation score, all being over; of equal ones the smaller."""
+        records = self.run.records
+
+        def merit(method: str) -> tuple[float, float]:
+            last = self._steps(method)[-1]
+            kept = records[f"{method}/end"].get("kept")
+            end = last if kept is None else self._steps(method)[kept]
+            return end["score"], -end["sizes"]["params"]
+
+        return max(self.setup.methods, key=merit)
+
+    def _steps(self, method: str) -> list[Json]:
+        """The records of a method's steps, in order."""
+        records, prefix = self.run.records, f"{method}/step-"
+        keys = sorted(record["key"] for record in records if record["key"].startswith(prefix))
+        return [_plain(records[key]) for key in keys if not key.endswith("/seconds")]
 
     def _start(self, setup: GrowthSetup) -> dict[str, Tensor]:
         """What all methods start from: the run's weights. A function may draw others; a module must have them still."""
@@ -81,24 +109,20 @@ class GrowthStages:
                 records.append(f"{key}/seconds", **seconds)
         if history["stopped"]:
             kept = {} if history["kept"] is None else {"kept": history["kept"]}
-            records.append(f"{method}/end", stopped=history["stopped"], **kept)
+            records.append(f"{method}/end", stopped=history["stopped"], work_in_vain=history["work_in_vain"], **kept)
 
     def _summary(self) -> Json:
         """Every method's curve and what it ended with: everything that ``GrowResult`` has."""
         records = self.run.records
         methods: Json = {}
         for method in self.setup.methods:
-            prefix = f"{method}/step-"
-            keys = sorted(record["key"] for record in records if record["key"].startswith(prefix))
-            found = [records[key] for key in keys if not key.endswith("/seconds")]
-            steps = [
-                {name: value for name, value in record.items() if name not in ("key", "identity")} for record in found
-            ]
+            steps = self._steps(method)
             end, kept = records[method], records[f"{method}/end"].get("kept")
             last = steps[-1 if kept is None else kept]
             methods[method] = {
                 "stopped": records[f"{method}/end"]["stopped"],
                 "kept": kept,
+                "work_in_vain": records[f"{method}/end"].get("work_in_vain", 0.0),  # earlier versions have none
                 "steps": steps,
                 **last["sizes"],
                 "validation": self.metric.value(last["score"]),
@@ -107,9 +131,20 @@ class GrowthStages:
                 "network": f"networks/{method}",
                 "not_exported": end["not_exported"],
             }
-        setting = {name: value for name, value in records["setting"].items() if name not in ("key", "identity")}
+        against = {
+            arm: {**_plain(records[f"against/{arm}"]), "network": f"networks/{arm}"} for arm in self.setup.against
+        }
+        setting = _plain(records["setting"])
         named = {"network": self.setup.name, "data_name": self.data_name, "seed": self.setup.seed}
-        return {**setting, **named, "methods": methods}
+        compared: Json = {}
+        if against:
+            compared = {"against": against, "num_validation": len(self.setup.data.validation.y)}
+        return {**setting, **named, "methods": methods, **compared}
+
+
+def _plain(record: Json) -> Json:
+    """What a record says, without what it is found by."""
+    return {name: value for name, value in record.items() if name not in ("key", "identity")}
 
 
 def _same(kept: dict[str, Tensor], given: dict[str, Tensor]) -> bool:
