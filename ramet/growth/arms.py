@@ -17,7 +17,6 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
 from ramet.costs import count_parameters

@@ -40,7 +40,10 @@ def train_arm(setup: GrowthSetup, arm: str, method: str) -> dict[str, Any]:
     trained = arms(arm)
     network, metric = trained.network, setup.metric
     validation, test = (measure(network, split.x, split.y, metric) for split in (data.validation, data.test))
-    sizes = {"params": count_parameters(network), "flops": float(count_flops(network, data.form.shape, dtype=data.form.dtype))}
+    sizes = {
+        "params": count_parameters(network),
+        "flops": float(count_flops(network, data.form.shape, dtype=data.form.dtype)),
+    }
     steps = history.steps[: history.end.number + 1]
     if arm != "scratch":
         steps = [replace(as_step(setup.new_network(), network, setup.probe), number=1)]

@@ -1,7 +1,7 @@
 """Work: the multiply-adds that a training and a growth take, the currency in which ways to a network are compared.
 
-A training step counts as three forward passes of each of its examples: one forward, and twice as much for the gradients,
-as in ``ramet.searching.staged``. What a growth computes besides (candidates, scores, trials, the search for what can
+A training step counts as three forward passes of each of its examples: one, and twice as much for the gradients, as in
+``ramet.searching.staged``. What a growth computes besides (candidates, scores, trials, the search for what can
 grow) is counted as it is done, forward and backward, by torch. Measuring a network on validation or test data counts
 for no one.
 """

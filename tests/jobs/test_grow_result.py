@@ -19,9 +19,7 @@ from ramet.jobs.runner import resume
 from ramet.runs import Checkpoints, read_config, read_records
 from ramet.training import accuracy
 
-PLAN = GrowPlan(
-    methods=("net2net:noise=0", "random"), budget="neurons=10, step=2", against=(), ends=Ends(max_steps=1)
-)
+PLAN = GrowPlan(methods=("net2net:noise=0", "random"), budget="neurons=10, step=2", against=(), ends=Ends(max_steps=1))
 RECIPE = GrowRecipe(epochs=1, batch_size=20)
 DATA = {"train_size": 60, "eval_size": 30}
 
@@ -70,7 +68,9 @@ def test_it_is_saved_and_loaded(result: GrowResult, tmp_path: Path) -> None:
     left_out = {name: values[name] for name in values.keys() - record.keys()}
     usual = {"name": "accuracy", "higher_is_better": True, "is_share": True}
     unasked = {"against": {}, "num_validation": 0}
-    assert left_out == {"start": None, "metric": usual, "rows": "images", **unasked}, "records are as in earlier versions"
+    assert left_out == {"start": None, "metric": usual, "rows": "images", **unasked}, (
+        "records are as in earlier versions"
+    )
     steps = result.to_json()["methods"]["random"]["steps"]
     assert [step.keys() for step in steps] == [step.keys() for step in record["methods"]["random"]["steps"]]
 

@@ -181,7 +181,7 @@ def affordable_passes(context: GrowthContext, over: CandidateNetwork, num_points
 
 
 def by_cost(context: GrowthContext, scores: Tensor, candidates: Sequence[Candidate], worth: str) -> Tensor:
-    """Scores divided by what one more unit in a candidate's place costs, shape [candidates]; losses stay as they are."""
+    """Scores divided by what one more unit in their place costs, shape [candidates]; those below 0 stay."""
     costs: dict[tuple[str, str], float] = {}
     units = ("params", "flops") if worth == "both" else (worth,)
     for unit in units:

@@ -108,4 +108,3 @@ def attribution(result: GrowResult) -> str:
         return ""
     words = "; ".join(parts)
     return f"Of it, for the same work and on validation {result.rows}: {words}."
-
