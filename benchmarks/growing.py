@@ -1,10 +1,10 @@
 """``python -m benchmarks.growing``: a growth beside plain training, its own shape from scratch and pruning, equal work.
 
-Every arm has the grown network's parameters and the growth's work (multiply-adds of training and of growing), and its own
-learning rate: the best of the same few on validation images, by the tuning seed. Then it is trained with the
-judged seeds at that rate. Records are appended to results/growing.jsonl, a line a training; what is there is left out.
-``--table`` prints the tables of docs/growth.md from them; ``--curve`` compares the growth with a network of ten times its
-size instead (M3: 98 % of its accuracy for at most 1.2 times the work of training the small size).
+Every arm has the grown network's parameters and the growth's work (multiply-adds of training and of growing), and its
+own learning rate: the best of the same few on validation images, by the tuning seed. Then it is trained with the judged
+seeds at that rate. Records are appended to results/growing.jsonl, a line a training; what is there is left out.
+``--table`` prints the tables of docs/growth.md from them; ``--curve`` compares the growth with a network of ten times
+its size instead (M3: 98 % of its accuracy for at most 1.2 times the work of training the small size).
 """
 
 from __future__ import annotations

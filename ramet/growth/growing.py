@@ -174,6 +174,12 @@ class Growing:
         self.history.steps.append(GrowthStep(0))
         self.rounds.foresee(self.budget, size, self._step_work(), self.max_steps)
 
+    @property
+    def size(self) -> float:
+        """Of the present network, in the budget's unit."""
+        coupling, sites, _ = self._look()
+        return self._meter(coupling, sites).size
+
     def _step_work(self) -> float:
         """What a training step of the present network costs."""
         return step_work(self.network, self.x, min(self.settings.batch_size, len(self.x)))

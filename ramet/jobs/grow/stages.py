@@ -14,10 +14,12 @@ from ramet.errors import ConfigError
 from ramet.execution import Inline, WorkItem
 from ramet.fields import from_json
 from ramet.growth.comparing import train_arm
+from ramet.growth.foreseeing import Foresight, foresee
 from ramet.growth.tasks import FIRST_STEP, GrowthSetup, finish, take_turn, train_first
 from ramet.jobs.grow.result import StepFigures, step_line
 from ramet.jobs.job import Session
 from ramet.jobs.metric import MetricFigures
+from ramet.reports.formats import count, duration
 from ramet.runs.encoding import Json, plain
 
 SECONDS_A_TURN = 20.0
@@ -38,6 +40,8 @@ class GrowthStages:
     def __call__(self) -> Json:
         """The result as JSON values."""
         records, methods = self.run.records, self.setup.methods
+        if not any(f"{method}/step-000" in records for method in methods):
+            self.session.notify("foreseen", {"line": foreseen_words(foresee(self.setup), self.setup.against)})
         if sum(f"{method}/step-000" not in records for method in methods) > 1:
             tasks = [WorkItem(FIRST_STEP, train_first, {})]
             with closing(self._results(tasks, "training before anything grows")) as results:
@@ -140,6 +144,17 @@ class GrowthStages:
         if against:
             compared = {"against": against, "num_validation": len(self.setup.data.validation.y)}
         return {**setting, **named, "methods": methods, **compared}
+
+
+def foreseen_words(foreseen: Foresight, against: tuple[str, ...]) -> str:
+    """What to expect, in a line.
+
+    >>> foreseen_words(Foresight(rounds=4, params=20_000, work=3.2e10, seconds=40.0), ("plain",))
+    'foreseen: 4 rounds to 20,000 parameters, 32 G multiply-adds, about 40 s a method; as much again for plain'
+    """
+    words = f"foreseen: {foreseen.rounds} rounds to {count(foreseen.params)} parameters, "
+    words += f"{count(foreseen.work)} multiply-adds, about {duration(foreseen.seconds)} a method"
+    return words + (f"; as much again for {' and for '.join(against)}" if against else "")
 
 
 def _plain(record: Json) -> Json:
