@@ -10,7 +10,10 @@ from ramet.errors import ConfigError
 from ramet.growth import Budget, GrowRecipe, grow
 from ramet.runs import Checkpoints
 
-RECIPE = GrowRecipe(epochs=2, batch_size=16, learning_rate=0.1, final_learning_rate=0.0, warmup=0.25, weight_decay=0.0)
+RECIPE = GrowRecipe(
+    epochs=2, batch_size=16, learning_rate=0.1, final_learning_rate=0.0, warmup=0.25, weight_decay=0.0,
+    schedule_over="round",
+)  # fmt: skip
 WHOLE = replace(RECIPE, schedule_over="growth")
 WORK = replace(RECIPE, schedule_over="work", epochs=20, warmup=0.0, before=0.25)
 
@@ -56,7 +59,7 @@ def test_a_schedule_runs_over_all_of_a_growth():
     assert history.steps[-1].budget_size == 6
 
 
-def test_by_default_each_round_has_its_own():
+def test_each_round_may_have_its_own():
     rates, _ = rates_of(RECIPE)
     assert rates == [RECIPE.learning_rate_at(number, 6) for number in range(6)] * 4
 

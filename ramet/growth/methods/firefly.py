@@ -41,7 +41,7 @@ class Firefly(Growth):
         num_epochs: passes over the training data in step one; 1 in B.2. An eighth lets a growth step of a VGG-like
             network cost about one epoch of its training (docs/decisions/018).
         step_share: what step one may cost, as a share of the multiply-adds of the training between two growths, where
-            ``num_epochs`` decides its length; it has at least one mini-batch.
+            ``num_epochs`` decides its length; it has at least one mini-batch. ``None`` for no limit, as in the paper.
         learning_rate: of step one's RMSprop, 1e-3 in the released code.
         num_points: points of the integral, 3 in the paper.
         num_score_batches: mini-batches that a score is averaged over, each at every point of the integral; ``None`` for
@@ -56,8 +56,9 @@ class Firefly(Growth):
             splits, and among all others. The loss is even in a split's step, so that what it gains is of second order
             in epsilon, and none would ever be chosen beside new neurons, whose gain is of first order. Not so in the
             paper.
-        worth: what the best candidates have most of: the gain alone, or the gain for each parameter, for each
-            multiply-add, or for the root of both together, that a candidate costs.
+        worth: what the best candidates have most of: the gain alone, as in the paper, or the gain for each parameter,
+            for each multiply-add, or for the root of both together, that a candidate costs. By gain alone the grown
+            shape has a third more multiply-adds than the start's at equal parameters (docs/decisions/059).
         separate: integrate each candidate alone, the others at their trained step size, as Eq. 5 is written. That
             takes ``num_points`` passes for each candidate.
         only: the groups that may grow; all by default.
@@ -79,14 +80,14 @@ class Firefly(Growth):
         epsilon: float = 0.1,
         num_steps: int | None = None,
         num_epochs: float = 0.125,
-        step_share: float = 0.25,
+        step_share: float | None = 0.25,
         learning_rate: float = 1e-3,
         num_points: int = 3,
         num_score_batches: int | None = None,
         score_share: float = 0.15,
         steps: Literal["trained", "full"] = "trained",
         apart: bool = True,
-        worth: Literal["gain", "params", "flops", "both"] = "gain",
+        worth: Literal["gain", "params", "flops", "both"] = "flops",
         separate: bool = False,
         only: Iterable[str] | None = None,
         new_scale: float = 0.1,
@@ -102,7 +103,7 @@ class Firefly(Growth):
             )
         if not 0 <= num_epochs < float("inf"):
             raise ConfigError(f"firefly's num_epochs must not be negative, but got {num_epochs}.")
-        if not (0 <= score_share < float("inf") and 0 <= step_share < float("inf")):
+        if not (0 <= score_share < float("inf") and 0 <= (step_share or 0.0) < float("inf")):
             raise ConfigError(
                 f"firefly's score_share and step_share must not be negative, but got {score_share} and {step_share}."
             )
@@ -130,8 +131,9 @@ class Firefly(Growth):
         epsilon = over.step_sizes(self.epsilon / 2).requires_grad_()
         num_steps = self.num_steps
         if num_steps is None:
-            affordable = affordable_steps(context, over, self.step_share)
-            num_steps = min(math.ceil(self.num_epochs * context.steps_per_epoch), max(1, int(affordable)))
+            num_steps = math.ceil(self.num_epochs * context.steps_per_epoch)
+            if self.step_share is not None:
+                num_steps = min(num_steps, max(1, int(affordable_steps(context, over, self.step_share))))
         train_candidates(context, over, epsilon, self.epsilon, num_steps, self.learning_rate)
         return Proposal(over.candidates, notes={"over": over, "epsilon": epsilon.detach()})
 

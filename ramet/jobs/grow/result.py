@@ -228,8 +228,13 @@ class GrowResult(Result):
     @property
     def networks(self) -> dict[str, Path]:
         """The folder of each network, for ``ramet.growth.load_network``; nothing without a run."""
-        folder, found = self.folder, {**self.methods, **self.against}
-        return {} if folder is None else {name: folder / each.network for name, each in found.items()}
+        folder = self.folder
+        return {} if folder is None else {name: folder / each.network for name, each in self.figures.items()}
+
+    @property
+    def figures(self) -> dict[str, MethodFigures | ArmFigures]:
+        """The methods, and what the best of them was compared with."""
+        return {**self.methods, **self.against}
 
     def seconds(self) -> dict[str, list[StepSeconds]]:
         """What the steps of each method took, from the run's records; nothing without a run."""
@@ -240,9 +245,8 @@ class GrowResult(Result):
         from ramet.jobs.grow.advice import advice
 
         lines = [f"- left alone: {refusal.name}: {refusal.reason}" for refusal in self.refusals]
-        found = {**self.methods, **self.against}
         for name, folder in self.networks.items():
-            problem = found[name].not_exported
+            problem = self.figures[name].not_exported
             take = " (take this one)" if self.against and name == self.taken else ""
             lines.append(f"- network: {folder}{take}" + (f" (not written: {problem})" if problem else ""))
         if self.against:
