@@ -136,6 +136,36 @@ def backbone() -> str:
     return _table(("way", "epochs a task", "test accuracy, %", "parameters", "seeds"), rows)
 
 
+def growing() -> str:
+    """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds."""
+    from ramet.ranking import t_interval
+    from ramet.reports.formats import decimals
+
+    found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
+    for record in _records("growing.jsonl"):
+        if record["seed"] < 100 and "arm" in record:  # seed 100 chose the learning rates
+            found[record["set"], record["size"], record["epochs"]][record["arm"]][record["seed"]] = record
+    rows = []
+    for (data, size, epochs), arms in found.items():
+        for arm, seeds in arms.items():
+            leads = [100 * (arms["grown"][s]["test"] - row["test"]) for s, row in seeds.items() if s in arms["grown"]]
+            rows.append(
+                (
+                    data,
+                    f"{size:,}",
+                    epochs,
+                    arm,
+                    f"{100 * mean(row['test'] for row in seeds.values()):.1f}",
+                    "" if arm == "grown" else t_interval(leads).text(decimals(1)),
+                    f"{mean(row['flops'] for row in seeds.values()) / 1e6:.2f} M",
+                    f"{mean(row['work'] for row in seeds.values()) / 1e9:.1f} G",
+                    len(seeds),
+                )
+            )
+    heads = ("data", "parameters", "epochs", "arm", "test accuracy, %", "growth's lead, points", "multiply-adds", "work")
+    return _table((*heads, "seeds"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "guards": guards,
     "claims": claims,
@@ -143,6 +173,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "grown language": grown_language,
     "taught language": taught_language,
     "backbone": backbone,
+    "growing": growing,
 }
 
 
