@@ -173,7 +173,7 @@ def run(
     scale: Scale,
     seeds: Sequence[int],
     arms: Sequence[str],
-    rates: Sequence[float],
+    rates: Sequence[float] = RATES,
 ) -> Iterator[Record]:
     """Every arm with every rate and the tuning seed, and then by its best rate with the seeds."""
     for name in names:
