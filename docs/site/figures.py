@@ -162,7 +162,16 @@ def growing() -> str:
                     len(seeds),
                 )
             )
-    heads = ("data", "parameters", "epochs", "arm", "test accuracy, %", "growth's lead, points", "multiply-adds", "work")
+    heads = (
+        "data",
+        "parameters",
+        "epochs",
+        "arm",
+        "test accuracy, %",
+        "growth's lead, points",
+        "multiply-adds",
+        "work",
+    )
     return _table((*heads, "seeds"), rows)
 
 

@@ -48,7 +48,7 @@ NUM_SCORED = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
+class TrainedArm:
     """A network that an arm gave, and the work that it took."""
 
     network: nn.Module
@@ -85,7 +85,7 @@ class Arms:
         """The size that is asked for."""
         return count_parameters(self.grown)
 
-    def __call__(self, arm: str) -> Trained:
+    def __call__(self, arm: str) -> TrainedArm:
         """The network of an arm."""
         check_arm(arm)
         if arm == "pruned":
@@ -99,7 +99,7 @@ class Arms:
         redraw(network, derive_seed(self.seed, "arm", arm))
         return self._train(network, self.work, arm)
 
-    def _pruned(self) -> Trained:
+    def _pruned(self) -> TrainedArm:
         network = self.start()
         least = {name: group.size for name, group in find_coupling(network, self.x[:PROBE]).groups.items()}
         scale(network, self.x[:PROBE], LARGER * self.params)
@@ -110,7 +110,7 @@ class Arms:
         tuned = self._train(network, self.work - large.work, "pruned and tuned")
         return replace(tuned, work=large.work + tuned.work, num_steps=large.num_steps + tuned.num_steps)
 
-    def _train(self, network: nn.Module, work: float, name: str) -> Trained:
+    def _train(self, network: nn.Module, work: float, name: str) -> TrainedArm:
         batch = min(self.settings.batch_size, len(self.x))
         a_step = step_work(network, self.x, batch)
         num_steps = affordable_steps(work, a_step)
@@ -126,7 +126,7 @@ class Arms:
             checkpoints=self.checkpoints(name),
             seconds_between_checkpoints=self.seconds_between_checkpoints,
         )
-        return Trained(network=network, work=num_steps * a_step, num_steps=num_steps)
+        return TrainedArm(network=network, work=num_steps * a_step, num_steps=num_steps)
 
 
 def scale(network: nn.Module, inputs: Tensor, params: float) -> None:

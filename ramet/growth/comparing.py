@@ -7,7 +7,7 @@ from typing import Any
 
 from ramet.costs import count_flops, count_parameters
 from ramet.exporting.card import Card, described_inputs
-from ramet.growth.arms import Arms, Trained, as_step
+from ramet.growth.arms import Arms, TrainedArm, as_step
 from ramet.growth.saving import save_network
 from ramet.growth.tasks import GrowthSetup, describe_layers
 from ramet.runs import Checkpoints
@@ -63,7 +63,7 @@ def train_arm(setup: GrowthSetup, arm: str, method: str) -> dict[str, Any]:
 
 
 def _card(
-    setup: GrowthSetup, arm: str, method: str, trained: Trained, sizes: dict[str, float], figures: dict[str, float]
+    setup: GrowthSetup, arm: str, method: str, trained: TrainedArm, sizes: dict[str, float], figures: dict[str, float]
 ) -> Card:
     data, metric, rows = setup.data, setup.metric, setup.data.rows
     return Card(
