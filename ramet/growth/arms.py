@@ -90,12 +90,11 @@ class Arms:
         check_arm(arm)
         if arm == "pruned":
             return self._pruned()
-        if arm == "scratch":
-            network = copy.deepcopy(self.grown)
-        else:
-            network = self.start()
-            if arm == "plain":
-                scale(network, self.x[:PROBE], self.params)
+        if arm == "start":  # its weights are those that the growth began with, which may be trained ones
+            return self._train(self.start(), self.work, arm)
+        network = copy.deepcopy(self.grown) if arm == "scratch" else self.start()
+        if arm == "plain":
+            scale(network, self.x[:PROBE], self.params)
         redraw(network, derive_seed(self.seed, "arm", arm))
         return self._train(network, self.work, arm)
 
