@@ -40,7 +40,8 @@ DEVELOPMENT = ("fashion-mnist", "cifar10", "mnist")
 JUDGED = ("usps", "notmnist", "gtsrb")
 """Not used for any choice."""
 TUNING_SEED = 100
-RATES = (0.03, 0.1)
+RATES = (0.01, 0.03, 0.1)
+"""Learning rates that every arm is tuned over."""
 
 
 @dataclass(frozen=True)
@@ -204,13 +205,12 @@ def best_rate(records: Records, name: str, scale: Scale, arm: str) -> float:
 
 
 def rows_of(records: Records, scale: Scale) -> list[Record]:
-    """The records of judged seeds."""
+    """The records of judged seeds, each arm's at the learning rate that its tuning has chosen."""
     wanted = asdict(scale)
-    return [
-        row
-        for row in records.found
-        if row["seed"] != TUNING_SEED and all(row.get(name) == value for name, value in wanted.items())
-    ]
+    of_scale = [row for row in records.found if all(row.get(name) == value for name, value in wanted.items())]
+    judged = [row for row in of_scale if row["seed"] != TUNING_SEED and "arm" in row]
+    best = {key: best_rate(records, key[0], scale, key[1]) for key in {(row["set"], row["arm"]) for row in judged}}
+    return [row for row in judged if row["rate"] == best[row["set"], row["arm"]]]
 
 
 def table(records: Records, scale: Scale, names: Sequence[str], arms: Sequence[str]) -> str:

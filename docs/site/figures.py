@@ -142,9 +142,17 @@ def growing() -> str:
     from ramet.reports.formats import decimals
 
     found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
-    for record in _records("growing.jsonl"):
-        if record["seed"] < 100 and "arm" in record:  # seed 100 chose the learning rates
-            found[record["set"], record["size"], record["epochs"]][record["arm"]][record["seed"]] = record
+    tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
+    records = [record for record in _records("growing.jsonl") if "arm" in record]
+    for record in records:
+        if record["seed"] == 100:  # chooses the learning rates, on validation images
+            best, key = tuned[record["set"], record["size"], record["epochs"]], (record["validation"], record["rate"])
+            if record["arm"] not in best or key[0] > best[record["arm"]][0]:
+                best[record["arm"]] = key
+    for record in records:
+        setting = record["set"], record["size"], record["epochs"]
+        if record["seed"] != 100 and record["rate"] == tuned[setting][record["arm"]][1]:
+            found[setting][record["arm"]][record["seed"]] = record
     rows = []
     for (data, size, epochs), arms in found.items():
         for arm, seeds in arms.items():
