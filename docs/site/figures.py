@@ -175,6 +175,53 @@ def _lead(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) ->
     return f"{interval.value:+.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
+def growing() -> str:
+    """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds."""
+    from ramet.ranking import t_interval
+    from ramet.reports.formats import decimals
+
+    found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
+    tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
+    records = [record for record in _records("growing.jsonl") if "arm" in record]
+    for record in records:
+        if record["seed"] == 100:  # chooses the learning rates, on validation images
+            best, key = tuned[record["set"], record["size"], record["epochs"]], (record["validation"], record["rate"])
+            if record["arm"] not in best or key[0] > best[record["arm"]][0]:
+                best[record["arm"]] = key
+    for record in records:
+        setting = record["set"], record["size"], record["epochs"]
+        if record["seed"] != 100 and record["rate"] == tuned[setting][record["arm"]][1]:
+            found[setting][record["arm"]][record["seed"]] = record
+    rows = []
+    for (data, size, epochs), arms in found.items():
+        for arm, seeds in arms.items():
+            leads = [100 * (arms["grown"][s]["test"] - row["test"]) for s, row in seeds.items() if s in arms["grown"]]
+            rows.append(
+                (
+                    data,
+                    f"{size:,}",
+                    epochs,
+                    arm,
+                    f"{100 * mean(row['test'] for row in seeds.values()):.1f}",
+                    "" if arm == "grown" else t_interval(leads).text(decimals(1)),
+                    f"{mean(row['flops'] for row in seeds.values()) / 1e6:.2f} M",
+                    f"{mean(row['work'] for row in seeds.values()) / 1e9:.1f} G",
+                    len(seeds),
+                )
+            )
+    heads = (
+        "data",
+        "parameters",
+        "epochs",
+        "arm",
+        "test accuracy, %",
+        "growth's lead, points",
+        "multiply-adds",
+        "work",
+    )
+    return _table((*heads, "seeds"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "guards": guards,
     "claims": claims,
@@ -183,6 +230,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "taught language": taught_language,
     "backbone": backbone,
     "learning": learning,
+    "growing": growing,
 }
 
 

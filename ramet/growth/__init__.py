@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ramet.growth.methods.nash import Nash
     from ramet.growth.methods.net2net import Net2Net
     from ramet.growth.methods.random_choice import RandomChoice
-    from ramet.growth.methods.scratch import Scratch
+    from ramet.growth.methods.redrawn import Redrawn
     from ramet.growth.methods.splitting import Splitting
     from ramet.growth.methods.stacking import Stacking
     from ramet.growth.own_loop import Grower
@@ -49,8 +49,8 @@ __all__ += [
     "Net2Net",
     "Proposal",
     "RandomChoice",
+    "Redrawn",
     "Refusal",
-    "Scratch",
     "Site",
 ]
 __all__ += ["Splitting", "Stacking", "Widening", "carry_out", "copy_blocks", "deepen", "find_blocks", "find_coupling"]

@@ -93,6 +93,8 @@ class GrowthContext:
         meter: makes a fresh meter.
         make_optimizer: the optimizer that trains a candidate network.
         recipe: of the training, for what is done to the mini-batches that candidate networks are trained with.
+        round_steps: mini-batches of the training between two growths, by which a method may measure what it spends;
+            the recipe's epochs if none.
     """
 
     network: nn.Module
@@ -111,6 +113,7 @@ class GrowthContext:
     make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     recipe: Recipe = field(default_factory=Recipe)
     blocks: list[BlockSite] = field(default_factory=list)
+    round_steps: int | None = None
 
     def generator(self, *role: str | int) -> torch.Generator:
         """Randomness for one use of a method."""
@@ -225,12 +228,20 @@ def carry_out(
     if edit.weights is not None:
         network.load_state_dict(edit.weights)
     if edit.reset:
-        with seeded_globally(seed, "reset"):
-            for module in network.modules():
-                if callable(reset := getattr(module, "reset_parameters", None)):
-                    reset()
-        if optimizer is not None:
-            optimizer.state.clear()
+        redraw(network, seed, optimizer)
+
+
+def redraw(network: nn.Module, seed: int, optimizer: torch.optim.Optimizer | None = None) -> None:
+    """Draw the weights of every module that can draw them anew, in place; the optimizer forgets what it knew.
+
+    Tensors of modules without ``reset_parameters`` keep their values.
+    """
+    with seeded_globally(seed, "reset"):
+        for module in network.modules():
+            if callable(reset := getattr(module, "reset_parameters", None)):
+                reset()
+    if optimizer is not None:
+        optimizer.state.clear()
 
 
 def mean_loss(network: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> float:

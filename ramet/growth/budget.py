@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ramet.growth.history import History
 
 MEASURED = ("latency", "onnx_latency")
+TARGET = "the target is reached"
+"""Why a growth ends that is good enough."""
 UNITS = ("neurons", "params", "flops", *MEASURED)
 
 
@@ -135,7 +137,7 @@ class Ends:
         steps = history.steps
         scores = [step.score for step in steps if step.score is not None]
         if self.target is not None and scores[-1] >= score_of(self.target):
-            return "the target is reached"
+            return TARGET
         if steps[-1].budget_size >= budget.total:
             return "the budget is reached"
         if self.patience is not None and len(scores) > self.patience:

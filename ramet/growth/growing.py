@@ -6,7 +6,7 @@ import copy
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,17 +16,19 @@ from ramet.costs import count_parameters
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.exporting.onnx import export_onnx, onnx_latency
-from ramet.growth.base import Growth, GrowthContext, carry_out, mean_loss
-from ramet.growth.budget import MEASURED, Budget, Ends
+from ramet.growth.base import Growth, GrowthContext, carry_out, mean_loss, redraw
+from ramet.growth.budget import MEASURED, TARGET, Budget, Ends
 from ramet.growth.choosing import check_edit, choose_within
 from ramet.growth.history import GrowthStep, History, describe, replay
 from ramet.growth.meter import Meter
 from ramet.growth.methods import GROWTHS
 from ramet.growth.recipe import GrowRecipe
+from ramet.growth.rounds import Rounds
 from ramet.growth.surgery.blocks import BlockSite
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.blocks import find_blocks
 from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.work import counting, step_work
 from ramet.params import Params
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
 from ramet.tracing.coupling import Coupling, evaluating
@@ -77,6 +79,7 @@ class Growing:
         first_step: where the first training was saved by a growth with the same arguments, by whatever method; this one
             then begins after it.
         keep_best: whether what is handed back is the network of the step with the best score, not of the last one.
+        max_steps: the largest number of growths, where rounds are foreseen.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Growing:
         optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
         averages: list[nn.Module] | None = None,
         keep_best: bool = False,
+        max_steps: int | None = None,
         checkpoints: SavesCheckpoints | None = None,
         first_step: SavesCheckpoints | None = None,
         seconds_between_checkpoints: float = 30.0,
@@ -101,7 +105,8 @@ class Growing:
         self.metric = settings.metric_for(self.y, loss)
         self.loss: Loss = settings.loss_for(self.y) if loss is None else loss
         self._takes_logits = loss is None and settings.takes_logits
-        self.seed, self.averages = seed, averages or []
+        self.seed, self.averages, self.max_steps = seed, averages or [], max_steps
+        self.finish = settings.finish if isinstance(settings, GrowRecipe) else "continue"
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
         self.optimizer = self.make_optimizer(network)
         # At the settings' learning rate each group has the one that it was made with. They are read now, because a
@@ -110,8 +115,7 @@ class Growing:
         self.probe = self.x[:PROBE_SIZE]
         self.trained = 0
         self.inside = Inside()
-        batches = self._batches(0)
-        self.num_updates = settings.epochs * batches.steps_per_epoch
+        self.rounds = Rounds(settings, self._batches(0).steps_per_epoch)
         name = GROWTHS.name_of(method)
         self.history = History(name, budget.to_json())
         # The history comes first: the network and its optimizer get the shapes of what was saved from it.
@@ -126,9 +130,8 @@ class Growing:
         if settings.average is not None:  # made anew for each training, in the shapes that the network has then
             parts["average"] = Values(lambda: self._average and self._average.state_dict(), self._load_average)
         self._average: WeightAverage | None = None
-        self._foreseen = 0  # trainings of the whole growth, where one schedule runs over them
-        if isinstance(settings, GrowRecipe) and settings.schedule_over == "growth":
-            parts["foreseen"] = Values(lambda: self._foreseen, lambda count: setattr(self, "_foreseen", count))
+        if self.rounds.over != "round":
+            parts["foreseen"] = Values(self.rounds.to_json, self.rounds.load)
         self._best: tuple[int, float, Params] | None = None
         self._first = copy.deepcopy(network) if keep_best else None
         if keep_best:
@@ -137,6 +140,11 @@ class Growing:
         # No method has a part in the first training: only what methods remember is each one's own.
         common = {part: value for part, value in parts.items() if part != "method"}
         self._first_saver = Saver(first_step, common)
+
+    @property
+    def num_updates(self) -> int:
+        """The steps of a round, where all are as long."""
+        return self.rounds.num_steps
 
     def start(self) -> None:
         """Resume, or check that there is something to do."""
@@ -164,8 +172,17 @@ class Growing:
                 f"a budget must be above the network's {size:g} {self.budget.unit}, but got {self.budget.total:g}."
             )
         self.history.steps.append(GrowthStep(0))
-        if isinstance(self.settings, GrowRecipe) and self.settings.schedule_over == "growth":
-            self._foreseen = 1 + self.budget.num_steps(size)
+        self.rounds.foresee(self.budget, size, self._step_work(), self.max_steps)
+
+    @property
+    def size(self) -> float:
+        """Of the present network, in the budget's unit."""
+        coupling, sites, _ = self._look()
+        return self._meter(coupling, sites).size
+
+    def _step_work(self) -> float:
+        """What a training step of the present network costs."""
+        return step_work(self.network, self.x, min(self.settings.batch_size, len(self.x)))
 
     def _look(self) -> tuple[Coupling, list[Site], list[BlockSite]]:
         """What can grow now; blocks are looked for only if the budget allows any."""
@@ -191,15 +208,29 @@ class Growing:
 
     def advance(self, ends: Ends) -> GrowthStep | None:
         """Go on to the next step that is grown and trained; ``None`` when growth has ended."""
-        # A schedule over the whole growth ends with the last round that is foreseen; else each round has its own.
-        most = self._foreseen if ends.max_steps is None else min(self._foreseen, ends.max_steps + 1)
         if self.trained == len(self.history.steps) and not self.history.stopped:
-            reason = ends.reason(self.history, self.budget, self.metric.score)
-            if not reason and self._foreseen and len(self.history.steps) == most:
-                reason = "the schedule has ended"
-            self.history.stopped = reason or self.grow()
+            self.history.stopped = self._go_on(ends)
             self.save()
-        return None if self.history.stopped else self.train(most)
+        return None if self.history.stopped else self.train(ends.max_steps)
+
+    def _go_on(self, ends: Ends) -> str:
+        """Grow, or begin the last round; returns why nothing more is to be done, if so."""
+        phase = len(self.history.steps) - 1
+        reason = ends.reason(self.history, self.budget, self.metric.score)
+        if not self.rounds.by_work:
+            # A schedule over the whole growth ends with the last round that is foreseen; else each round has its own.
+            if not reason and phase + 1 == self.rounds.most(ends.max_steps):
+                reason = "the schedule has ended"
+            return reason or self.grow()
+        if self.rounds.is_last(phase) or reason == TARGET:
+            return self.rounds.foreseen.ending or reason or "the schedule has ended"
+        reason = reason or self.grow()
+        if reason:  # what is left of the work is for the network as it is
+            self.rounds.end_with(phase + 1, reason)
+            self.history.steps.append(GrowthStep(phase + 1))
+        if self.rounds.is_last(phase + 1) and self.finish == "scratch":
+            redraw(self.network, derive_seed(self.seed, "finish"), self.optimizer)
+        return ""
 
     @property
     def kept_network(self) -> nn.Module:
@@ -229,36 +260,37 @@ class Growing:
         size = min(self.settings.batch_size, len(self.x))
         return Batches(len(self.x), size, derive_seed(self.seed, "train", phase))
 
-    def train(self, num_rounds: int = 0) -> GrowthStep:
+    def train(self, max_steps: int | None = None) -> GrowthStep:
         """Train the network with its present structure (step 1 of Algorithm 1), from where it was left.
 
-        The schedule is the round's own, or that of ``num_rounds`` rounds of which this is one.
+        ``max_steps`` is the largest number of growths, which a schedule over all rounds asks for.
         """
         phase = len(self.history.steps) - 1
-        batches, settings = self._batches(phase), self.settings
-        before = phase * self.num_updates if num_rounds else 0
-        rounds = max(1, num_rounds)
-        scheduled = replace(settings, epochs=rounds * settings.epochs)  # some schedules count in epochs
+        batches, settings, rounds = self._batches(phase), self.settings, self.rounds
+        most, a_step = rounds.most(max_steps), self._step_work()
+        spent_work = self.history.work
+        num_updates = rounds.length(phase, a_step, spent_work)
+        averages = settings.average is not None and (rounds.is_last(phase) or not rounds.by_work)
         seed = derive_seed(self.seed, "train", phase)
         inside, started = self.inside, time.monotonic()
         spent = inside.seconds
         where = f" of phase {phase}"
         step = Step(self.network, self.optimizer, settings, group_rates=self._group_rates, where=where)
-        read_ahead(self.x, batches, inside.number, self.num_updates)
+        read_ahead(self.x, batches, inside.number, num_updates)
         self.network.train()
-        if settings.average is not None and self._average is None:
-            self._average = WeightAverage(self.network, settings.average)
+        if averages and self._average is None:
+            self._average = WeightAverage(self.network, str(settings.average))
         with seeded_globally(self.seed, "dropout", phase), compiled(self.network, settings):
             restore_generators(inside.generators or {})
-            for number in range(inside.number, self.num_updates):
+            for number in range(inside.number, num_updates):
                 batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
-                rate = scheduled.learning_rate_at(before + number, rounds * self.num_updates)
+                rate = rounds.rate(phase, number, most, a_step, spent_work)
                 value = step(number, rate, lambda x, y: self.loss(output_of(self.network(x)), y), *batch)
-                if number >= self.num_updates - batches.steps_per_epoch:
-                    inside.total += value / batches.steps_per_epoch
+                if number >= num_updates - batches.steps_per_epoch:
+                    inside.total += value / min(batches.steps_per_epoch, num_updates)
                 if self._average is not None:
-                    self._average.update(number, self.num_updates)
-                pulse((number + 1) / self.num_updates)
+                    self._average.update(number, num_updates)
+                pulse((number + 1) / num_updates)
                 if self._saver.is_due:
                     inside.number, inside.seconds = number + 1, spent + time.monotonic() - started
                     inside.generators = generator_states(self.network.parameters())
@@ -267,6 +299,7 @@ class Growing:
             self._average.put()
             self._average = None
         grown = self._measure(inside.total, spent + time.monotonic() - started)
+        grown.training_work = num_updates * a_step
         self.trained, self.inside = len(self.history.steps), Inside()
         assert grown.score is not None
         if self._first is not None:
@@ -293,9 +326,18 @@ class Growing:
         return step
 
     def grow(self) -> str:
-        """One growth step; returns why growth ends, if nothing could be added."""
-        start = time.perf_counter()
+        """One growth step, its work counted; returns why growth ends, if nothing could be added."""
         number = len(self.history.steps)
+        with counting() as counted:
+            reason = self._grow(number)
+        if reason:
+            self.history.work_in_vain += counted.work
+        else:
+            self.history.steps[-1].growing_work = counted.work
+        return reason
+
+    def _grow(self, number: int) -> str:
+        start = time.perf_counter()
         coupling, sites, blocks = self._look()
         meter = self._meter(coupling, sites)
         context = GrowthContext(
@@ -309,12 +351,13 @@ class Growing:
             validation_y=self.validation_y,
             batch_size=self.settings.batch_size,
             seed=derive_seed(self.seed, "growth step", number),
-            allowance=self.budget.allowance(meter.size),
+            allowance=self.rounds.allowance(self.budget, number, meter.size),
             max_layers=self.budget.layers,
             meter=lambda: Meter(self.network, coupling, sites, self.budget.unit, meter.measured, blocks),
             make_optimizer=self.make_optimizer,
             recipe=self.settings,
             blocks=blocks,
+            round_steps=self.rounds.early_steps,
         )
         proposal = self.method.propose(context)
         if not proposal.candidates:
@@ -329,7 +372,7 @@ class Growing:
         check_edit(context, edit, self.probe)
         step = describe(context, edit, proposal.candidates, scores, chosen)
         step.number = number
-        sample = slice(0, 1000)
+        sample = slice(0, 256 if self.rounds.by_work else 1000)  # by work, it is paid for
         step.loss_before = mean_loss(self.network, self.loss, self.x[sample], self.y[sample])
         carry_out(
             self.network,
@@ -352,7 +395,12 @@ class Growing:
             2 * len(self.history.steps) + (self.trained == len(self.history.steps)) + 2 * bool(self.history.stopped)
         )
         # Each boundary has as many numbers behind it as the training has mini-batches, so that later is always higher.
-        self._saver.save(boundary * (self.num_updates + 1) + self.inside.number)
+        self._saver.save(boundary * (self._most_updates + 1) + self.inside.number)
+
+    @property
+    def _most_updates(self) -> int:
+        """More than any round has."""
+        return max(self.rounds.num_steps, self.rounds.foreseen.most_steps)
 
     def _take_inside(self) -> dict[str, Any]:
         return {**vars(self.inside), "generators": self.inside.generators or {}}

@@ -41,6 +41,7 @@ class GrowthStep:
         score: on the validation data, higher is better: the metric, or minus the metric where lower is better.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth, and ``loss_after`` just after it: what it did by itself.
+        growing_work: the multiply-adds of the growth, without training; ``training_work`` those of the training.
         seconds: of the growth, without training; ``train_seconds`` of the training. Two runs that agree in all else
             differ in them, so they do not count when steps are compared.
     """
@@ -56,6 +57,8 @@ class GrowthStep:
     loss: float | None = None
     loss_before: float | None = None
     loss_after: float | None = None
+    growing_work: float = 0.0
+    training_work: float = 0.0
     seconds: float = field(default=0.0, compare=False)
     train_seconds: float = field(default=0.0, compare=False)
 
@@ -70,6 +73,7 @@ class History:
     """All steps in order, what cannot grow in the network as it was at first, and why growth ended, if it has.
 
     ``kept`` is the number of the step whose network is handed back, where that is not the last one's.
+    ``work_in_vain`` is what was computed for a growth that could add nothing.
     """
 
     method: str
@@ -78,11 +82,17 @@ class History:
     refusals: list[Refusal] = field(default_factory=list)
     stopped: str = ""
     kept: int | None = None
+    work_in_vain: float = 0.0
 
     @property
     def end(self) -> GrowthStep:
         """The step whose network is handed back."""
         return self.steps[-1 if self.kept is None else self.kept]
+
+    @property
+    def work(self) -> float:
+        """The multiply-adds of all trainings and growths, also of those behind the step that is kept."""
+        return self.work_in_vain + sum(step.growing_work + step.training_work for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """The history as JSON values."""
@@ -102,8 +112,8 @@ class History:
             for step in value["steps"]
         ]
         refusals = [Refusal(**refusal) for refusal in value["refusals"]]
-        kept = value.get("kept")  # earlier histories have none
-        return cls(value["method"], value["budget"], steps, refusals, value["stopped"], kept)
+        kept, in_vain = value.get("kept"), value.get("work_in_vain", 0.0)  # earlier histories have none
+        return cls(value["method"], value["budget"], steps, refusals, value["stopped"], kept, in_vain)
 
 
 def describe(

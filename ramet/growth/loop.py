@@ -111,6 +111,7 @@ def grow(
         optimizer=optimizer,
         averages=list(averages) if in_place else [],
         keep_best=ends.keeps_best,
+        max_steps=max_steps,
         checkpoints=checkpoints,
         seconds_between_checkpoints=seconds_between_checkpoints,
     )

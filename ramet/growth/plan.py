@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.growth.budget import Budget, Ends
-from ramet.registry import Spec, parse_spec, split_list
+from ramet.registry import Spec, parse_options, parse_spec, split_list
+
+ARMS = ("plain", "scratch", "pruned", "start")
+"""What a growth can be compared with; ``ramet.growth.arms`` says how each is made."""
+
+DEFAULT_STEP = 2.0
+"""Without a step a growth triples the network: a few large ones cost less than many small ones, and gave as much."""
 
 DEFAULT_GROWTH = 10
 """Without a budget a network may get so many times its size."""
@@ -19,17 +25,22 @@ class GrowPlan:
     """What a comparison of growths does; the methods start from the same weights.
 
     Args:
-        methods: how it grows: firefly, splitting, net2net, nash, autogrow, gradmax, stacking, random or scratch, with
+        methods: how it grows: firefly, splitting, net2net, nash, autogrow, gradmax, stacking, random or redrawn, with
             options after a colon, such as firefly:num_new=50,num_epochs=1; several are joined by commas.
         budget: how large it may get, and how fast: params=200k, neurons=64, flops=2m, latency=2ms or onnx-latency=2ms
             (in onnxruntime), with step=30% (or an amount) and layers=1 (new layers a step) after commas. By default ten
-            times its parameters by steps of 30 %.
+            times its parameters, by steps of at most 200 %, or of 30 % where layers are added.
+        against: what the best growth is compared with, each with as much work and as many parameters: plain (the
+            network's own shape, wider), scratch (the grown shape, drawn anew), pruned (twice as large, and pruned),
+            start (as large as at first); several are joined by commas, none for nothing. Each costs as much as the
+            growth; the report says which network to take.
         ends: when growth ends, besides the end of the budget.
         onnx: write the grown networks for onnxruntime, too, and compare them there with the modules.
     """
 
     methods: tuple[str, ...] = option("firefly", name="method", kind=str)
     budget: str | Budget | None = option(None, kind=str | None)
+    against: tuple[str, ...] = option("plain", kind=str)
     ends: Ends = field(default_factory=Ends)
     onnx: bool = False
 
@@ -40,6 +51,14 @@ class GrowPlan:
         if not names or len(set(names)) < len(names):
             raise ConfigError(f"methods must be named once each, at least one, but got {', '.join(self.methods)!r}.")
 
+        against = cast("str | tuple[str, ...]", self.against)
+        arms = [arm.strip() for arm in (against.split(",") if isinstance(against, str) else against)]
+        object.__setattr__(self, "against", tuple(arm for arm in arms if arm and arm != "none"))
+        for arm in self.against:
+            check_arm(arm)
+        if len({*self.against, *names}) < len(self.against) + len(names):
+            raise ConfigError(f"comparisons must be named once each, and not as a method is, but got {against!r}.")
+
     @property
     def by_name(self) -> dict[str, str]:
         """The methods by the names that records and folders have; one of a file has the name that it has there."""
@@ -48,8 +67,19 @@ class GrowPlan:
     def budget_for(self, num_parameters: int) -> Budget:
         """The budget of a network with so many parameters."""
         if self.budget is None:
-            return Budget("params", DEFAULT_GROWTH * float(max(num_parameters, 1)))
-        return Budget.parse(self.budget) if isinstance(self.budget, str) else self.budget
+            return Budget("params", DEFAULT_GROWTH * float(max(num_parameters, 1)), DEFAULT_STEP, share=True)
+        if not isinstance(self.budget, str):
+            return self.budget
+        budget = Budget.parse(self.budget)
+        if budget.layers or "step" in parse_options(self.budget):
+            return budget
+        return replace(budget, step=DEFAULT_STEP, share=True)
+
+
+def check_arm(arm: str) -> None:
+    """Refuse a name that is no arm."""
+    if arm not in ARMS:
+        raise ConfigError(f"a growth is compared with {', '.join(ARMS)} or none, but got {arm!r}.")
 
 
 def _name(spec: Spec) -> str:

@@ -42,6 +42,7 @@ class GrowthSetup:
 
     Attributes:
         network: its name, ``FILE.py:function``, or a module, which is copied.
+        against: what the best growth is compared with.
         saved: what made the network, and what grew in it before, where it is one that was saved: the grown one is then
             written as what both made of the first.
         weights: a file of trained weights that the network begins with, or none.
@@ -61,6 +62,7 @@ class GrowthSetup:
     ends: Ends
     methods: dict[str, str]
     seed: int
+    against: tuple[str, ...] = ()
     saved: tuple[dict[str, Any], list[GrowthStep]] | None = None
     weights: str | None = None
     start: dict[str, Tensor] = field(default_factory=dict)
@@ -131,6 +133,7 @@ class GrowthSetup:
             settings=self.settings,
             seed=self.seed,
             keep_best=self.ends.keeps_best,
+            max_steps=self.ends.max_steps,
             checkpoints=self.checkpoints(method) if own is None else own,
             first_step=self.checkpoints(FIRST_STEP) if own is None else None,
             seconds_between_checkpoints=self.seconds_between_checkpoints,

@@ -79,13 +79,13 @@ def test_splits_are_weighed_against_splits():
     ratios = {}
     for epsilon in (1e-2, 1e-3):
         for apart in (False, True):
-            method = Firefly(num_new=3, epsilon=epsilon, num_steps=0, apart=apart)
+            method = Firefly(num_new=3, epsilon=epsilon, num_steps=0, apart=apart, worth="gain")
             proposal, scores, chosen = choose(method, scene())
             is_split = torch.tensor([candidate.kind == "split" for candidate in proposal.candidates])
             sizes = scores[is_split].square().mean().sqrt(), scores[~is_split].square().mean().sqrt()
             ratios[epsilon, apart] = float(sizes[0] / sizes[1])
             assert proposal.candidates[chosen[0]].kind == ("split" if apart else "new")
-        paper = Firefly(num_new=3, epsilon=epsilon, num_steps=0, steps="full", apart=False)
+        paper = Firefly(num_new=3, epsilon=epsilon, num_steps=0, steps="full", apart=False, worth="gain")
         proposal, _, chosen = choose(paper, scene())
         assert [proposal.candidates[number].kind for number in chosen[:3]] == ["new"] * 3, "before any split"
     assert ratios[1e-3, False] == pytest.approx(ratios[1e-2, False] / 10, rel=0.2) and ratios[1e-2, False] < 0.1

@@ -110,7 +110,7 @@ def test_patience_writes_the_best_network(
     """Each growth makes it worse, so what is written is the network before it grew."""
     worse = iter([0.6, 0.5])
     monkeypatch.setattr("ramet.growth.growing.measure", lambda *of: next(worse))
-    main(arguments(tmp_path, "run", "net2net", "--patience", "1", "--json"))
+    main(arguments(tmp_path, "run", "net2net", "--patience", "1", "--schedule-over", "round", "--json"))
     result = json.loads(capsys.readouterr().out)["methods"]["net2net"]
     assert result["kept"] == 0 and len(result["steps"]) == 2 and result["validation"] == 0.6
     assert result["params"] == result["steps"][0]["sizes"]["params"] < result["steps"][1]["sizes"]["params"]
@@ -146,6 +146,8 @@ def test_every_step_is_told_as_a_line(
     monkeypatch.setattr("ramet.cli.jobs._notify", lambda event, values: told.append((event, values)))
     main(arguments(tmp_path, "run", "net2net", "--json"))
     steps = json.loads(capsys.readouterr().out)["methods"]["net2net"]["steps"]
+    (expected, foreseen), *told = told
+    assert expected == "foreseen" and foreseen["line"].startswith("foreseen: ")
     assert [(event, values["method"], values["number"]) for event, values in told] == [
         ("step", "net2net", step["number"]) for step in steps
     ]
@@ -157,7 +159,9 @@ def test_a_plan_of_methods() -> None:
     assert plan.methods == ("firefly:num_new=2,layer_width=3", "net2net")
     assert plan.by_name == {"firefly": "firefly:num_new=2,layer_width=3", "net2net": "net2net"}
     assert make_method("nash:num_neighbours=2").num_neighbours == 2  # type: ignore[attr-defined]
-    assert plan.budget_for(50) == Budget("params", 500.0)
+    assert plan.budget_for(50) == Budget("params", 500.0, 2.0, share=True)
+    assert GrowPlan(budget="params=9k").budget_for(50) == Budget("params", 9000.0, 2.0, share=True)
+    assert GrowPlan(budget="params=9k, layers=1").budget_for(50) == Budget("params", 9000.0, 0.3, layers=1)
     assert GrowPlan(budget="neurons=9, step=2").budget_for(50) == Budget("neurons", 9.0, 2.0)
     for methods in ((), ("firefly", "firefly:num_new=3")):
         with pytest.raises(ConfigError, match="methods must be named once each"):

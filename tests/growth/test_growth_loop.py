@@ -301,7 +301,7 @@ def test_bad_input_is_refused():
         grow(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 2)), data(), "params=1k")
     with pytest.raises(ConfigError, match="in_place"):
         grow(network(), data(), "params=1k", in_place=True, checkpoints=Checkpoints("nowhere"))
-    for method in ("autogrow", "stacking", "scratch:method=autogrow"):
+    for method in ("autogrow", "stacking", "redrawn:method=autogrow"):
         with pytest.raises(ConfigError, match=r"the budget must allow some, but it has none: add layers=1"):
             grow(network(), data(), "params=1k", method)
     with pytest.raises(ConfigError, match="with patience hands back a copy"):

@@ -19,7 +19,7 @@ from ramet.growth.methods.gradmax import GradMax
 from ramet.growth.methods.nash import Nash
 from ramet.growth.methods.net2net import Net2Net
 from ramet.growth.methods.random_choice import RandomChoice
-from ramet.growth.methods.scratch import Scratch
+from ramet.growth.methods.redrawn import Redrawn
 from ramet.growth.methods.splitting import Splitting, hessian_product, random_blocks, smallest_eigenpairs
 from ramet.growth.surgery.layers import Deepening, Site, deepen
 from ramet.testing.growths import check_growth, choose, grow_once, make_context
@@ -41,7 +41,7 @@ METHODS = {
     "nash-untrained": (lambda e: Nash(num_neighbours=2, num_steps=0, noise=e), {}),
     "autogrow": (lambda e: AutoGrow(), {}),
     "gradmax": (lambda e: GradMax(num_new=3, epsilon=e, num_batches=1), {}),
-    "scratch": (lambda e: Scratch(Net2Net()), {"keeps_function": False}),
+    "redrawn": (lambda e: Redrawn(Net2Net()), {"keeps_function": False}),
 }
 
 
@@ -403,9 +403,9 @@ def test_autogrow_takes_turns_and_stops_what_does_not_pay():
     assert method.propose(context) == Proposal([])
 
 
-def test_scratch_has_the_size_and_nothing_else():
+def test_redrawn_has_the_size_and_nothing_else():
     context = scene_of()
-    edit, grown = grow_once(Scratch(), context)
+    edit, grown = grow_once(Redrawn(), context)
     other, _ = grow_once(Net2Net(), context)
     assert edit.num_units == other.num_units and edit.reset
     assert not torch.equal(grown[0].weight[:3], context.network[0].weight)

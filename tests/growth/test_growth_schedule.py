@@ -1,4 +1,4 @@
-"""What a schedule runs over: each round of a growth, or all of it."""
+"""What a schedule runs over: each round of a growth, all of it, or its work."""
 
 from dataclasses import replace
 
@@ -10,8 +10,12 @@ from ramet.errors import ConfigError
 from ramet.growth import Budget, GrowRecipe, grow
 from ramet.runs import Checkpoints
 
-RECIPE = GrowRecipe(epochs=2, batch_size=16, learning_rate=0.1, final_learning_rate=0.0, warmup=0.25, weight_decay=0.0)
+RECIPE = GrowRecipe(
+    epochs=2, batch_size=16, learning_rate=0.1, final_learning_rate=0.0, warmup=0.25, weight_decay=0.0,
+    schedule_over="round",
+)  # fmt: skip
 WHOLE = replace(RECIPE, schedule_over="growth")
+WORK = replace(RECIPE, schedule_over="work", epochs=20, warmup=0.0, before=0.25)
 
 
 def data(num=48):
@@ -55,7 +59,7 @@ def test_a_schedule_runs_over_all_of_a_growth():
     assert history.steps[-1].budget_size == 6
 
 
-def test_by_default_each_round_has_its_own():
+def test_each_round_may_have_its_own():
     rates, _ = rates_of(RECIPE)
     assert rates == [RECIPE.learning_rate_at(number, 6) for number in range(6)] * 4
 
@@ -81,7 +85,43 @@ def test_growth_ends_with_its_schedule():
     assert rates[-1] == WHOLE.learning_rate_at(17, 18)
 
 
-def test_an_interruption_changes_nothing(tmp_path):
+def test_by_work_a_growth_costs_one_training_of_its_final_size():
+    """Of 3, 6 and 12 neurons a step costs 18, 36 and 72 products; 60 steps of 12 neurons are foreseen."""
+    rates, history = rates_of(WORK, "params=86, step=110%", max_steps=None)
+    sizes = [step.budget_size for step in history.steps]
+    assert sizes[-1] == 86 and history.stopped == "the budget is reached"
+    a_step = [3 * 16 * step.sizes["flops"] for step in history.steps]
+    lengths = [round(step.training_work / each) for step, each in zip(history.steps, a_step, strict=True)]
+    assert sum(lengths) == len(rates) and lengths[0] == lengths[1] < lengths[2]
+    early = sum(step.training_work for step in history.steps[:-1])
+    # 60 steps at the final size, whose work is foreseen from parameters: 86 / 23 of the start's.
+    whole = 60 * a_step[0] * 86 / 23
+    assert whole - a_step[-1] < history.work <= whole
+    assert early == pytest.approx(0.25 * whole, rel=0.2)  # whole steps, and sizes that are near what was foreseen
+    assert rates[0] == 0.1 and rates == sorted(rates, reverse=True), "one schedule"
+    assert rates[-1] < 0.1 * 0.02, "which ends with the last round"
+
+
+def test_by_work_what_cannot_grow_any_more_is_trained_to_the_end():
+    _, history = rates_of(WORK, "params=86, step=110%", max_steps=1)
+    assert len(history.steps) == 2 and history.stopped == "the number of steps is reached"
+    _, history = rates_of(WORK, "params=86, step=110%", patience=1, min_gain=2.0)
+    assert history.stopped == "growth no longer pays" and not history.steps[-1].grew
+    assert history.steps[-1].training_work > history.steps[0].training_work
+
+
+def test_a_finish_from_scratch_forgets_what_was_grown():
+    kept, _ = grow(network(), data(), "neurons=6, step=3", "net2net", settings=WORK)
+    drawn, history = grow(
+        network(), data(), "neurons=6, step=3", "net2net", settings=replace(WORK, finish="scratch", learning_rate=1e-9)
+    )
+    fresh = network()
+    assert drawn[0].weight.shape == kept[0].weight.shape and history.stopped == "the budget is reached"
+    assert not torch.allclose(drawn[0].weight[:3], fresh[0].weight, atol=1e-3)
+
+
+@pytest.mark.parametrize("whole", [WHOLE, replace(WORK, finish="scratch"), replace(WORK, average="tail:0.5")])
+def test_an_interruption_changes_nothing(tmp_path, whole):
     class EndedError(Exception):
         pass
 
@@ -94,18 +134,24 @@ def test_an_interruption_changes_nothing(tmp_path):
             if not self.left:
                 raise EndedError
 
-    options = {"settings": WHOLE, "seconds_between_checkpoints": 0.0}
+    options = {"settings": whole, "seconds_between_checkpoints": 0.0}
     expected, _ = grow(network(), data(), "neurons=6, step=1", "net2net", **options)
     with pytest.raises(EndedError):
         grow(network(), data(), "neurons=6, step=1", "net2net", checkpoints=Some(tmp_path), **options)
     again, history = grow(
         network(), data(), "neurons=6, step=1", "net2net", checkpoints=Checkpoints(tmp_path), **options
     )
-    assert len(history.steps) == 4
+    assert history.stopped == "the budget is reached"
     for name, value in expected.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
 
 
 def test_another_word_is_refused():
-    with pytest.raises(ConfigError, match="schedule_over must be round or growth, but got 'epoch'"):
+    with pytest.raises(ConfigError, match="before must be a share of the work"):
+        GrowRecipe(before=1.0)
+    with pytest.raises(ConfigError, match="finish must be continue or scratch, but got 'anew'"):
+        GrowRecipe(finish="anew")
+    with pytest.raises(ConfigError, match="finish is for a growth by work"):
+        GrowRecipe(finish="scratch", schedule_over="round")
+    with pytest.raises(ConfigError, match="schedule_over must be round, growth or work, but got 'epoch'"):
         GrowRecipe(schedule_over="epoch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from ramet.jobs.runner import resume
 from ramet.runs import Checkpoints, read_config, read_records
 from ramet.training import accuracy
 
-PLAN = GrowPlan(methods=("net2net:noise=0", "random"), budget="neurons=10, step=2", ends=Ends(max_steps=1))
+PLAN = GrowPlan(methods=("net2net:noise=0", "random"), budget="neurons=10, step=2", against=(), ends=Ends(max_steps=1))
 RECIPE = GrowRecipe(epochs=1, batch_size=20)
 DATA = {"train_size": 60, "eval_size": 30}
 
@@ -66,7 +67,10 @@ def test_it_is_saved_and_loaded(result: GrowResult, tmp_path: Path) -> None:
     assert record.keys() - {"key"} <= values.keys()
     left_out = {name: values[name] for name in values.keys() - record.keys()}
     usual = {"name": "accuracy", "higher_is_better": True, "is_share": True}
-    assert left_out == {"start": None, "metric": usual, "rows": "images"}, "records are as in earlier versions"
+    unasked = {"against": {}, "num_validation": 0}
+    assert left_out == {"start": None, "metric": usual, "rows": "images", **unasked}, (
+        "records are as in earlier versions"
+    )
     steps = result.to_json()["methods"]["random"]["steps"]
     assert [step.keys() for step in steps] == [step.keys() for step in record["methods"]["random"]["steps"]]
 
@@ -84,7 +88,7 @@ def test_a_second_call_goes_on(result: GrowResult) -> None:
     before = read_records(result.folder)
     assert grown(result.folder) == result and read_records(result.folder) == before
     with pytest.raises(ConfigError, match=r"its plan\.ends\.max_steps is another"):
-        grown(result.folder, plan=GrowPlan(methods=PLAN.methods, budget=PLAN.budget, ends=Ends(max_steps=2)))
+        grown(result.folder, plan=replace(PLAN, ends=Ends(max_steps=2)))
 
 
 def test_a_module_of_ones_own_grows_from_its_weights(tmp_path: Path) -> None:

@@ -125,8 +125,8 @@ def test_every_maker_refuses_what_is_not_trusted():
 
 def test_inside_an_option_only_names_are_resolved():
     """It would not be shown to the user before it runs, so that not even a user's own text may name code there."""
-    assert type(make_growth("scratch:method=firefly").method).__name__ == "Firefly"
+    assert type(make_growth("redrawn:method=firefly").method).__name__ == "Firefly"
     with pytest.raises(ConfigError, match="would run 'subprocess:getoutput'"):
-        make_growth('scratch:method="subprocess:getoutput"')
+        make_growth('redrawn:method="subprocess:getoutput"')
     with pytest.raises(ConfigError, match="would run 'subprocess:getoutput'"):
         make_method('bind-and-grow:guard="subprocess:getoutput"')

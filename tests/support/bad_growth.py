@@ -45,6 +45,10 @@ grow("the budget must allow some, but it has none: add layers=1", "--method", "a
 grow("options of firefly are", "--method", "firefly:speed=3")
 grow("firefly's counts must not be negative", "--method", "firefly:num_new=-1")
 grow("width must be a whole number of at least 1", "--network", "vgg:x")
+grow("a growth is compared with plain, scratch, pruned, start or none, but got 'smaller'", "--against", "smaller")
+grow("before must be a share of the work, above 0 and below 1, but got 1.0", "--before", "1")
+grow("finish is for a growth by work", "--finish", "scratch", "--schedule-over", "round")
+grow("firefly's worth is gain, params, flops or both", "--method", "firefly:worth=speed")
 
 # Options that contradict each other or the network
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ramet.growth.methods.nash import Nash
     from ramet.growth.methods.net2net import Net2Net
     from ramet.growth.methods.random_choice import RandomChoice
-    from ramet.growth.methods.scratch import Scratch
+    from ramet.growth.methods.redrawn import Redrawn
     from ramet.growth.methods.splitting import Splitting
     from ramet.growth.methods.stacking import Stacking
 
-__all__ = ["GROWTHS", "AutoGrow", "Firefly", "GradMax", "Nash", "Net2Net", "RandomChoice", "Scratch", "Splitting"]
+__all__ = ["GROWTHS", "AutoGrow", "Firefly", "GradMax", "Nash", "Net2Net", "RandomChoice", "Redrawn", "Splitting"]
 __all__ += ["Stacking", "make_method"]
 
 __getattr__ = lazy_front(__name__)
@@ -38,7 +38,7 @@ GROWTHS: Registry[Growth] = Registry(
         "random": "ramet.growth.methods.random_choice:RandomChoice",
         "gradmax": "ramet.growth.methods.gradmax:GradMax",
         "stacking": "ramet.growth.methods.stacking:Stacking",
-        "scratch": "ramet.growth.methods.scratch:Scratch",
+        "redrawn": "ramet.growth.methods.redrawn:Redrawn",
     },
 )
 """How it is chosen what grows."""

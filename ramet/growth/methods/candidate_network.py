@@ -32,6 +32,10 @@ from ramet.training import output_of
 LAYER_TENSORS = ("inner.weight", "inner.bias", "outer.weight")
 
 
+MOST_NEW = 16
+"""New candidates of a group, if their number is left to its size."""
+
+
 class Direction:
     """A part of the directions: one tensor, which becomes a leaf, whose units run along the dimension ``dim``.
 
@@ -121,12 +125,16 @@ class CandidateNetwork:
         context: GrowthContext,
         *,
         split: bool = True,
-        num_new: int = 0,
+        num_new: int | None = 0,
         layer_width: int = 0,
         only: Iterable[str] | None = None,
         new_scale: float = 0.1,
     ) -> None:
         self.context, self.new_scale = context, new_scale
+
+        def new_units(group: Group) -> int:
+            return min(group.size, MOST_NEW) if num_new is None else num_new
+
         self._generator = context.generator("directions")
         over, coupling = copy_network(context.network), context.coupling
         self.sites = [site.name for site in context.sites] if layer_width else []
@@ -153,13 +161,15 @@ class CandidateNetwork:
         for name, group in self.groups.items():
             if split and not group.norms:
                 self._add_split(name, group)
-            if num_new:
-                self._add_new(name, group, num_new)
+            if new_units(group):
+                self._add_new(name, group, new_units(group))
         for site_name, path in self.layer_paths.items():
             self._add_layer(site_name, path, layer_width)
         self.candidates = [Candidate(part.kind, part.where, unit) for part in self.parts for unit in range(part.count)]
         self._widenings = {
-            group.name: Widening(sources=torch.arange(group.size if split and not group.norms else 0), num_new=num_new)
+            group.name: Widening(
+                sources=torch.arange(group.size if split and not group.norms else 0), num_new=new_units(group)
+            )
             for group in self.groups.values()
         }
         self.big = over

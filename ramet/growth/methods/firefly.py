@@ -33,12 +33,15 @@ class Firefly(Growth):
     Args:
         split: whether existing units may be split.
         num_new: brand-new candidates for each group, ``m'``; 50 in B.2 for VGG-19, while figure 3b's gain levels off
-            near 5.
+            near 5. ``None`` is as many as the group has units, at most 16: 16 beside 2 units would make step one a
+            hundred times as dear as a step of the training.
         layer_width: neurons of a candidate layer at each site; 20 in B.2. Layers are made only if the budget has any.
         epsilon: the bound of the step sizes. The paper gives no value.
         num_steps: mini-batches of step one; ``None`` leaves it to ``num_epochs``.
         num_epochs: passes over the training data in step one; 1 in B.2. An eighth lets a growth step of a VGG-like
             network cost about one epoch of its training (docs/decisions/018).
+        step_share: what step one may cost, as a share of the multiply-adds of the training between two growths, where
+            ``num_epochs`` decides its length; it has at least one mini-batch. ``None`` for no limit, as in the paper.
         learning_rate: of step one's RMSprop, 1e-3 in the released code.
         num_points: points of the integral, 3 in the paper.
         num_score_batches: mini-batches that a score is averaged over, each at every point of the integral; ``None`` for
@@ -53,6 +56,9 @@ class Firefly(Growth):
             splits, and among all others. The loss is even in a split's step, so that what it gains is of second order
             in epsilon, and none would ever be chosen beside new neurons, whose gain is of first order. Not so in the
             paper.
+        worth: what the best candidates have most of: the gain alone, as in the paper, or the gain for each parameter,
+            for each multiply-add, or for the root of both together, that a candidate costs. By gain alone the grown
+            shape has a third more multiply-adds than the start's at equal parameters (docs/decisions/059).
         separate: integrate each candidate alone, the others at their trained step size, as Eq. 5 is written. That
             takes ``num_points`` passes for each candidate.
         only: the groups that may grow; all by default.
@@ -69,25 +75,27 @@ class Firefly(Growth):
         self,
         *,
         split: bool = True,
-        num_new: int = 16,
+        num_new: int | None = None,
         layer_width: int = 20,
         epsilon: float = 0.1,
         num_steps: int | None = None,
         num_epochs: float = 0.125,
+        step_share: float | None = 0.25,
         learning_rate: float = 1e-3,
         num_points: int = 3,
         num_score_batches: int | None = None,
         score_share: float = 0.15,
         steps: Literal["trained", "full"] = "trained",
         apart: bool = True,
+        worth: Literal["gain", "params", "flops", "both"] = "flops",
         separate: bool = False,
         only: Iterable[str] | None = None,
         new_scale: float = 0.1,
     ) -> None:
-        if not split and num_new < 1 and layer_width < 1:
+        if not split and num_new == 0 and layer_width < 1:
             raise ConfigError("firefly needs candidates: splits, new neurons or layers, but got none of them.")
         score_batches = 1 if num_score_batches is None else num_score_batches
-        if min(num_new, layer_width) < 0 or min(num_points, score_batches) < 1 or (num_steps or 0) < 0:
+        if min(num_new or 0, layer_width) < 0 or min(num_points, score_batches) < 1 or (num_steps or 0) < 0:
             raise ConfigError(
                 "firefly's counts must not be negative and its points and batches at least 1, but got "
                 f"num_new={num_new}, layer_width={layer_width}, num_steps={num_steps}, num_points={num_points}, "
@@ -95,15 +103,19 @@ class Firefly(Growth):
             )
         if not 0 <= num_epochs < float("inf"):
             raise ConfigError(f"firefly's num_epochs must not be negative, but got {num_epochs}.")
-        if not 0 <= score_share < float("inf"):
-            raise ConfigError(f"firefly's score_share must not be negative, but got {score_share}.")
+        if not (0 <= score_share < float("inf") and 0 <= (step_share or 0.0) < float("inf")):
+            raise ConfigError(
+                f"firefly's score_share and step_share must not be negative, but got {score_share} and {step_share}."
+            )
+        if worth not in ("gain", "params", "flops", "both"):
+            raise ConfigError(f"firefly's worth is gain, params, flops or both, but got {worth!r}.")
         if steps not in ("trained", "full"):
             raise ConfigError(f"firefly's steps are trained or full, but got {steps!r}.")
         if not (0 < epsilon < float("inf") and 0 < learning_rate < float("inf")):
             raise ConfigError(f"epsilon and learning_rate must be positive, but got {epsilon} and {learning_rate}.")
         self.split, self.num_new, self.layer_width = split, num_new, layer_width
         self.epsilon, self.num_steps, self.learning_rate = epsilon, num_steps, learning_rate
-        self.num_epochs = num_epochs
+        self.num_epochs, self.step_share, self.worth = num_epochs, step_share, worth
         self.num_points, self.num_score_batches, self.separate = num_points, num_score_batches, separate
         self.score_share, self.steps, self.apart = score_share, steps, apart
         self.only = None if only is None else tuple(only)
@@ -120,6 +132,8 @@ class Firefly(Growth):
         num_steps = self.num_steps
         if num_steps is None:
             num_steps = math.ceil(self.num_epochs * context.steps_per_epoch)
+            if self.step_share is not None:
+                num_steps = min(num_steps, max(1, int(affordable_steps(context, over, self.step_share))))
         train_candidates(context, over, epsilon, self.epsilon, num_steps, self.learning_rate)
         return Proposal(over.candidates, notes={"over": over, "epsilon": epsilon.detach()})
 
@@ -135,7 +149,9 @@ class Firefly(Growth):
             signed = integrate(context, over, epsilon, batches, self.num_points)
         proposal.notes["signed"] = signed
         scores = signed.abs() if self.steps == "full" else -epsilon * signed
-        return weighed_apart(scores, proposal.candidates) if self.apart else scores
+        if self.apart:
+            scores = weighed_apart(scores, proposal.candidates)
+        return scores if self.worth == "gain" else by_cost(context, scores, proposal.candidates, self.worth)
 
     def apply(self, context: GrowthContext, proposal: Proposal, chosen: Sequence[int]) -> Edit:
         """The chosen ones at the step size that they were trained to, or at full size against their gradients."""
@@ -146,19 +162,38 @@ class Firefly(Growth):
         return over.edit(chosen, final)
 
 
-def affordable_passes(context: GrowthContext, over: CandidateNetwork, num_points: int, share: float) -> int:
-    """How many mini-batches scores may take, a multiple of the points; see ``score_share``.
+def affordable_steps(context: GrowthContext, over: CandidateNetwork, share: float) -> float:
+    """How many mini-batches through the over-grown network a share of the training between two growths pays for.
 
-    Both a step of the training and a pass of a score go through a network and back, so that they cost as the
+    Both a step of the training and a pass of the candidates go through a network and back, so that they cost as the
     multiply-adds of the two networks do.
     """
     meter = Meter(context.network, context.coupling, context.sites, "flops")
     own = meter.size
     for part in over.parts:
         meter.add(part.kind, part.where, part.count)
-    num_steps = context.recipe.epochs * context.steps_per_epoch
-    affordable = min(share * num_steps * own / meter.size, context.steps_per_epoch) if own else 0.0
+    num_steps = context.round_steps or context.recipe.epochs * context.steps_per_epoch
+    return share * num_steps * own / meter.size if own else 0.0
+
+
+def affordable_passes(context: GrowthContext, over: CandidateNetwork, num_points: int, share: float) -> int:
+    """How many mini-batches scores may take, a multiple of the points; see ``score_share``."""
+    affordable = min(affordable_steps(context, over, share), context.steps_per_epoch)
     return num_points * max(1, int(affordable) // num_points)
+
+
+def by_cost(context: GrowthContext, scores: Tensor, candidates: Sequence[Candidate], worth: str) -> Tensor:
+    """Scores divided by what one more unit in their place costs, shape [candidates]; those below 0 stay."""
+    costs: dict[tuple[str, str], float] = {}
+    units = ("params", "flops") if worth == "both" else (worth,)
+    for unit in units:
+        meter = Meter(context.network, context.coupling, context.sites, unit)
+        for place in dict.fromkeys((candidate.kind, candidate.where) for candidate in candidates):
+            cost = max(meter.add(*place), 1.0)
+            meter.add(*place, -1)
+            costs[place] = costs.get(place, 1.0) * cost ** (1 / len(units))
+    divisors = [costs[candidate.kind, candidate.where] for candidate in candidates]
+    return torch.where(scores > 0, scores / torch.tensor(divisors, dtype=scores.dtype, device=scores.device), scores)
 
 
 def weighed_apart(scores: Tensor, candidates: Sequence[Candidate]) -> Tensor:

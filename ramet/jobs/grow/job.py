@@ -48,10 +48,11 @@ class GrowJob(Job["GrowthSetup"]):
     """Grow a network where it helps most, until it is large or good enough.
 
     Trains the network, adds to it, trains it again, and so on. Writes a run directory with report.html and the grown
-    network, which loads without ramet. With several methods, they are compared from the same start.
+    network, which loads without ramet. With several methods, they are compared from the same start. A plain network of
+    the same size, trained with the same work, is the last to be compared (--against): take the better one.
 
-    Examples: `ramet grow` on the embedded digits; `ramet grow --method firefly,net2net,scratch --workers 3`;
-    `ramet grow --network mine.py:network --data my.npz --budget params=200k,step=20%,layers=1`.
+    Examples: `ramet grow` on the embedded digits; `ramet grow --method firefly,net2net --against plain,scratch,pruned
+    --workers 3`; `ramet grow --network mine.py:network --data my.npz --budget params=200k,step=20%,layers=1`.
 
     Args:
         network: mlp, vgg or mobilenet, with options after a colon, or FILE.py:function for your own (a function that
@@ -118,6 +119,7 @@ class GrowJob(Job["GrowthSetup"]):
             settings=self.recipe,
             ends=ends,
             methods=methods,
+            against=self.plan.against,
             seed=self.seed,
             weights=self.start,
             onnx=self.plan.onnx,

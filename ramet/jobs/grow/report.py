@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ramet.jobs.grow.result import ACCURACY, GrowResult, MethodFigures, StepFigures, StepSeconds, behind, words_of
+from ramet.jobs.grow.advice import advice, attribution
+from ramet.jobs.grow.result import (
+    ACCURACY,
+    ArmFigures,
+    GrowResult,
+    MethodFigures,
+    StepFigures,
+    StepSeconds,
+    behind,
+    words_of,
+)
 from ramet.jobs.metric import MetricFigures
 from ramet.reports.charts import Block, Line, heat_map, layer_chart, line_chart
 from ramet.reports.formats import count, decimals, duration, percent, times
@@ -16,18 +26,26 @@ from ramet.runs.showing import without_folders
 
 def table(result: GrowResult) -> Table:
     """Every method in a row: what it started from, what it ended with, and why it ended."""
-    rows: list[list[Cell]] = [
-        [name, len(method.steps) - 1, method.params, method.validation, method.test, method.stopped]
-        for name, method in result.methods.items()
-    ]
+    rows: list[list[Cell]] = []
+    for name, method in result.methods.items():
+        sizes: list[Cell] = [method.params, method.flops, method.work or None]
+        rows.append([name, len(method.steps) - 1, *sizes, method.validation, method.test, method.stopped])
+    for name, arm in result.against.items():
+        sizes = [arm.params, arm.flops, arm.work]
+        rows.append([name, None, *sizes, arm.validation, arm.test, f"{arm.num_steps:,} training steps"])
     metric = result.metric
     figures = [Column(split, metric.form, best=metric.best) for split in ("validation", "test")]
-    columns: Columns = ["method", "steps", Column("parameters", count), *figures, "ended because"]
+    sized = [Column("parameters", count), Column("multiply-adds", count), Column("work", count)]
+    columns: Columns = ["method", "growths", *sized, *figures, "ended because"]
     first = next(iter(result.methods.values())).steps[0]
     caption = (
         f"All start from {count(first.sizes.params)} parameters and {_said(result, first.score)}. The test "
         f"{result.rows} were looked at once, with the network that each method hands back."
     )
+    caption += " Multiply-adds are those of one example, work is those of all training and growing."
+    if result.against:
+        caption += f" {', '.join(result.against)}: other ways to a network, each with the work of {result.best}"
+        caption += " and, but for start, its parameters; their multiply-adds may differ."
     if not _is_accuracy(result):
         caption += f" Validation and test are the {metric.name}: the {metric.best} is the best."
     return Table(columns, rows, title="What each method made of the same network", caption=caption)
@@ -42,6 +60,8 @@ def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSe
     )
     best = result.best
     page.verdict(_verdict(result, best), _because(result, best), tone="neutral")
+    if result.against:
+        page.prose(f"**{advice(result)}** {attribution(result)}".rstrip())
     page.numbers(*_key_numbers(result, best, seconds))
     page.section(f"{result.metric.title} against size")
     _add_curves(page, result)
@@ -55,7 +75,7 @@ def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSe
     page.section("What could not grow")
     _add_refusals(page, result)
     page.section("Using the network")
-    page.prose(_usage(result.methods[best]))
+    page.prose(_usage(result.methods[best] if result.taken == best else result.against[result.taken]))
     page.details("Configuration", config)
     return page
 
@@ -89,8 +109,8 @@ def _verdict(result: GrowResult, best: str) -> str:
             f"{percent(last)} on validation {result.rows}."
         )
     return (
-        f"{larger} the parameters gave {gain:+z.1f} points: from {percent(first.score)} to "
-        f"{percent(last)} of the validation {result.rows}."
+        f"{larger} the parameters and the training that went with them gave {gain:+z.1f} points: from "
+        f"{percent(first.score)} to {percent(last)} of the validation {result.rows}."
     )
 
 
@@ -222,12 +242,15 @@ def _add_words(page: Page, name: str, steps: Sequence[StepFigures], metric: Metr
             str(step.number),
             words_of(step) if step.number else "the network as it was",
             step.sizes.params,
+            step.sizes.flops,
+            step.growing_work + step.training_work or None,
             metric.value(step.score),
         ]
         for step in steps
     ]
     measured = Column("validation", metric.form, best=metric.best)
-    columns: Columns = ["step", "what grew", Column("parameters", count), measured]
+    sized = [Column("parameters", count), Column("multiply-adds", count), Column("work", count)]
+    columns: Columns = ["step", "what grew", *sized, measured]
     caption = (
         "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. Why these: they "
         "had the best scores of all candidates that fitted the step. The scores, in the method's own measure, and the "
@@ -251,7 +274,7 @@ def _add_refusals(page: Page, result: GrowResult) -> None:
     page.table(Table(["layer or weight", "why it is left alone"], rows, caption=caption))
 
 
-def _usage(method: MethodFigures) -> str:
+def _usage(method: MethodFigures | ArmFigures) -> str:
     folder = method.network
     alone = f'- Without ramet: `torch.export.load("{folder}/network.pt2").module()` gives the network, to run.'
     if method.not_exported:

@@ -78,6 +78,8 @@ class StepFigures:
         score: on validation data, higher is better: the metric, or minus the metric where lower is better.
         loss: the mean training loss after training.
         loss_before: the training loss just before the growth.
+        growing_work: multiply-adds of the growth, without training; 0 in runs of earlier versions.
+        training_work: multiply-adds of the training.
     """
 
     number: int
@@ -91,6 +93,8 @@ class StepFigures:
     loss: float | None = None
     loss_before: float | None = None
     loss_after: float | None = None
+    growing_work: float = 0.0
+    training_work: float = 0.0
 
     @property
     def best_score(self) -> float | None:
@@ -121,6 +125,7 @@ class MethodFigures:
         test: the metric on test data, looked at once.
         network: its folder inside the run directory.
         not_exported: which of its files are missing, and why, or nothing.
+        work_in_vain: multiply-adds for a growth that could add nothing.
     """
 
     stopped: str
@@ -134,11 +139,42 @@ class MethodFigures:
     network: str
     not_exported: str
     kept: int | None = None
+    work_in_vain: float = 0.0
 
     @property
     def end(self) -> StepFigures:
         """The step whose network is handed back."""
         return self.steps[-1 if self.kept is None else self.kept]
+
+    @property
+    def work(self) -> float:
+        """The multiply-adds of all trainings and growths; 0 in runs of earlier versions."""
+        return self.work_in_vain + sum(step.growing_work + step.training_work for step in self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmFigures:
+    """Another way to a network of the same size for the same work.
+
+    Attributes:
+        flops: multiplications for one example.
+        work: multiply-adds of its training.
+        num_steps: of its training.
+        validation: the metric on validation data.
+        test: the metric on test data, looked at once.
+        network: its folder inside the run directory.
+        not_exported: which of its files are missing, and why, or nothing.
+    """
+
+    params: int
+    flops: float
+    work: float
+    num_steps: int
+    validation: float
+    test: float
+    layers: list[LayerFigures]
+    network: str
+    not_exported: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +190,8 @@ class GrowResult(Result):
         start: the checksum of the file of weights that the network began with, or none.
         metric: what networks are measured by.
         rows: what is counted where the metric is a share of them: images, rows, or the tokens of texts.
+        against: what the best growth was compared with, by name; each had its work and, but for ``start``, its size.
+        num_validation: how many of them validate; 0 in runs of earlier versions.
     """
 
     network: str
@@ -167,6 +205,8 @@ class GrowResult(Result):
     start: str | None = None
     metric: MetricFigures = field(default_factory=MetricFigures)
     rows: str = "images"
+    against: dict[str, ArmFigures] = field(default_factory=dict)
+    num_validation: int = 0
 
     @property
     def best(self) -> str:
@@ -178,9 +218,24 @@ class GrowResult(Result):
         return max(self.methods, key=merit)
 
     @property
+    def taken(self) -> str:
+        """The method, or what it was compared with, whose network to take: the best on validation data.
+
+        Of equal ones it is that of fewer multiply-adds, and then the growth.
+        """
+        found: dict[str, MethodFigures | ArmFigures] = {self.best: self.methods[self.best], **self.against}
+        return max(found, key=lambda name: (self.metric.value(found[name].validation), -found[name].flops))
+
+    @property
     def networks(self) -> dict[str, Path]:
-        """The folder of each method's network, for ``ramet.growth.load_network``; nothing without a run."""
-        return {} if self.folder is None else {name: self.folder / each.network for name, each in self.methods.items()}
+        """The folder of each network, for ``ramet.growth.load_network``; nothing without a run."""
+        folder = self.folder
+        return {} if folder is None else {name: folder / each.network for name, each in self.figures.items()}
+
+    @property
+    def figures(self) -> dict[str, MethodFigures | ArmFigures]:
+        """The methods, and what the best of them was compared with."""
+        return {**self.methods, **self.against}
 
     def seconds(self) -> dict[str, list[StepSeconds]]:
         """What the steps of each method took, from the run's records; nothing without a run."""
@@ -192,11 +247,16 @@ class GrowResult(Result):
         return None if best is None else replace(best, name=f"{best.name} {self.metric.name}")
 
     def words(self) -> list[str]:
-        """What could not grow, where the networks are, and the report."""
+        """What could not grow, where the networks are, which to take, and the report."""
+        from ramet.jobs.grow.advice import advice
+
         lines = [f"- left alone: {refusal.name}: {refusal.reason}" for refusal in self.refusals]
         for name, folder in self.networks.items():
-            problem = self.methods[name].not_exported
-            lines.append(f"- network: {folder}" + (f" (not written: {problem})" if problem else ""))
+            problem = self.figures[name].not_exported
+            take = " (take this one)" if self.against and name == self.taken else ""
+            lines.append(f"- network: {folder}{take}" + (f" (not written: {problem})" if problem else ""))
+        if self.against:
+            lines.append(f"- {advice(self)}")
         return lines if self.report is None else [*lines, "", f"Report: {self.report}"]
 
 

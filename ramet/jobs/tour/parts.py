@@ -138,8 +138,8 @@ class TourParts:
         job = GrowJob(
             network="vgg",
             sizes=NetworkOptions(width=sizes.start_width, depth=DEPTH),
-            recipe=GrowRecipe(epochs=sizes.round_epochs),
-            plan=GrowPlan(budget=budget),
+            recipe=GrowRecipe(epochs=sizes.round_epochs, schedule_over="round"),
+            plan=GrowPlan(budget=budget, against=()),  # the tour has a comparison of its own
             **options,
         )
         method = cast("GrowResult", self._do(job, f"3-grow/seed-{seed}")).methods["firefly"]
@@ -153,7 +153,10 @@ class TourParts:
             "same-passes": sizes.round_epochs * len(method.steps),
         }.items():
             trained = GrowJob(
-                network=plain, recipe=GrowRecipe(epochs=epochs), plan=GrowPlan(ends=Ends(max_steps=0)), **options
+                network=plain,
+                recipe=GrowRecipe(epochs=epochs, schedule_over="round"),
+                plan=GrowPlan(against=(), ends=Ends(max_steps=0)),
+                **options,
             )
             only = cast("GrowResult", self._do(trained, f"3-grow/seed-{seed}-{name}")).methods["firefly"]
             figures[name] = PlainFigures(

@@ -1,7 +1,8 @@
-"""Training from scratch at the same size: another method chooses what grows, and all weights are drawn anew.
+"""Drawn anew in every round: another method chooses what grows, and all weights are drawn anew after each growth.
 
-The reference that every growth must beat: if the grown network is no better than one of its size trained from random
-weights, the way it was grown was worth nothing.
+What sizes alone give, round by round, each trained for as long as the grown network was in its last round. It is no
+reference for a growth, which has been trained for longer: ``ramet grow --against scratch`` trains the grown shape from
+scratch with all of the work.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ramet.growth.base import Edit, Growth, GrowthContext, Proposal
 from ramet.growth.methods import GROWTHS
 
 
-class Scratch(Growth):
-    """Training from scratch at the same size: another method chooses what grows, and all weights are drawn anew.
+class Redrawn(Growth):
+    """Drawn anew in every round: another method chooses what grows, and all weights are drawn anew.
 
     Args:
         method: what chooses: a growth method, or the name of one, which has its defaults.

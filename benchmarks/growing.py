@@ -1,0 +1,297 @@
+"""``python -m benchmarks.growing``: a growth beside plain training, its own shape from scratch and pruning, equal work.
+
+Every arm has the grown network's parameters and the growth's work (multiply-adds of training and of growing), and its
+own learning rate: the best of the same few on validation images, by the tuning seed. Then it is trained with the judged
+seeds at that rate. Records are appended to results/growing.jsonl, a line a training; what is there is left out.
+``--table`` prints the tables of docs/growth.md from them; ``--curve`` compares the growth with a network of ten times
+its size instead (M3: 98 % of its accuracy for at most 1.2 times the work of training the small size).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ramet.costs import count_flops, count_parameters
+from ramet.data import DataSet, load
+from ramet.growth import Budget, Edit, Ends, GrowRecipe, Widening, carry_out, find_coupling, make_method, make_network
+from ramet.growth.arms import Arms
+from ramet.growth.arms import scale as widen_to
+from ramet.growth.base import redraw
+from ramet.growth.growing import Growing
+from ramet.growth.plan import ARMS
+from ramet.growth.work import step_work
+from ramet.ranking import t_interval
+from ramet.reports.formats import decimals
+from ramet.training import accuracy, fit
+
+RECORDS = Path(__file__).parents[1] / "results" / "growing.jsonl"
+DEVELOPMENT = ("fashion-mnist", "cifar10", "mnist")
+JUDGED = ("usps", "notmnist", "gtsrb")
+"""Not used for any choice."""
+TUNING_SEED = 100
+RATES = (0.01, 0.03, 0.1)
+"""Learning rates that every arm is tuned over."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large everything is; a growth is worth so many epochs at its final size, and begins at a width of 4."""
+
+    size: int = 20_000
+    train_size: int = 2000
+    eval_size: int | None = None
+    image_size: int = 16
+    epochs: int = 12
+    batch_size: int = 32
+    width: int = 4
+
+
+DEFAULT = "grown"
+VARIANTS: dict[str, dict[str, Any]] = {
+    DEFAULT: {},
+    "rounds": {"schedule_over": "round", "step": 0.3, "epochs": 3},
+    "by gain": {"method": "firefly:worth=gain"},
+    "per both": {"method": "firefly:worth=both"},
+    "steps of 60 %": {"step": 0.6},
+    "steps of 300 %": {"step": 3.0},
+    "finish scratch": {"finish": "scratch"},
+    "before 0.15": {"before": 0.15},
+    "before 0.5": {"before": 0.5},
+    "averaged": {"average": "ema:0.98"},
+    "epsilon 0.02": {"method": "firefly:epsilon=0.02"},
+    "epsilon 0.5": {"method": "firefly:epsilon=0.5"},
+    "net2net": {"method": "net2net"},
+    "random": {"method": "random:num_new=16"},
+}
+"""Ways to grow, as what differs from the default; ``rounds`` was the default before, and takes more work."""
+
+Record = dict[str, Any]
+
+
+def read(name: str, scale: Scale, seed: int) -> DataSet:
+    """A set's images, split by the seed; all of its test images."""
+    return load(name, image_size=scale.image_size, train_size=scale.train_size, eval_size=scale.eval_size, seed=seed)
+
+
+def start_network(data: DataSet, scale: Scale, seed: int) -> nn.Module:
+    """The VGG-like network that `ramet grow` begins with by default."""
+    options = {"width": scale.width}
+    return make_network("vgg", **data.form.to_json(), num_classes=data.num_outputs, options=options, seed=seed)
+
+
+def grow(data: DataSet, scale: Scale, rate: float, seed: int, options: dict[str, Any]) -> Record:
+    """One growth."""
+    given = dict(options)
+    method, step = given.pop("method", "firefly"), given.pop("step", 2.0)
+    recipe = {"epochs": scale.epochs, "schedule_over": "work"} | given
+    growing = Growing(
+        network=start_network(data, scale, seed),
+        data=(data.train.x, data.train.y, data.validation.x, data.validation.y),
+        budget=Budget("params", scale.size, step, share=True),
+        method=make_method(method),
+        settings=GrowRecipe(batch_size=scale.batch_size, learning_rate=rate, **recipe),
+        seed=seed,
+    )
+    growing.start()
+    while growing.advance(Ends()) is not None:
+        pass
+    history = growing.history
+    own = sum(step.growing_work for step in history.steps)
+    groups = find_coupling(growing.network, growing.probe).groups
+    return {
+        **figures(growing.network, data),
+        "work": history.work,
+        "own_work": own,
+        "curve": [[step.sizes["params"], step.score] for step in history.steps],
+        "shape": {name: group.size for name, group in groups.items()},
+    }
+
+
+def figures(network: nn.Module, data: DataSet) -> Record:
+    """What a trained network is worth, and its size."""
+    return {
+        "validation": accuracy(network, data.validation.x, data.validation.y),
+        "test": accuracy(network, data.test.x, data.test.y),
+        "params": count_parameters(network),
+        "flops": count_flops(network, data.train.x.shape[1:]),
+    }
+
+
+def compare(data: DataSet, scale: Scale, rate: float, seed: int, arm: str, grown: Record) -> Record:
+    """One arm, to the size of a growth and with its work."""
+    shaped = start_network(data, scale, seed)
+    coupling = find_coupling(shaped, data.train.x[:4])
+    added = {name: grown["shape"][name] - group.size for name, group in coupling.groups.items()}
+    widenings = {name: Widening(num_new=count) for name, count in added.items() if count}
+    carry_out(shaped, coupling, [], Edit(widenings), seed=0)
+    arms = Arms(
+        start=lambda: start_network(data, scale, seed),
+        grown=shaped,
+        x=data.train.x,
+        y=data.train.y,
+        settings=GrowRecipe(batch_size=scale.batch_size, learning_rate=rate),
+        work=grown["work"],
+        seed=seed,
+    )
+    trained = arms(arm)
+    return {**figures(trained.network, data), "work": trained.work}
+
+
+class Records:
+    """The lines of a file, and what is not among them yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.found: list[Record] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def get(self, **key: Any) -> Record | None:
+        """The record of a key, if there is one."""
+        return next((row for row in self.found if all(row.get(name) == value for name, value in key.items())), None)
+
+    def add(self, record: Record) -> Record:
+        """Append one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        self.found.append(record)
+        return record
+
+
+def run(
+    records: Records,
+    names: Sequence[str],
+    scale: Scale,
+    seeds: Sequence[int],
+    arms: Sequence[str],
+    rates: Sequence[float] = RATES,
+) -> Iterator[Record]:
+    """Every arm with every rate and the tuning seed, and then by its best rate with the seeds."""
+    for name in names:
+        for seed in (TUNING_SEED, *seeds):
+            data = read(name, scale, seed)
+            for arm in arms:
+                for rate in rates if seed == TUNING_SEED else [best_rate(records, name, scale, arm)]:
+                    key = {"set": name, **asdict(scale), "arm": arm, "seed": seed, "rate": rate}
+                    if records.get(**key) is not None:
+                        continue
+                    start = time.process_time()
+                    if arm in ARMS:
+                        wanted = rate if seed == TUNING_SEED else best_rate(records, name, scale, DEFAULT)
+                        grown = records.get(**(key | {"arm": DEFAULT, "rate": wanted}))
+                        assert grown is not None, f"{arm} is compared with a growth, so that {DEFAULT} must come first"
+                        found = compare(data, scale, rate, seed, arm, grown)
+                    else:
+                        found = grow(data, scale, rate, seed, VARIANTS[arm])
+                    seconds = round(time.process_time() - start, 1)
+                    yield records.add({**key, **found, "seconds": seconds})
+
+
+def best_rate(records: Records, name: str, scale: Scale, arm: str) -> float:
+    """The learning rate that was best on validation images by the tuning seed."""
+    key = {"set": name, **asdict(scale), "arm": arm, "seed": TUNING_SEED}
+    tried = [row for row in records.found if all(row.get(part) == value for part, value in key.items())]
+    return float(max(tried, key=lambda row: row["validation"])["rate"])
+
+
+def rows_of(records: Records, scale: Scale) -> list[Record]:
+    """The records of judged seeds, each arm's at the learning rate that its tuning has chosen."""
+    wanted = asdict(scale)
+    of_scale = [row for row in records.found if all(row.get(name) == value for name, value in wanted.items())]
+    judged = [row for row in of_scale if row["seed"] != TUNING_SEED and "arm" in row]
+    best = {key: best_rate(records, key[0], scale, key[1]) for key in {(row["set"], row["arm"]) for row in judged}}
+    return [row for row in judged if row["rate"] == best[row["set"], row["arm"]]]
+
+
+def table(records: Records, scale: Scale, names: Sequence[str], arms: Sequence[str]) -> str:
+    """A row an arm: the test accuracy on each set, multiply-adds, work, and the growth's lead, paired by seeds."""
+    rows = rows_of(records, scale)
+    heads = [*names, "parameters", "multiply-adds", "work, of the growth's", "the growth's lead, points"]
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    grown = {(row["set"], row["seed"]): row for row in rows if row["arm"] == DEFAULT}
+    for arm in arms:
+        own = {(row["set"], row["seed"]): row for row in rows if row["arm"] == arm and row["set"] in names}
+        if not own:
+            continue
+        by_set = [[100 * row["test"] for (name, _), row in own.items() if name == wanted] for wanted in names]
+        cells = [t_interval(values).text(decimals(1)) if values else "-" for values in by_set]
+        paired = [key for key in own if key in grown]
+        # A set and a seed is one sample: sets differ far more than seeds, and the lead is taken within each.
+        leads = [100 * (grown[key]["test"] - own[key]["test"]) for key in paired]
+        work = float(np.mean([own[key]["work"] / grown[key]["work"] for key in paired])) if paired else math.nan
+        params, flops = (float(np.mean([row[name] for row in own.values()])) for name in ("params", "flops"))
+        lead = "" if arm == DEFAULT or not leads else t_interval(leads).text(decimals(2))
+        cells += [f"{params:,.0f}", f"{flops:,.0f}", f"{work:.2f}", lead]
+        lines.append(f"| {arm} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def curve(name: str, scale: Scale, rate: float, seed: int) -> Record:
+    """A growth to ``scale.size``, and beside it networks of that and of ten times its size, each for its own epochs."""
+    data = read(name, scale, seed)
+    grown = grow(data, scale, rate, seed, {})
+    settings = GrowRecipe(batch_size=scale.batch_size, learning_rate=rate)
+    found: Record = {"part": "curve", "set": name, **asdict(scale), "seed": seed, "rate": rate, "grown": grown}
+    num_steps = scale.epochs * math.ceil(len(data.train.x) / scale.batch_size)
+    for times in (1, 10):
+        network = start_network(data, scale, seed)
+        widen_to(network, data.train.x[:4], times * grown["params"])
+        redraw(network, seed)
+        fit(network, data.train.x, data.train.y, settings, seed=seed, num_steps=num_steps)
+        work = num_steps * step_work(network, data.train.x, scale.batch_size)
+        found[f"plain x{times}"] = {**figures(network, data), "work": work}
+    return found
+
+
+def curve_line(row: Record) -> str:
+    """A set and a seed of the curve in words."""
+    grown, small, large = row["grown"], row["plain x1"], row["plain x10"]
+    share, size = grown["test"] / large["test"], grown["params"] / large["params"]
+    work = grown["work"] / small["work"]
+    words = f"{share:.1%} of the accuracy at {size:.1%} of the parameters for {work:.2f} of the work"
+    return f"{row['set']} seed {row['seed']}: {words}"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growing", description=__doc__)
+    parser.add_argument("--sets", default=",".join(JUDGED), help=f"of {', '.join((*DEVELOPMENT, *JUDGED))}")
+    parser.add_argument("--seeds", type=int, default=5, help="judged seeds, beside the one that tunes")
+    parser.add_argument("--arms", default="grown,plain,scratch,pruned", help=f"of {', '.join((*VARIANTS, *ARMS))}")
+    parser.add_argument("--size", type=int, default=Scale.size, help="parameters of the grown network")
+    parser.add_argument("--epochs", type=int, default=Scale.epochs, help="what the growth is worth at its final size")
+    parser.add_argument("--train-size", type=int, default=Scale.train_size)
+    parser.add_argument("--records", type=Path, default=RECORDS)
+    parser.add_argument("--table", action="store_true", help="print what was recorded, and train nothing")
+    parser.add_argument("--curve", action="store_true", help="M3: beside networks of the size and of ten times it")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    scale = Scale(size=given.size, epochs=given.epochs, train_size=given.train_size)
+    records, names, arms = Records(given.records), given.sets.split(","), given.arms.split(",")
+    if given.curve:
+        for name in names:
+            for seed in range(given.seeds):
+                key = {"part": "curve", "set": name, **asdict(scale), "seed": seed}
+                if not given.table and records.get(**key) is None:
+                    records.add(curve(name, scale, RATES[0], seed))
+                if (row := records.get(**key)) is not None:
+                    print(curve_line(row), flush=True)
+        return
+    if not given.table:
+        for row in run(records, names, scale, range(given.seeds), arms):
+            print(f"{row['set']} {row['arm']} seed {row['seed']} rate {row['rate']}: {row['test']:.4f}", flush=True)
+    print(table(records, scale, names, arms))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The benchmark of growth and its baselines, at a size of seconds: equal work, each arm once, a table of it all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.growing import RATES, TUNING_SEED, Records, Scale, best_rate, curve, curve_line, run, table
+
+SCALE = Scale(size=1000, train_size=60, eval_size=30, image_size=8, epochs=2, batch_size=20, width=2)
+ARMS = ("grown", "plain", "pruned")
+
+
+def test_arms_have_the_growths_work_and_records_are_made_once(tmp_path: Path) -> None:
+    records = Records(tmp_path / "records.jsonl")
+    rows = list(run(records, ["digits"], SCALE, [0], ARMS))
+    assert [(row["arm"], row["seed"], row["rate"]) for row in rows] == [
+        *((arm, TUNING_SEED, rate) for arm in ARMS for rate in RATES),
+        *((arm, 0, best_rate(records, "digits", SCALE, arm)) for arm in ARMS),
+    ]
+    grown = next(row for row in rows if row["arm"] == "grown" and row["seed"] == 0)
+    for row in rows[-2:]:
+        assert 0 < row["work"] <= grown["work"] and row["params"] == pytest.approx(grown["params"], rel=0.1)
+    again = Records(records.path)
+    assert again.found == records.found and not list(run(again, ["digits"], SCALE, [0], ARMS))
+    lines = table(again, SCALE, ["digits"], ARMS).splitlines()
+    assert len(lines) == 5 and lines[2].startswith("| grown | ") and lines[4].startswith("| pruned | ")
+
+
+def test_the_curve_lies_beside_ten_times_the_size() -> None:
+    row = curve("digits", SCALE, RATES[0], 0)
+    small, large = row["plain x1"], row["plain x10"]
+    assert large["params"] == pytest.approx(10 * row["grown"]["params"], rel=0.05) and large["work"] > 5 * small["work"]
+    assert "of the accuracy at 10" in curve_line(row) or "of the accuracy at 9." in curve_line(row)
