@@ -15,6 +15,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from ramet.ranking.intervals import t_interval
+from ramet.reports.formats import decimals
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -177,9 +178,6 @@ def _lead(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) ->
 
 def growing() -> str:
     """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds."""
-    from ramet.ranking import t_interval
-    from ramet.reports.formats import decimals
-
     found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
     records = [record for record in _records("growing.jsonl") if "arm" in record]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
+from ramet.costs import ProductCounter
 from ramet.seeding import seeded_globally
 from ramet.training.losses import check_loss
 
@@ -47,36 +45,6 @@ class TaskWork:
         with counter:
             yield
         self.add(phase, counter.multiply_adds)
-
-
-class ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the multiply-adds of what runs within it, by torch's own formulas.
-
-    Torch's own counter also follows which module calls which, by hooks that parameters in inference mode do not take.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._operations: int = 0
-
-    @property
-    def multiply_adds(self) -> int:
-        """What was counted so far."""
-        return self._operations // 2  # the formulas count the multiplication and the addition
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation, and count it if it is a product; one that is made of others is taken apart."""
-        kwargs = kwargs or {}
-        packet = func._overloadpacket
-        if packet not in flop_registry and func is not torch.ops.prim.device.default:
-            with self:
-                parts = func.decompose(*args, **kwargs)
-            if parts is not NotImplemented:
-                return parts
-        result = func(*args, **kwargs)
-        if packet in flop_registry:
-            self._operations += flop_registry[packet](*args, **kwargs, out_val=result)
-        return result
 
 
 def step_work(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.costs import count_parameters
+from ramet.costs import ProductCounter, count_parameters
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.exporting.onnx import export_onnx, onnx_latency
@@ -28,7 +28,7 @@ from ramet.growth.surgery.blocks import BlockSite
 from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.tracing.blocks import find_blocks
 from ramet.growth.tracing.checking import find_coupling
-from ramet.growth.work import counting, step_work
+from ramet.growth.work import step_work
 from ramet.params import Params
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
 from ramet.tracing.coupling import Coupling, evaluating
@@ -328,12 +328,12 @@ class Growing:
     def grow(self) -> str:
         """One growth step, its work counted; returns why growth ends, if nothing could be added."""
         number = len(self.history.steps)
-        with counting() as counted:
+        with ProductCounter() as counter:
             reason = self._grow(number)
         if reason:
-            self.history.work_in_vain += counted.work
+            self.history.work_in_vain += float(counter.multiply_adds)
         else:
-            self.history.steps[-1].growing_work = counted.work
+            self.history.steps[-1].growing_work = float(counter.multiply_adds)
         return reason
 
     def _grow(self, number: int) -> str:

@@ -1,47 +1,19 @@
 """Work: the multiply-adds that a training and a growth take, the currency in which ways to a network are compared.
 
 A training step counts as three forward passes of each of its examples: one, and twice as much for the gradients, as in
-``ramet.searching.staged``. What a growth computes besides (candidates, scores, trials, the search for what can
-grow) is counted as it is done, forward and backward, by torch. Measuring a network on validation or test data counts
-for no one.
+``ramet.searching.staged``. What a growth computes besides (candidates, scores, trials, the search for what can grow) is
+counted as it is done, forward and backward, by ``costs.ProductCounter``. Measuring a network on validation or test data
+counts for no one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from ramet.costs import count_flops
 
 PASSES = 3
 """Forward passes that a training step counts as."""
-
-
-@dataclass
-class Counted:
-    """The multiply-adds that were counted."""
-
-    work: float = 0.0
-
-
-@contextmanager
-def counting() -> Iterator[Counted]:
-    """Count the multiply-adds of everything that is computed within, forward and backward.
-
-    >>> import torch
-    >>> with counting() as counted:
-    ...     _ = nn.Linear(3, 2)(torch.zeros(5, 3))
-    >>> counted.work
-    30.0
-    """
-    counted = Counted()
-    with FlopCounterMode(display=False) as counter:
-        yield counted
-    counted.work = float(int(counter.get_total_flops()) // 2)  # torch counts the multiplication and the addition
 
 
 def step_work(network: nn.Module, x: Tensor, batch_size: int) -> float:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
+from ramet.costs import ProductCounter
 from ramet.ranking.scores.base import TrainingFreeScore
 
 
@@ -78,25 +76,9 @@ class MultiplyAdds(TrainingFreeScore):
 
     def __call__(self, *arguments: Any) -> float:
         """The multiply-adds of ``network(x, *arguments)``."""
-        with torch.no_grad(), _Counter() as counter:
+        with torch.no_grad(), ProductCounter() as counter:
             self._network(self._x, *arguments)
-        return float(counter.total // 2)
-
-
-class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Torch's own counts of what is executed; its ``FlopCounterMode`` also asks in which module, which takes longer."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.total = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        count = flop_registry.get(func._overloadpacket)
-        self.total += 0 if count is None else int(count(*args, **(kwargs or {}), out_val=out))
-        return out
+        return float(counter.multiply_adds)
 
 
 def _own(module: nn.Module) -> list[nn.Parameter]:
