@@ -96,35 +96,58 @@ def pooled_column(
     """The mean over samples and positions of what filters of stride 1 see, [groups, in / groups * kernel, 1].
 
     In the mean patch, the value at place i, j of the kernel is the mean over a part of the image as large as the
-    output, that begins i and j dilations from its corner. So it is the mean image between two small matrices, one an
-    axis, and takes no patches at all.
+    output, that begins i and j dilations from its corner. So it is the mean image times a small matrix, or between two,
+    one an axis, and takes no patches at all.
     """
     x = precise(x if x.dim() == 4 else x.unsqueeze(0))
     if not any(pads) and all(reach == 1 for reach in kernel):  # every pixel is a patch
         return x.mean((0, 2, 3)).reshape(groups, -1, 1)
     x = mean_over_samples(x)
-    rows, columns = (
-        _parts_of_axis(x.shape[2 + axis], kernel[axis], dilation[axis], *pads[2 - 2 * axis :][:2], x.dtype, x.device)
-        for axis in (0, 1)
-    )
-    if x.is_contiguous():
-        means = rows @ x[0] @ columns.T  # [in, *kernel]
-    else:
-        last = x[0].permute(1, 2, 0)  # [height, width, in]
-        along = (rows @ last.reshape(len(last), -1)).reshape(len(rows), *last.shape[1:])  # [kernel, width, in]
-        means = (columns @ along).permute(2, 0, 1)  # [in, *kernel]
-    return means.reshape(groups, -1, 1)
+    size = tuple(x.shape[2:])
+    if size[0] * size[1] * math.prod(kernel) <= _SMALL:
+        parts = _parts_of_image(size, tuple(kernel), tuple(dilation), tuple(pads), x.dtype, x.device)
+        means = (parts @ x[0].permute(1, 2, 0).reshape(parts.shape[1], -1)).T  # [in, kernel]
+        return means.reshape(groups, -1, 1)
+    rows, columns = _parts_of_axes(size, tuple(kernel), tuple(dilation), tuple(pads), x.dtype, x.device)
+    last = x[0].permute(1, 2, 0)  # [height, width, in]
+    along = (rows @ last.reshape(len(last), -1)).reshape(len(rows), *last.shape[1:])  # [kernel, width, in]
+    return (columns @ along).permute(2, 0, 1).reshape(groups, -1, 1)
+
+
+_SMALL = 2**14
+"""Entries of the matrix for a whole image up to which one product with it is quicker than one for each axis."""
+
+Shape = tuple[int, ...]
 
 
 @lru_cache(maxsize=256)
-def _parts_of_axis(
-    size: int, reach: int, gap: int, before: int, after: int, dtype: torch.dtype, device: torch.device
+def _parts_of_image(
+    size: Shape, kernel: Shape, dilation: Shape, pads: Shape, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """What the places of a kernel see along one axis: a row each, that takes the mean of its part, [reach, size]."""
-    num_outputs = size + before + after - gap * (reach - 1)
-    first = torch.arange(reach)[:, None] * gap - before
-    place = torch.arange(size)
-    return ((place >= first) & (place < first + num_outputs)).to(device, dtype) / num_outputs
+    """What the places of a kernel see of an image: a row each, that takes the mean of its part, [kernel, pixels]."""
+    rows, columns = _parts_of_axes(size, kernel, dilation, pads, dtype, device)
+    return torch.kron(rows, columns)
+
+
+@lru_cache(maxsize=256)
+def _parts_of_axes(
+    size: Shape, kernel: Shape, dilation: Shape, pads: Shape, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The same along the height and along the width, [kernel, size] each."""
+    found = []
+    for axis in (0, 1):
+        before, after = pads[2 - 2 * axis :][:2]
+        num_outputs = size[axis] + before + after - dilation[axis] * (kernel[axis] - 1)
+        first = torch.arange(kernel[axis])[:, None] * dilation[axis] - before
+        place = torch.arange(size[axis])
+        found.append(((place >= first) & (place < first + num_outputs)).to(device, dtype) / num_outputs)
+    return found[0], found[1]
+
+
+@lru_cache(maxsize=64)
+def _shares(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A row of 1 / n."""
+    return torch.full((1, count), 1 / count, dtype=dtype, device=device)
 
 
 def mean_over_samples(x: Tensor) -> Tensor:
@@ -133,12 +156,13 @@ def mean_over_samples(x: Tensor) -> Tensor:
     As a product with a row of 1 / n: torch's own mean of images with their channels last takes ten times as long on a
     CPU, and was half of what a projection by mean inputs cost.
     """
-    shares = x.new_full((1, max(len(x), 1)), 1 / max(len(x), 1))
-    if len(x) > 0 and x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+    count = len(x)
+    if count > 0 and x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
         last = x.permute(0, 2, 3, 1)
-        return (shares @ last.reshape(len(x), -1)).reshape(1, *last.shape[1:]).permute(0, 3, 1, 2)
-    if len(x) > 0 and x.is_contiguous():
-        return (shares @ x.reshape(len(x), -1)).reshape(1, *x.shape[1:])
+        means = _shares(count, x.dtype, x.device) @ last.reshape(count, -1)
+        return means.reshape(1, *last.shape[1:]).permute(0, 3, 1, 2)
+    if count > 0 and x.is_contiguous():
+        return (_shares(count, x.dtype, x.device) @ x.reshape(count, -1)).reshape(1, *x.shape[1:])
     return x.mean(0, keepdim=True)
 
 

@@ -16,7 +16,17 @@ from ramet.guards.factors import Factors, output_columns
 from ramet.guards.interaction import interaction_gradient, proximal_in_metric, proximal_interaction
 from ramet.guards.kronecker_memory import KroneckerMemory
 from ramet.guards.layers import RECURRENT, Product
-from ramet.guards.listening import Ears, Named, SeenProduct, Slot, listening, named_of, planned_products, signature_of
+from ramet.guards.listening import (
+    Ears,
+    Named,
+    SeenProduct,
+    Slot,
+    layers_of,
+    listening,
+    named_of,
+    planned_products,
+    signature_of,
+)
 from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
 from ramet.guards.names import StepSizes, matches, patterns, sizes_of
 from ramet.guards.placing import Place
@@ -106,7 +116,8 @@ class KroneckerPlasticity(Guard):
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
         """Gather the factors of the products that are made forward and backward inside the block."""
-        named = named_of(module)
+        layers = layers_of(module)
+        named = named_of(module, layers)
         signature = signature_of(named)
         if signature != self._signature:
             self._plan(module, named)
@@ -132,7 +143,7 @@ class KroneckerPlasticity(Guard):
         ears = Ears(
             self._products, on_product, self._is_wanted, kinds=("matrix",), with_outputs=True, places=self._places
         )
-        with listening(module, named, ears):
+        with listening(layers, named, ears):
             yield
 
     def _plan(self, module: nn.Module, named: Named) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -25,6 +26,9 @@ from ramet.guards.placing import Place, entries_of, place_of, spread
 
 READERS = {**matrix_products.READERS, **convolutions.READERS, **entries.READERS, **norms.READERS}
 """All products that a guard can see, by the function of torch that makes them."""
+
+SHOWN = "shows_products"
+"""By this attribute a class of layers with a forward of its own says that torch's functions meet its parameters."""
 
 Slot = tuple[str, Kind, bool]
 
@@ -92,8 +96,8 @@ class _Call:
 
 
 @contextmanager
-def listening(module: nn.Module, named: Named, ears: Ears) -> Iterator[None]:
-    """Report the products of a module's ``named`` parameters as they happen: those of the current path, then.
+def listening(layers: Layers, named: Named, ears: Ears) -> Iterator[None]:
+    """Report the products of ``named`` parameters as they happen: those of the current path, then.
 
     What counts is the tensor that meets the weight, and not what a layer was called with: a subclass may have changed
     it. So torch's functions are listened to, and not layers. Only recurrent layers, whose products torch does not show,
@@ -104,11 +108,13 @@ def listening(module: nn.Module, named: Named, ears: Ears) -> Iterator[None]:
     mode = _Listening(named, ears)
     with ExitStack() as stack:
         is_compiled, hooked = False, set[nn.Module]()
-        for _, layer in _layers_of(module):
+        for _, layer in layers:
             is_compiled |= _is_compiled(layer)
-            if layer in hooked:  # it is used in several places
+            if not _has_own_kernel(layer) or layer in hooked:  # or it is used in several places
                 continue
-            if _has_own_kernel(layer) and not (ears.with_outputs and isinstance(layer, RECURRENT)):
+            # Whose function is torch's own inside is seen there; only its output's gradient needs a hook.
+            is_seen = isinstance(layer, RECURRENT) if ears.with_outputs else getattr(type(layer), SHOWN, False)
+            if not is_seen:
                 hooked.add(layer)
                 stack.callback(layer.register_forward_pre_hook(mode.before, with_kwargs=True).remove)
                 stack.callback(layer.register_forward_hook(mode.after, with_kwargs=True).remove)
@@ -118,20 +124,20 @@ def listening(module: nn.Module, named: Named, ears: Ears) -> Iterator[None]:
         yield
 
 
+Layers = list[tuple[str, nn.Module]]
+"""Modules with the prefix of their parameters."""
 Named = list[tuple[str, nn.Parameter]]
 """Parameters by plain name; one that is used by several layers has several."""
 
 
-def named_of(module: nn.Module) -> Named:
-    """All parameters of a module inside its wrappers."""
-    if not isinstance(module, nn.Module):
-        raise ConfigError(f"a guard watches an nn.Module, but got a {type(module).__name__}.")
+def named_of(module: nn.Module, layers: Layers) -> Named:
+    """All parameters of a module inside its wrappers; ``layers`` are those of the module as it is."""
     root = unwrapped(module)
     if (
         type(root).named_parameters is nn.Module.named_parameters
         and type(root).named_modules is nn.Module.named_modules
     ):
-        own = ((name, layer._parameters) for name, layer in _layers_of(root))
+        own = ((name, layer._parameters) for name, layer in (layers if root is module else layers_of(root)))
         named = [(f"{name}{key}", p) for name, params in own for key, p in params.items() if p is not None]
     else:
         named = list(root.named_parameters(remove_duplicate=False))
@@ -139,18 +145,21 @@ def named_of(module: nn.Module) -> Named:
     return [(name, param) for name, (_, param) in zip(names, named, strict=True)]
 
 
-def _layers_of(module: nn.Module) -> list[tuple[str, nn.Module]]:
+def layers_of(module: nn.Module) -> Layers:
     """All modules in a module, it being the first, each as often as it is there, with the prefix of its parameters.
 
     Torch's own walk is a generator in a generator for every level: in a supernet of hundreds of modules, which is
     walked in every step, it took longer than the projections.
     """
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"a guard watches an nn.Module, but got a {type(module).__name__}.")
     found, left = [], [("", module)]
     while left:
         prefix, layer = left.pop()
         found.append((prefix, layer))
-        children = [(f"{prefix}{key}.", child) for key, child in layer._modules.items() if child is not None]
-        left += reversed(children)
+        if layer._modules:
+            children = [(f"{prefix}{key}.", child) for key, child in layer._modules.items() if child is not None]
+            left += reversed(children)
     return found
 
 
@@ -171,13 +180,18 @@ def _is_compiled(module: nn.Module) -> bool:
 
 def _has_own_kernel(layer: nn.Module) -> bool:
     """Whether a layer's product may be hidden: that of a recurrent one, or of a subclass with a forward."""
-    if isinstance(layer, RECURRENT):
-        return True
-    if not isinstance(layer, nn.Linear | CONVOLUTIONS):
+    kind = _kind_of(type(layer))  # type: ignore[arg-type] # mypy takes a class for its instances here
+    if kind is None:
         return False
-    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-    kind = next(kind for kind in kinds if isinstance(layer, kind))
-    return type(layer).forward is not kind.forward or "forward" in layer.__dict__
+    return kind is nn.RNNBase or type(layer).forward is not kind.forward or "forward" in layer.__dict__
+
+
+@lru_cache(maxsize=4096)  # asked for every layer in every step, and there are few classes
+def _kind_of(layer: type[nn.Module]) -> type[nn.Module] | None:
+    """Torch's own class that a class of layers is one of, if its products are looked for; one for all recurrent."""
+    if issubclass(layer, RECURRENT):
+        return nn.RNNBase
+    return next((kind for kind in (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d) if issubclass(layer, kind)), None)
 
 
 @contextmanager
@@ -296,9 +310,10 @@ class _Listening(TorchFunctionMode):
         assert arrangement is not None
         geometry = None if weight is param else (tuple(weight.shape), weight.stride(), weight.storage_offset())
         known = (name, tuple(param.shape), geometry, arrangement)
-        if known not in ears.places:
-            ears.places[known] = place_of(weight, param, arrangement)
-        place = ears.places[known]
+        try:
+            place = ears.places[known]
+        except KeyError:  # hashed once, where it is known, as it is in all steps but the first
+            place = ears.places[known] = place_of(weight, param, arrangement)
         if place is None or (ears.with_outputs and (meeting.axis is None or not place.is_whole)):
             return []
         bias = None if meeting.bias is None else self._owner(meeting.bias)

@@ -16,7 +16,7 @@ from ramet.guards.base import Guard
 from ramet.guards.coverage import Coverage
 from ramet.guards.held_projections import PARTS, HeldProjections
 from ramet.guards.layers import Product, unknown_before_they_run
-from ramet.guards.listening import Ears, SeenProduct, listening, named_of, planned_products, signature_of
+from ramet.guards.listening import Ears, SeenProduct, layers_of, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import names_of
 from ramet.guards.names import StepSizes, matches, patterns, unwrapped
 from ramet.guards.projection_settings import Inputs, ProjectionSettings, Unit
@@ -216,7 +216,8 @@ class OrthogonalProjection(Guard):
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
         """Gather the inputs of the products that are made inside the block, for the next ``remember``."""
-        named = named_of(module)
+        layers = layers_of(module)
+        named = named_of(module, layers)
         signature = signature_of(named)
         if signature != self._signature:
             self._held.plan(module, self._is_wanted)
@@ -244,7 +245,7 @@ class OrthogonalProjection(Guard):
             by_position=self.inputs == "columns",
             places=self._held.places,
         )
-        with listening(module, named, ears):
+        with listening(layers, named, ears):
             yield
         if means:
             # At once, because the square of a mean is not the mean of the ranks' squares.

@@ -75,7 +75,8 @@ class Projector(ABC):
 
     def move(self, device: torch.device) -> None:
         """Bring everything to a device; nothing happens when it is there."""
-        self.parts = {part: tensor.to(device) for part, tensor in self.parts.items()}
+        if any(tensor.device != device for tensor in self.parts.values()):
+            self.parts = {part: tensor.to(device) for part, tensor in self.parts.items()}
 
     def tensors(self) -> dict[str, Tensor]:
         """What is kept and gathered, by part."""
@@ -173,7 +174,8 @@ class MatrixProjector(Projector):
     def move(self, device: torch.device) -> None:
         """Bring matrix and gathered inputs to a device."""
         super().move(device)
-        self._columns = [columns.to(device) for columns in self._columns]
+        if any(columns.device != device for columns in self._columns):
+            self._columns = [columns.to(device) for columns in self._columns]
 
     def tensors(self) -> dict[str, Tensor]:
         """Matrix, columns and gram, where there are any."""

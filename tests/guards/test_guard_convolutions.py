@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from ramet.guards import OrthogonalProjection, convolutions
 from ramet.guards.convolutions import conv_columns, mean_over_samples, pooled_column
-from ramet.guards.listening import named_of
+from ramet.guards.listening import layers_of, named_of
 from ramet.params import named_params
 from ramet.spaces import Cells64
+from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 
 MEMORY = (torch.contiguous_format, torch.channels_last)
 
@@ -24,6 +26,35 @@ def test_the_mean_patch_is_the_mean_of_all_patches(kernel, dilation, pads, group
     x = torch.randn(5, 4, 9, 8, dtype=torch.float64, generator=generator).contiguous(memory_format=memory)
     patches = conv_columns(x, kernel, (1, 1), dilation, groups, pads=pads, padding_mode="zeros", mean=False)
     torch.testing.assert_close(pooled_column(x, kernel, dilation, groups, pads=pads), patches.mean(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_the_mean_patch_of_a_large_image_axis_by_axis(memory):
+    x = torch.randn(2, 4, 50, 60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x, kernel, dilation, pads = x.contiguous(memory_format=memory), (5, 3), (2, 1), (1, 0, 2, 1)
+    assert convolutions._SMALL < 50 * 60 * 15
+    patches = conv_columns(x, kernel, (1, 1), dilation, 2, pads=pads, padding_mode="zeros", mean=False)
+    torch.testing.assert_close(pooled_column(x, kernel, dilation, 2, pads=pads), patches.mean(-1, keepdim=True))
+
+
+def test_a_kernel_that_shows_its_product_is_seen_without_a_hook():
+    class Hidden(DepthwiseConv2d):
+        shows_products = False
+
+    x = torch.randn(3, 8, 40, 40, generator=torch.Generator().manual_seed(0))
+    states = []
+    for kind in (DepthwiseConv2d, Hidden):
+        torch.manual_seed(0)
+        layer, guard = kind(8, 8, 5, padding=4, dilation=2), OrthogonalProjection(inputs="mean")
+        assert layer._is_worth_it(x), "else torch's own forward is taken"
+        with guard.watch(layer):
+            assert bool(layer._forward_hooks) == (kind is Hidden)
+            layer(x).sum().backward()
+        guard.remember(named_params(layer))
+        states.append(guard.state_dict())
+    assert states[0].keys() == states[1].keys() and "matrix/weight+bias" in states[0]
+    for name, value in states[0].items():
+        assert torch.equal(value, states[1][name]), name
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -41,8 +72,10 @@ def test_a_walk_names_all_parameters_as_torch_does():
     for network in (tied, nn.DataParallel(tied), Cells64(channels=2, num_cells=1).supernet(1, 3), layer):
         root = network.module if isinstance(network, nn.DataParallel) else network
         expected = list(root.named_parameters(remove_duplicate=False))
-        assert [(name, id(param)) for name, param in named_of(network)] == [(n, id(p)) for n, p in expected]
-    assert [name for name, _ in named_of(tied)] == ["one.0.weight", "one.0.bias", "other.weight", "other.bias"]
+        named = named_of(network, layers_of(network))
+        assert [(name, id(param)) for name, param in named] == [(n, id(p)) for n, p in expected]
+    names = [name for name, _ in named_of(tied, layers_of(tied))]
+    assert names == ["one.0.weight", "one.0.bias", "other.weight", "other.bias"]
 
 
 def test_a_network_with_names_of_its_own_keeps_them():
@@ -50,5 +83,6 @@ def test_a_network_with_names_of_its_own_keeps_them():
         def named_parameters(self, *args, **kwargs):
             return [(f"mine.{name}", param) for name, param in super().named_parameters(*args, **kwargs)]
 
-    assert [name for name, _ in named_of(Renamed(2, 1))] == ["mine.weight", "mine.bias"]
+    renamed = Renamed(2, 1)
+    assert [name for name, _ in named_of(renamed, layers_of(renamed))] == ["mine.weight", "mine.bias"]
     assert list(named_params(nn.Linear(2, 1))) == ["weight", "bias"]

@@ -35,6 +35,9 @@ class DepthwiseConv2d(nn.Conv2d):
     torch.Size([2, 8, 16, 16])
     """
 
+    shows_products = True
+    """For guards: the forward pass is a function of torch that meets the weight itself."""
+
     def __init__(
         self,
         in_channels: int,
