@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError, MissingExtraError
 from ramet.reports.formats import Estimate, as_number
@@ -67,13 +67,16 @@ def plot_table(table: Table, column: str | None = None, ax: Axes | None = None) 
 def _figure(**options: Any) -> Figure:
     """A figure that is shown where figures are: of pyplot in a notebook, or where somebody uses it; else by itself."""
     notebook = "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
+    made: Figure
     if notebook or "matplotlib.pyplot" in sys.modules:
         from matplotlib import pyplot
 
-        return cast("Figure", pyplot.figure(**options))
-    from matplotlib.figure import Figure
+        made = pyplot.figure(**options)
+    else:
+        from matplotlib import figure
 
-    return cast("Figure", Figure(**options))
+        made = figure.Figure(**options)
+    return made
 
 
 def _estimate(cell: Cell) -> Estimate:
