@@ -20,8 +20,8 @@ def test_arms_have_the_growths_work_and_records_are_made_once(tmp_path: Path) ->
         *((arm, 0, best_rate(records, "digits", SCALE, arm)) for arm in ARMS),
     ]
     grown = next(row for row in rows if row["arm"] == "grown" and row["seed"] == 0)
-    # A unit reads and is read by at most the widest group, by 3x3 filters, and has its norm's two numbers. Groups of one
-    # size get a unit at the same time, and the nearer number of units is taken.
+    # A unit reads and is read by at most the widest group, by 3x3 filters, and has its norm's two numbers. Groups of
+    # one size get a unit at the same time, and the nearer number of units is taken.
     unit = 2 * 9 * max(grown["shape"].values()) + 2
     for row in rows[-2:]:
         assert 0 < row["work"] <= grown["work"]
