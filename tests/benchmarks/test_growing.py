@@ -20,8 +20,12 @@ def test_arms_have_the_growths_work_and_records_are_made_once(tmp_path: Path) ->
         *((arm, 0, best_rate(records, "digits", SCALE, arm)) for arm in ARMS),
     ]
     grown = next(row for row in rows if row["arm"] == "grown" and row["seed"] == 0)
+    # A unit reads and is read by at most the widest group, by 3x3 filters, and has its norm's two numbers. Groups of
+    # one size get a unit at the same time, and the nearer number of units is taken.
+    unit = 2 * 9 * max(grown["shape"].values()) + 2
     for row in rows[-2:]:
-        assert 0 < row["work"] <= grown["work"] and row["params"] == pytest.approx(grown["params"], rel=0.1)
+        assert 0 < row["work"] <= grown["work"]
+        assert abs(row["params"] - grown["params"]) <= unit * len(grown["shape"]) / 2
     again = Records(records.path)
     assert again.found == records.found and not list(run(again, ["digits"], SCALE, [0], ARMS))
     lines = table(again, SCALE, ["digits"], ARMS).splitlines()

@@ -147,7 +147,7 @@ def test_grown_networks(own: Path, tmp_path: Path, workers: str) -> None:
         ]
     )  # fmt: skip
     programs = check_folder(tmp_path / "run", data_of(tmp_path / "run"))
-    assert len(programs) == 2 and (tmp_path / "run" / "networks" / "random" / "weights.safetensors").exists()
+    assert len(programs) == 3 and (tmp_path / "run" / "networks" / "random" / "weights.safetensors").exists()
 
 
 @pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.slow), "2"])
