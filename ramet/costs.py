@@ -78,7 +78,8 @@ def count_flops(
         3456
     """
     x = zeros_for(module, input_shape, 1, dtype)
-    with evaluating(module), ProductCounter() as counter:
+    counter = ProductCounter()
+    with evaluating(module), counter:
         module(x, *arguments)
     return counter.multiply_adds
 
