@@ -127,9 +127,9 @@ PAPER = SharingPreset(
 SPLIT = {"pool": True, "test_fraction": 0.4, "validation_fraction": 1 / 3}
 """Of 20,000 images, drawn anew: 8,000 to train, 4,000 to rank on, and the same 8,000 for every truth."""
 
-# CPU seconds of ``small`` on one core, reckoned from steps and evaluations that were timed one by one (a step of a
-# child: 12 ms with 8 channels and 4 cells, 8 ms with 2 cells, 45 ms with 16 channels at 16x16; all 64 children on 1,000
-# images: 1.1 s and 0.45 s); on a busy machine up to twice as many. Nothing is trained twice, so that a later target
+# CPU seconds of ``small`` on one quiet core, reckoned and not run: 24 steps and an evaluation were timed on a busy core
+# (a step of a child 23 ms with 8 channels and 4 cells, 14 ms with 2 cells, 83 ms with 16 channels at 16x16; all 64
+# children on 1,000 images 2.0 s and 0.8 s) and taken for half of that. Nothing is trained twice, so that a later target
 # takes what an earlier one has left:
 #   the truth, with the first target            16,500
 #   table-1, table-2, figure-3 together          1,000

@@ -38,7 +38,7 @@ class ByPathTraining(SinglePath):
     **Learning rate.** Small children are trained enough before large ones are. With the schedule's rate
     :math:`\eta_t` a child learns at :math:`\eta_0 (\eta_t / \eta_0)^\gamma`; gamma falls linearly from 1 +
     ``rate_spread`` for the child with fewest parameters to 1 - ``rate_spread`` for the one with most, whose rate so
-    decays less. With a linear schedule that is the paper's :math:`\eta_0 (1 - t / T)^\gamma`.
+    decays less. With a linear schedule that is :math:`\eta_0 (1 - t / T)^\gamma`.
 
     **Momentum.** Gradients of unlike children add up to noise in one momentum. Here those that have the same option of
     one decision have a momentum in common; another's is put aside while they are trained.

@@ -49,7 +49,7 @@ class LandmarkTraining(SupernetTraining):
         space: the architectures.
         seed: of all draws.
         table: scores of the landmarks, a CSV or ``.npz`` as for ``--truth``; all children in it are landmarks.
-        num_landmarks: how many are drawn without a table; 30 in the reference, or all of a smaller space.
+        num_landmarks: how many are drawn without a table, or all of a smaller space; the number is ours.
         num_pairs: pairs in a step; each costs two children.
         coefficient: of the hinge.
         warm_up: the share of the training that has no hinge.
