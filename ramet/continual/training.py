@@ -148,7 +148,7 @@ def train(
     batches = Batches(len(data.y), settings.batch_size, seed)
     num_steps = settings.epochs * batches.steps_per_epoch
     _set_modes(module, frozen)
-    each = _epoch_work(module, loss, data, settings, batches, list(params.values()), seed)  # before it is compiled
+    each = _epoch_work(module, loss, data, settings, batches, list(params.values()))  # before it is compiled
     saves.work.add(phase, each * settings.epochs)
     with seeded_globally(seed, "draws"), compiled(called or module, settings):
         first = saver.resume() or 0
@@ -182,7 +182,7 @@ def epoch_work(module: nn.Module, loss: Loss, data: Split | Samples, settings: S
     module.train()
     params = [param for param in module.parameters() if param.requires_grad]
     batches = Batches(len(data.y), settings.batch_size, seed)
-    work = _epoch_work(module, loss, data, settings, batches, params, seed)
+    work = _epoch_work(module, loss, data, settings, batches, params)
     module.eval()
     return work
 
@@ -194,10 +194,12 @@ def _epoch_work(
     settings: Settings,
     batches: Batches,
     params: Sequence[Tensor],
-    seed: int,
 ) -> float:
-    """The multiply-adds of the steps of an epoch, from those of the first."""
+    """The multiply-adds of the steps of an epoch, from those of the first, without what augmentation takes.
+
+    Of its mini-batch a part as large as steps take at once: more might not fit the memory.
+    """
     first = batches[0].to(data.x.device)
-    x, y = settings.batch(data.x, data.y, first, seed=seed, step=0)
+    first = first[: -(-len(first) // settings.accumulate)]
     samples = sum(len(batches[number]) for number in range(batches.steps_per_epoch))
-    return step_work(module, loss, (x, y, first), params) / len(first) * samples
+    return step_work(module, loss, (data.x[first], data.y[first], first), params) / len(first) * samples

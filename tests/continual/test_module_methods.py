@@ -71,8 +71,8 @@ def test_conformance(name, check, on_modules):
 
 def test_which_methods_take_modules():
     assert set(ON_MODULES) == {
-        "individual", "naive", "frozen", "adapters", "joint", "elastic", "distillation", "replay", "packnet",
-        "bind-and-grow", "random-growth",
+        "individual", "separate", "warm-start", "naive", "frozen", "adapters", "joint", "elastic", "distillation",
+        "replay", "packnet", "bind-and-grow", "random-growth",
     }  # fmt: skip
 
 

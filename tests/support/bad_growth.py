@@ -40,7 +40,7 @@ grow("seconds_between_checkpoints must not be negative", "--checkpoint-every", "
 grow("device must be one that torch can use here", "--device", "toaster")
 for text in ("firefly:3", "firefly:num_new", "firefly:=3"):
     grow("takes no values without a key", "--method", text)
-grow("num_new of firefly must be a whole number, but got 'many'", "--method", "firefly:num_new=many")
+grow("num_new of firefly must be a whole number or none, but got 'many'", "--method", "firefly:num_new=many")
 grow("the budget must allow some, but it has none: add layers=1", "--method", "autogrow")
 grow("options of firefly are", "--method", "firefly:speed=3")
 grow("firefly's counts must not be negative", "--method", "firefly:num_new=-1")

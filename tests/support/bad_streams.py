@@ -41,7 +41,7 @@ learn("must be one of", "--stream", "split-qqqqqqqq:5")
 learn("a stream must have at least one task", "--stream", "permuted-digits:0")
 learn("a task must have at least 2 classes, but 10 classes were to be split into 6", "--stream", "split-digits:6")
 learn("a split by superclass must have a task for each superclass", "--stream", "split-digits:5:superclass")
-learn("a method is one of individual, naive", "--method", "magic")
+learn("a method is one of individual, separate, naive", "--method", "magic")
 learn("a list names at least one part", "--method", ",")
 learn("methods must differ", "--method", "naive,naive")
 learn("options of naive are none, but got wisdom", "--method", "naive:wisdom=3")
@@ -52,7 +52,7 @@ learn("memory must be at least 1 sample", "--method", "replay:memory=0")
 learn("the method joint needs the scenario all", "--method", "joint")
 learn("--scenario", "--scenario", "dreaming")
 learn("one of mlp, conv, vgg, mobilenet", "--network", "resnet")
-learn("the method firefly needs a chain of layers (mlp, conv)", "--network", "vgg")
+learn("the method firefly needs a chain of layers (mlp, conv)", "--network", "vgg", "--method", "firefly")
 for name in ("progressive", "learn-to-grow", "cpg", "den", "rcl", "apd"):
     learn(f"the method {name} needs a chain of layers", "--network", "vgg", "--method", name)
 learn("weights must be a file, but there is no", "--start", "nothing.pt", "--method", "naive")
@@ -191,7 +191,7 @@ made("tensors of something else", "is damaged or something else", something_else
 made("a folder for a joint network", "a joint network must be a file, but there is none at", a_folder)
 made(
     "a joint network of an unknown method",
-    "a method is one of individual, naive",
+    "a method is one of individual, separate, naive",
     lambda folder: ["learn", "--onto", str(saved(folder, method=Mine()))],
 )
 made(
