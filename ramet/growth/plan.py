@@ -32,7 +32,8 @@ class GrowPlan:
             times its parameters, by steps of at most 200 %, or of 30 % where layers are added.
         against: what the best growth is compared with, each with as much work and as many parameters: plain (the
             network's own shape, wider), scratch (the grown shape, drawn anew), pruned (twice as large, and pruned),
-            start (as large as at first); several are joined by commas, none for nothing. Each costs as much as the
+            start (as large as at first); several are joined by commas, none for nothing. auto, the default, is plain,
+            and start for a network that begins with trained weights, which no other has. Each costs as much as the
             growth; the report says which network to take.
         ends: when growth ends, besides the end of the budget.
         onnx: write the grown networks for onnxruntime, too, and compare them there with the modules.
@@ -40,7 +41,7 @@ class GrowPlan:
 
     methods: tuple[str, ...] = option("firefly", name="method", kind=str)
     budget: str | Budget | None = option(None, kind=str | None)
-    against: tuple[str, ...] = option("plain", kind=str)
+    against: tuple[str, ...] = option("auto", kind=str)
     ends: Ends = field(default_factory=Ends)
     onnx: bool = False
 
@@ -54,10 +55,20 @@ class GrowPlan:
         against = cast("str | tuple[str, ...]", self.against)
         arms = [arm.strip() for arm in (against.split(",") if isinstance(against, str) else against)]
         object.__setattr__(self, "against", tuple(arm for arm in arms if arm and arm != "none"))
-        for arm in self.against:
+        for arm in () if self.against == ("auto",) else self.against:
             check_arm(arm)
         if len({*self.against, *names}) < len(self.against) + len(names):
             raise ConfigError(f"comparisons must be named once each, and not as a method is, but got {against!r}.")
+
+    def arms(self, *, is_trained: bool) -> tuple[str, ...]:
+        """What a growth is compared with that begins with trained weights, or with drawn ones.
+
+        >>> GrowPlan().arms(is_trained=False), GrowPlan().arms(is_trained=True)
+        (('plain',), ('start',))
+        """
+        if self.against != ("auto",):
+            return self.against
+        return ("start",) if is_trained else ("plain",)
 
     @property
     def by_name(self) -> dict[str, str]:

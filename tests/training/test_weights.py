@@ -86,11 +86,14 @@ def test_a_growth_starts_from_weights(tmp_path, capsys):
     start = make_network("mlp:4", in_channels=1, image_size=(8, 8), num_classes=10, seed=5)
     torch.save(start.state_dict(), tmp_path / "start.pt")
     options = ["--network", "mlp:4", "--train-size", "64", "--eval-size", "32", "--max-steps", "1", "--json"]
-    losses = []
+    losses, arms = [], []
     for number, more in enumerate(([], ["--start", str(tmp_path / "start.pt")])):
         main(["grow", *options, "--epochs", "1", "--out", str(tmp_path / str(number)), *more])
-        losses.append(json.loads(capsys.readouterr().out)["methods"]["firefly"]["steps"][0]["loss"])
+        result = json.loads(capsys.readouterr().out)
+        losses.append(result["methods"]["firefly"]["steps"][0]["loss"])
+        arms.append(list(result["against"]))
     assert losses[0] != losses[1]
+    assert arms == [["plain"], ["start"]], "a wider network has no trained weights to begin with"
     again = ramet.grow(
         make_network("mlp:4", in_channels=1, image_size=(8, 8), num_classes=10, seed=6),
         start=tmp_path / "start.pt",

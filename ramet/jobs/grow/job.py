@@ -119,7 +119,7 @@ class GrowJob(Job["GrowthSetup"]):
             settings=self.recipe,
             ends=ends,
             methods=methods,
-            against=self.plan.against,
+            against=self.plan.arms(is_trained=self.start is not None or saved is not None),
             seed=self.seed,
             weights=self.start,
             onnx=self.plan.onnx,
