@@ -311,7 +311,8 @@ def _read_path(
     if not path.exists():
         if isinstance(source, str) and not path.suffix and path.name == source:
             # A word, not a path: say which names there are, and which folders are called nearly so.
-            find_source(source, [child.name for child in Path().iterdir() if child.is_dir()])
+            folders = [child.name for child in Path().iterdir() if child.is_dir() and not child.name.startswith(".")]
+            find_source(source, folders)
         raise DataError(f"a data set must exist, but there is no file or folder {source}.")
     if path.suffix.lower() != ".npz":
         raise DataError(

@@ -57,8 +57,9 @@ def find_source(name: str, beside: Sequence[str] = ()) -> Source:
     """The source of a name, or a ``DataError`` that suggests the nearest name, of sets or of folders ``beside``."""
     if name in SOURCES:
         return SOURCES[name]
-    near = difflib.get_close_matches(name, beside, n=1) or difflib.get_close_matches(name.lower(), SOURCES, n=1)
-    hint = f"; did you mean {near[0]}?" if near else "."
+    known = {each.lower(): each for each in (*SOURCES, *beside)}
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"; did you mean {known[near[0]]}?" if near else "."
     raise DataError(f"a data set must be one of {', '.join(SOURCES)}, or a path, but got {name!r}{hint}")
 
 

@@ -99,3 +99,7 @@ def test_a_folder_that_is_called_nearly_so_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=r"or a path, but got 'sings'; did you mean signs\?$"):
         load("sings")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "Digs").mkdir()
+    with pytest.raises(DataError, match=r"but got 'digit'; did you mean digits\?$"):  # the nearest, hidden ones apart
+        load("digit")
