@@ -13,7 +13,7 @@ import pytest
 PAGE = Path(__file__).parents[1] / "docs" / "workbench.md"
 MOST_LINES = 15
 STRENGTHS = {"resnet": "0.01", "vit": "1"}
-"""Of the guard, as the page has them: at 1 the residual network is hardly held, at 0.01 the transformer learns little."""
+"""Of the guard, as on the page: at 1 the residual network is hardly held, at 0.01 the transformer learns little."""
 
 
 def files_of_the_page():
