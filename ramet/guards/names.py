@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.params import Params
-from ramet.training.step_sizes import OptimizerStepSizes, StepSize
+from ramet.training.step_sizes import OptimizerStepSizes, StepSize, inverse
 
 StepSizes = float | Mapping[str, StepSize]
 """How far the optimizer goes for a gradient of one: a number, or one for each parameter name, or each of its values."""
@@ -79,11 +79,23 @@ def sizes_of(step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:
     """The step size of each name."""
     if not isinstance(step_sizes, Mapping):
         return [float(step_sizes)] * len(names)
-    keys = dict(zip(plain_names(step_sizes), step_sizes, strict=True))
-    wanted = [keys[name] for name in names]
+    wanted = _keys_of(step_sizes, names)
     if isinstance(step_sizes, OptimizerStepSizes):
         return step_sizes.of(wanted)
     return [size if isinstance(size, Tensor) else float(size) for size in (step_sizes[key] for key in wanted)]
+
+
+def inverse_sizes_of(step_sizes: StepSizes, names: Sequence[str], times: float) -> list[StepSize]:
+    """One over the step size of each name times a number above 0; infinity where that is 0."""
+    if isinstance(step_sizes, OptimizerStepSizes):
+        return step_sizes.inverse_of(_keys_of(step_sizes, names), times)
+    return [inverse(size * times) for size in sizes_of(step_sizes, names)]
+
+
+def _keys_of(step_sizes: Mapping[str, StepSize], names: Sequence[str]) -> list[str]:
+    """The names as the step sizes have them."""
+    keys = dict(zip(plain_names(step_sizes), step_sizes, strict=True))
+    return [keys[name] for name in names]
 
 
 def step_sizes(optimizer: torch.optim.Optimizer, params: Params) -> OptimizerStepSizes:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.fisher import clipped, squared_gradients
-from ramet.guards.names import StepSizes, matches, patterns, sizes_of
+from ramet.guards.names import StepSizes, inverse_sizes_of, matches, patterns
 from ramet.params import Params
 from ramet.training.step_sizes import StepSize
 
@@ -66,27 +66,31 @@ def penalty_gradients(
 
 
 def proximal_step_(
-    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], strengths: Sequence[StepSize], enabled: Tensor
+    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], inverses: Sequence[StepSize], enabled: Tensor
 ) -> None:
     """Move the parameters, in place, to the minimum of the penalty plus half the squared distance to where they are.
 
-    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha, one of ``strengths`` for each tensor, or for
-    each of its values, in which case the distance is that of the optimizer's own metric: a point between the parameter
-    and its anchor, so that no strength can make it diverge; the explicit gradient step diverges once ``s F`` exceeds 2.
-    ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is (no device is waited
-    for).
+    theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha: a point between the parameter and its anchor,
+    so that no strength can make it diverge; the explicit gradient step diverges once ``s F`` exceeds 2. ``inverses``
+    has 1 / s for each tensor, or for each of its values, in which case the distance is that of the optimizer's own
+    metric. ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is (no device is
+    waited for).
     """
-    # As a mix of the parameter and its anchor with weight s F / (1 + s F) = 1 / (1 + 1 / (s F)): this form has neither
-    # inf / inf for a huge s F, nor 0 / 0 for none, and with s F = 0 the parameter keeps its every bit.
-    if any(isinstance(strength, Tensor) for strength in strengths):
-        sizes = [torch.as_tensor(s, dtype=f.dtype, device=f.device) for s, f in zip(strengths, fishers, strict=True)]
-        weights = list(torch._foreach_mul(fishers, sizes))
+    # As a mix of the parameter and its anchor with weight s F / (1 + s F) = 1 / (1 + (1 / s) / F): this form has
+    # neither inf / inf for a huge s F, nor 0 / 0 for none, and with s F = 0 the parameter keeps its every bit.
+    if any(isinstance(inverse, Tensor) for inverse in inverses):
+        sizes = [torch.as_tensor(s, dtype=f.dtype, device=f.device) for s, f in zip(inverses, fishers, strict=True)]
+        weights = [s.expand_as(f) for s, f in zip(sizes, fishers, strict=True)]
+        weights = list(torch._foreach_div(weights, fishers))
     else:
-        weights = list(torch._foreach_mul(fishers, [float(strength) for strength in strengths]))
-    torch._foreach_reciprocal_(weights)
+        weights = list(torch._foreach_reciprocal(fishers))
+        torch._foreach_mul_(weights, [float(inverse) for inverse in inverses])
     torch._foreach_add_(weights, 1.0)
     torch._foreach_reciprocal_(weights)
-    torch._foreach_mul_(weights, enabled)
+    if enabled.device.type != "cpu":
+        torch._foreach_mul_(weights, enabled)
+    elif not enabled:
+        return
     torch._foreach_lerp_(params, anchors, weights)
 
 
@@ -209,17 +213,16 @@ class FisherGuard(Guard):
         # A gradient scaler skips the step when a gradient overflowed; then the pull must not happen either.
         enabled = all_finite([_gradient(param) for param in path.values()])
         precise = [p if p.dtype == a.dtype else p.to(a.dtype) for p, a in zip(params, anchors, strict=True)]
-        proximal_step_(precise, anchors, fishers, self._strengths(step_sizes, names), enabled)
+        proximal_step_(precise, anchors, fishers, self._inverses(step_sizes, names), enabled)
         rounded = [(p, q) for p, q in zip(params, precise, strict=True) if p is not q]
         if rounded:
             torch._foreach_copy_([p for p, _ in rounded], [q for _, q in rounded])
 
-    def _strengths(self, step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:
-        """What the Fisher information of each name is multiplied with in a proximal step."""
+    def _inverses(self, step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:
+        """One over what the Fisher information of each name is multiplied with in a proximal step."""
         if self.unit == "hold":
-            return [self.alpha / (1.0 - self.alpha) / self._scale()] * len(names)
-        strength = self.alpha / self._scale()
-        return [size * strength for size in sizes_of(step_sizes, names)]
+            return [(1.0 - self.alpha) / self.alpha * self._scale()] * len(names)
+        return inverse_sizes_of(step_sizes, names, self.alpha / self._scale())
 
     def learn(self, path: Params, fisher: Params | None, *, keep: float, share: float, refresh: bool) -> None:
         """Fold in a finished model: ``F <- keep * F + share * fisher``. One whose gradients overflowed teaches nothing.

@@ -53,30 +53,46 @@ class OptimizerStepSizes(Mapping[str, StepSize]):
 
     def of(self, names: Sequence[str]) -> list[StepSize]:
         """The step sizes of some names, all at once."""
-        sizes: list[StepSize] = []
-        adaptive: list[tuple[int, Tensor, float, float, float]] = []
+        return [inverse(size) for size in self.inverse_of(names)]
+
+    def inverse_of(self, names: Sequence[str], times: float = 1.0) -> list[StepSize]:
+        """One over the step sizes of some names times a number, which is what a proximal step divides by.
+
+        In lists of tensors, and in as few passes over them as can be: this happens in every step.
+        """
+        inverses: list[StepSize] = []
+        adaptive: list[tuple[int, Tensor, float, float]] = []
         for place, name in enumerate(names):
             param, group = self._params[name]
             state = self._optimizer.state.get(param, {})
-            sizes.append(_plain_size(self._optimizer, group))
+            plain = _plain_size(self._optimizer, group)
             if "exp_avg_sq" in state and "betas" in group:
                 squares = state["max_exp_avg_sq"] if group.get("amsgrad") else state["exp_avg_sq"]
-                correction = 1.0 - float(group["betas"][1]) ** float(state["step"])
+                root = (1.0 - float(group["betas"][1]) ** float(state["step"])) ** 0.5  # of the bias' correction
                 rate = float(group["lr"]) * _relative_rate(self._optimizer, group, state)
-                adaptive.append((place, squares, rate, float(group["eps"]), correction))
+                adaptive.append((place, squares, float(group["eps"]) * root, _inverse_number(rate * root * times)))
+                inverses.append(plain)  # its place, for what is found below
             else:
-                sizes[place] = _other_size(sizes[place], group, state)
+                inverses.append(inverse(_other_size(plain, group, state) * times))
         if adaptive:
-            # In lists of tensors: this happens in every step.
-            places, squared, rates, epsilons, corrections = map(list, zip(*adaptive, strict=True))
-            found = list(torch._foreach_div(squared, corrections))
-            torch._foreach_sqrt_(found)
+            # (sqrt(v / c) + eps) / lr = (sqrt(v) + eps sqrt(c)) / (lr sqrt(c)), c being the correction.
+            places, squared, epsilons, factors = map(list, zip(*adaptive, strict=True))
+            found = list(torch._foreach_sqrt(squared))
             torch._foreach_add_(found, epsilons)
-            torch._foreach_reciprocal_(found)
-            torch._foreach_mul_(found, rates)
-            for place, size in zip(places, found, strict=True):
-                sizes[place] = size
-        return sizes
+            torch._foreach_mul_(found, factors)
+            for place, each in zip(places, found, strict=True):
+                inverses[place] = each
+        return inverses
+
+
+def inverse(size: StepSize) -> StepSize:
+    """One over a step size."""
+    return size.reciprocal() if isinstance(size, Tensor) else _inverse_number(size)
+
+
+def _inverse_number(size: float) -> float:
+    """One over a step size; of none at all, as in a warm-up's first step, infinity."""
+    return 1.0 / size if size else float("inf")
 
 
 def _plain_size(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:

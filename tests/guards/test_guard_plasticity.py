@@ -24,6 +24,7 @@ from ramet.guards.making import make_guard
 from ramet.guards.quadratic import all_finite, penalty_gradients, proximal_step_
 from ramet.params import named_params
 from ramet.testing.guards import make_batch, make_network, make_optimizer, train
+from ramet.training.step_sizes import inverse
 
 BOUNDED = settings(max_examples=40, deadline=None, derandomize=True)
 strengths = st.floats(1e-3, 1e4)
@@ -56,7 +57,7 @@ def test_gradient_equals_autograd_of_the_written_loss(shape, strength, seed):
 def test_proximal_step_minimises_penalty_plus_distance(shape, strength, seed):
     start, anchor, fisher = draw(seed, *shape), draw(seed + 1, *shape), draw(seed + 2, *shape).square()
     theta = start.clone()
-    proximal_step_([theta], [anchor], [fisher], [strength], torch.ones(()))
+    proximal_step_([theta], [anchor], [fisher], [inverse(strength)], torch.ones(()))
     theta.requires_grad_()
     objective = strength / 2 * quadratic_penalty({"w": theta}, {"w": anchor}, {"w": fisher})
     (objective + (theta - start).square().sum() / 2).backward()
