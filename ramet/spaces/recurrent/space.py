@@ -13,6 +13,7 @@ from torch.nn.functional import embedding, linear
 from ramet.errors import ConfigError
 from ramet.spaces.base import Arch, CellGraph, Space, Supernet
 from ramet.spaces.layers import check_counts
+from ramet.spaces.recurrent.unrolled import can_unroll, unrolled
 
 ACTIVATIONS = ("tanh", "relu", "identity", "sigmoid")
 _INIT = 0.025  # ENAS' range of initial weights
@@ -191,9 +192,13 @@ class RecurrentCell(nn.Module):
         driven = self.from_input(embedded)  # [batch, time, 2 * hidden], for all times at once
         hidden = torch.zeros_like(embedded[:, 0])
         kept = self._draw_paths(hidden, len(arch) // 2)
-        layers = self._path(arch) if self.training and self.weight_drop > 0 else []
-        for layer in layers:
-            layer.draw_mask(self.weight_drop)
+        layers = self._path(arch)
+        is_dropped = self.training and self.weight_drop > 0
+        if kept is None and not is_dropped and can_unroll(layers, driven):
+            return unrolled(driven, arch, self.max_norm, [layer.weight for layer in layers]), weight
+        if is_dropped:
+            for layer in layers:
+                layer.draw_mask(self.weight_drop)
         states = []
         try:
             for time in range(embedded.shape[1]):
