@@ -38,7 +38,8 @@ class StreamSetting:
 class BindingPreset(Preset):
     """The numbers of all figures."""
 
-    split: StreamSetting  # tasks of different classes, the paper's main stream
+    split: StreamSetting  # tasks of different classes, on which methods are compared
+    traded: StreamSetting  # Figure 6, where size is traded for gain; the paper's main stream
     guided: Mapping[str, StreamSetting]  # the settings of Figure 2 by name; the first answers its claim
     # The streams on which grow sequences are searched; the first answers the claim.
     searched: Mapping[str, StreamSetting]
@@ -46,6 +47,7 @@ class BindingPreset(Preset):
     strangers: StreamSetting  # tasks among which a twin must be found
     settings: Settings  # of every training
     guided_seeds: int = 3  # seeds of Figure 2, where a point is a large difference
+    traded_seeds: int = 3  # seeds of Figure 6, likewise
     deltas: tuple[float, ...] = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)  # the grow coefficients of Figure 6
     matched: tuple[float, ...] = (0.3, 0.55)  # the coefficients at which random growth is compared with guided growth
     draws: int = 2  # random growths a seed and coefficient
@@ -83,6 +85,7 @@ _SPLIT = StreamSetting(source="split-cifar100:10", network="conv")
 PAPER = BindingPreset(
     name="paper",
     split=_SPLIT,
+    traded=_SPLIT,
     guided={
         "old layers slow": _SPLIT,
         "old layers frozen": replace(_SPLIT, method=FROZEN),
@@ -113,6 +116,7 @@ _PERMUTED = StreamSetting(
 SMALL = BindingPreset(
     name="small",
     split=_MLP,
+    traded=_CONV,  # with convolutions, as in the paper
     guided={
         "old layers slow": _CONV,
         "old layers frozen": replace(_CONV, method=FROZEN),
@@ -128,6 +132,7 @@ SMALL = BindingPreset(
     strangers=StreamSetting(source="split-digits:5", network="mlp:100,100"),
     settings=sgd(8, 32, 0.05, 0.0),
     guided_seeds=8,
+    traded_seeds=8,
     twins=20,
     methods=METHODS,
 )

@@ -20,8 +20,9 @@ from ramet_papers.bind_and_grow.judges import (
 
 def b1(ahead, own=1.0, elsewhere=-5.0):
     ahead = np.asarray(ahead)
-    paper = {"first": Guided(ahead, three(-9.0)), "second": Guided(three(elsewhere), three(-9.0))}
-    default = {"first": Guided(three(own, SURE), three(-7.0)), "second": Guided(three(4.0), three(-9.0))}
+    in_all = np.full_like(ahead, 9.0)  # a looser control, which is told, but does not decide
+    paper = {"first": Guided(in_all, ahead), "second": Guided(three(-9.0), three(elsewhere))}
+    default = {"first": Guided(three(-7.0), three(own, SURE)), "second": Guided(three(-9.0), three(4.0))}
     return judge_b1(B1Figures(paper=paper, own=default, anew=np.array([0.0, 0.52]), **SAID))
 
 
@@ -46,14 +47,19 @@ def test_b1_wants_guided_growth_surely_ahead(ahead, holds):
 def test_b1_says_what_was_measured():
     claim = b1(three(-2.0, UNSURE))
     assert claim.id == "B1" and claim.seeds == 3 and claim.command == SAID["command"]
-    assert claim.ours == "-2.00 points of average gain; +1.00 by this library's default"
+    assert claim.ours == (
+        "-2.00 points of average gain with as many parameters for each task; +1.00 by this library's default"
+    )
     assert claim.spread == "95 % interval [-4.01, 0.01] over seeds, [0.01, 1.99]"
     assert claim.note.startswith("A small setting. Old layers train at a tenth")
     assert "anew in 0%, 52% of the cases" in claim.note
-    assert "Points by it: first -2.00 [-4.01, 0.01]; second -5.00 [-5.00, -5.00]. By the default" in claim.note
-    assert "before it: first +1.00 [0.01, 1.99]; second +4.00 [4.00, 4.00]. With as many" in claim.note
+    assert (
+        "by it, as many parameters for each task: first -2.00 [-4.01, 0.01]; second -5.00 [-5.00, -5.00]" in claim.note
+    )
+    assert "as many in all: first +9.00 [9.00, 9.00]; second -9.00 [-9.00, -9.00]. By the default" in claim.note
+    assert "before it, for each task: first +1.00 [0.01, 1.99]; second +4.00 [4.00, 4.00]; in all" in claim.note
     assert claim.note.endswith(
-        "on the first: -9.00 [-9.00, -9.00] and -7.00 [-7.00, -7.00]. Not so: surely ahead of random growth."
+        "in all: first -7.00 [-7.00, -7.00]; second -9.00 [-9.00, -9.00]. Not so: surely ahead of random growth."
     )
 
 

@@ -17,6 +17,7 @@ TINY = replace(
     presets.SMALL,
     name="tiny",
     split=STREAM_SETTING,
+    traded=STREAM_SETTING,
     guided={
         "slow": STREAM_SETTING,
         "frozen": replace(STREAM_SETTING, source="rotated-digits:2", method={"old_weights": "frozen"}),
@@ -27,6 +28,7 @@ TINY = replace(
     settings=Settings(epochs=1, batch_size=16, learning_rate=0.05, final_learning_rate=0.0, weight_decay=0.0),
     seeds=2,
     guided_seeds=2,
+    traded_seeds=2,
     deltas=(0.0, 0.5, 1.0),
     matched=(0.5,),
     draws=1,
