@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ramet.continual.study.plan import Sampler
 from ramet.continual.study.result import FoundSequences
@@ -25,18 +25,19 @@ class _Kind:
 
     rule: str  # how layers are compared and made anew
     sampler: Sampler  # how the next sequence is found
+    delta: Literal["shared", "per-task"] = "per-task"  # whose the coefficient is
 
     @property
     def options(self) -> Json:
         return RULES[self.rule]
 
     def __str__(self) -> str:
-        return "-".join([*self.options.values(), self.sampler])
+        return "-".join([*self.options.values(), self.sampler, self.delta])
 
 
 PAPER, OWN = RULES
-KINDS = (_Kind(PAPER, "thompson"), _Kind(PAPER, "nsga2"), _Kind(OWN, "thompson"))
-"""What is searched; the first answers the claim, the second has the paper's sampler."""
+KINDS = (_Kind(PAPER, "nsga2", "shared"), _Kind(PAPER, "random"), _Kind(PAPER, "thompson"), _Kind(OWN, "thompson"))
+"""What is searched: the first is as the paper has it and answers the claim, the second is chance."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def _point(values: Mapping[str, Any]) -> Point:
 
 
 def pareto(experiment: Experiment) -> Outcome:
-    """Forty trials over a coefficient for each task, on several streams; claim B3."""
+    """Forty trials over a coefficient for all tasks, or one for each, on several streams; claim B3."""
     preset = PRESETS[experiment.preset_name]
     tables, streams, images = [], [], []
     for name, stream_setting in preset.searched.items():
@@ -67,13 +68,13 @@ def pareto(experiment: Experiment) -> Outcome:
         num = min(len(task.dataset.validation) for stream in trials.setup.streams for task in stream)
         images.append(f"{num} validation images a task")  # the fewest that the search chooses by
         about = f"{stream_setting.source} ({stream_setting.network}, {images[-1]})"
-        asked, evolved, own = (found[kind].points() for kind in KINDS)
-        streams.append(StreamFronts(asked, evolved, own, about))
+        asked, drawn, taught, own = (found[kind].points() for kind in KINDS)
+        streams.append(StreamFronts(asked, drawn, taught, own, about))
     first = next(iter(preset.searched.values()))
     figures = B3Figures(
         command=experiment.command,
-        setting=f"{preset.trials} trials of Thompson sampling over what each task gains by its layers (NSGA-II is the "
-        f"paper's), a coefficient for each task, the first {len(STARTS)} with one for all, searched and judged on "
+        setting=f"{preset.trials} trials of NSGA-II over one coefficient for all tasks, as in the paper; Thompson "
+        f"sampling over a coefficient for each task begins with {len(STARTS)} of one for all. Searched and judged on "
         f"validation data, {images[0]}; layers are compared and made anew by the paper's rule. The paper's own "
         f"figure is of split CIFAR-100. {preset.setting(first)}",
         streams=streams,
@@ -103,9 +104,8 @@ def _search(
     """The search of one seed, in a run of its own beside the figure's."""
     setup = trials.setup
     config: Json = {"trials": preset.trials, "number": number, "rule": kind.options, "sampler": kind.sampler}
-    search = SequenceSearch(
-        space=SequenceSpace(delta="per-task"), num_trials=preset.trials, sampler=kind.sampler, batch=2
-    )
+    space = SequenceSpace(delta=kind.delta)
+    search = SequenceSearch(space=space, num_trials=preset.trials, sampler=kind.sampler, batch=2)
     with open_recorded(trials.run.path / f"search-{kind}-{number}", "grow-sequences", config) as run:
         subject = (setup.streams[number], setup.skeleton, setup.settings, run, experiment.workspace.executor)
         return search.run(*subject, seed=setup.seeds[number], options={**setup.options, **kind.options})
@@ -120,6 +120,7 @@ def _table(preset: BindingPreset, stream_setting: StreamSetting, searched: Mappi
                 {
                     "rule": kind.rule,
                     "sampler": kind.sampler,
+                    "coefficient": kind.delta,
                     "seed": number,
                     "network": name,
                     "parameters": int(row["parameters"]),

@@ -123,9 +123,9 @@ def fronts(*found):
     return Fronts([list(front) for front in found], [FIXED] * len(found))
 
 
-def b3(*found, trials=40, coefficient=0.5, others=()):
-    nothing, one = fronts([TIE]), fronts([SMALLER])
-    first = StreamFronts(fronts(*found), nothing, one, about="the first")
+def b3(*found, drawn=None, trials=40, coefficient=0.5, others=()):
+    chance = fronts(*([drawn or [LARGER]] * len(found)))  # by default nothing to compare with: too large
+    first = StreamFronts(fronts(*found), chance, fronts([TIE]), fronts([SMALLER]), about="the first")
     return judge_b3(B3Figures(streams=[first, *others], trials=trials, coefficient=coefficient, **SAID))
 
 
@@ -150,6 +150,21 @@ def test_b3_wants_every_seed_dominated_and_ahead_on_test_data(found, holds):
     assert b3(*found).holds is holds
 
 
+@pytest.mark.parametrize(
+    ("drawn", "holds"),
+    [
+        ([EQUAL], True),  # 1.5 points behind the one that is asked
+        ([BETTER], True),  # level with it
+        ([Point(0.15, 90, 0.141)], False),
+        ([Point(0.15, 90, 0.139), Point(0.14, 80, 0.9)], True),  # the best on validation data is compared
+        ([Point(0.9, 101, 0.9)], True),  # larger than the fixed one
+        ([Point(0.01, 100, 0.9)], False),  # as large, and not dominating anything
+    ],
+)
+def test_b3_wants_no_random_sequences_of_its_size_ahead(drawn, holds):
+    assert b3([BETTER], drawn=drawn).holds is holds
+
+
 @pytest.mark.parametrize("changed", [{"trials": 39}, {"trials": 41}, {"coefficient": 0.55}, {"coefficient": 0.45}])
 @pytest.mark.parametrize("found", [[SMALLER], [TIE]])
 def test_b3_is_open_at_other_trials_and_coefficients(found, changed):
@@ -162,24 +177,28 @@ def test_b3_wants_as_many_fronts_as_fixed_networks():
 
 
 def test_b3_says_what_was_measured():
-    other = StreamFronts(fronts([BETTER]), fronts([SMALLER], []), fronts([LARGER]), about="another (mlp)")
-    claim = b3([WORSE], [SMALLER], [TIE], others=[other])
+    other = StreamFronts(
+        fronts([BETTER]), fronts([LARGER]), fronts([SMALLER], []), fronts([LARGER]), about="another (mlp)"
+    )
+    claim = b3([WORSE], [SMALLER], [TIE], drawn=[SMALLER], others=[other])
     assert claim.id == "B3" and claim.seeds == 3 and claim.command == SAID["command"]
     assert claim.ours == (
-        "delta 0.5 is dominated in 2 of 3 seeds, on test data by +6.00 points with 10% fewer parameters; by NSGA-II "
-        "in 0 of 1 seeds; by this library's default rule in 1 of 1 seeds, on test data by +12.50 points with 20% fewer "
-        "parameters"
+        "delta 0.5 is dominated in 2 of 3 seeds, on test data by +6.00 points with 10% fewer parameters (+17.33 points "
+        "against random sequences of its size); by random sequences in 3 of 3 seeds, on test data by +12.50 points "
+        "with 20% fewer parameters; by Thompson sampling, a coefficient for each task, in 0 of 1 seeds; the same by "
+        "this library's default rule in 1 of 1 seeds, on test data by +12.50 points with 20% fewer parameters"
     )
     assert claim.spread == (
         "test difference from -0.50 to +12.50 points; no dominating point; test difference from +12.50 to +12.50 points"
     )
     assert claim.note == (
-        "A small setting. On another (mlp): in 1 of 1 seeds, on test data by +1.50 points with 0% fewer parameters, "
-        "test difference from +1.50 to +1.50 points; by NSGA-II in 1 of 2 seeds, on test data by +12.50 points with "
-        "20% fewer parameters; by the default rule in 0 of 1 seeds, no dominating point. Not so: dominated in every "
-        "seed."
+        "A small setting. On another (mlp): in 1 of 1 seeds, on test data by +1.50 points with 0% fewer parameters "
+        "(not comparable against random sequences of its size); by random sequences in 0 of 1 seeds; by Thompson "
+        "sampling, a coefficient for each task, in 1 of 2 seeds, on test data by +12.50 points with 20% fewer "
+        "parameters; the same by this library's default rule in 0 of 1 seeds. Not so: dominated in every seed."
     )
     assert b3([TIE], [WORSE]).note.endswith(" Not so: dominated in every seed; ahead on test data.")
+    assert b3([TIE], [WORSE], drawn=[Point(0.1, 9, 0.95)]).note.endswith("on test data; not behind random sequences.")
     assert b3([TIE], trials=6, coefficient=0.6).note == (
         "A small setting. Not answered: 40 trials are asked, and there are 6; delta = 0.5 is asked, and it is 0.6."
     )
