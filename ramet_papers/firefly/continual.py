@@ -95,7 +95,7 @@ def _sizes(experiment: Experiment, results: Results, title: str) -> Table:
     rows: list[Row] = [
         {
             "method": label,
-            "paper": PAPER.get(label) if title.startswith("Table 2") else None,
+            "paper": PAPER.get(label.partition(",")[0]) if title.startswith("Table 2") else None,
             Column("parameters", count): round(mean_of(found, "params")),
             Column("stored bytes", count): round(mean_of(found, "stored_bytes")),
             Column("average accuracy", percent, best="highest"): experiment.mean(values(found, "test")),
@@ -121,6 +121,7 @@ def _on_the_fly(experiment: Experiment, results: Results, title: str) -> Table:
 
 def continual_figures(results: Results, preset: ContinualPreset, command: str) -> F7Figures:
     """What claim F7 is judged by, from the results of ``learn_stream`` on 20 random tasks by label, one a seed."""
-    judged = ("firefly", "cpg", "individual")
-    trained = {label: Trained(values(results[label], "test"), values(results[label], "params")) for label in judged}
-    return F7Figures(command=command, setting=preset.note, **trained)
+    trained = {label: Trained(values(found, "test"), values(found, "params")) for label, found in results.items()}
+    grown = {label: found for label, found in trained.items() if label.startswith("firefly")}
+    said = {"command": command, "setting": preset.note}
+    return F7Figures(firefly=grown, cpg=trained["cpg"], individual=trained["individual"], **said)

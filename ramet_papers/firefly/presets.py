@@ -214,9 +214,10 @@ SMALL = FireflyPreset(
         # The numbers of neurons are the paper's shares of VGG-16's, of which there are 4,224.
         ten=STREAM, twenty=("split-cifar100:20",), stream={"image_size": 16},
         **_continual(
-            "candidates=15,rounds=1,start_share=0.5", (3, 6, 12, 24), {"firefly": 12, "firefly, 4 neurons": 4}
+            "candidates=15,rounds=1,start_share=0.5", (3, 6, 12, 24),
+            {f"firefly, {neurons} neurons": neurons for neurons in (2, 4, 6, 8, 12)},  # down to CPG's size
         ),
-        network="conv:16,32,32,48,48", batch_norm=False, settings=sgd(12, 32, 0.03, 0.0),
+        network="conv:16,32,32,48,48", batch_norm=False, settings=sgd(12, 32, 0.03, 0.0), seeds=8,
         note="CIFAR-100 at 16x16, 80 training images a class, three convolutions and two linear layers of 16 to 48, "
         "12 epochs a training, one growth a task; each seed has its own tasks.",
     ),

@@ -268,12 +268,12 @@ def test_cells_are_searched_with_the_candidate_epochs_of_the_preset(monkeypatch)
 def test_f7_is_judged_by_accuracies_and_parameters():
     results = {
         label: [{"test": place + seed, "params": 10 * place} for seed in range(2)]
-        for place, label in enumerate(("individual", "cpg", "firefly"))
+        for place, label in enumerate(("individual", "cpg", "firefly, 1", "firefly, 2"))
     }
     figures = continual_figures(results, TINY.continual, "small")
-    assert [found.test.tolist() for found in (figures.individual, figures.cpg, figures.firefly)] == [
-        [0, 1],
-        [1, 2],
-        [2, 3],
-    ]
-    assert figures.firefly.params.tolist() == [20, 20]
+    assert [found.test.tolist() for found in (figures.individual, figures.cpg)] == [[0, 1], [1, 2]]
+    assert {label: found.test.tolist() for label, found in figures.firefly.items()} == {
+        "firefly, 1": [2, 3],
+        "firefly, 2": [3, 4],
+    }
+    assert figures.firefly["firefly, 2"].params.tolist() == [30, 30]

@@ -288,8 +288,13 @@ def test_f6_says_what_was_measured():
     assert claim.note == "A small setting. Not so: not worse than DARTS."
 
 
-def f7(gap, params=101):
-    return judge_f7(F7Figures(firefly=OURS, cpg=trained(gap, params), individual=trained([9.0], 1000), **SAID))
+LARGER, SMALLEST = Trained(np.full(3, 0.9), np.full(3, 130.0)), Trained(np.full(3, 0.1), np.full(3, 60.0))
+
+
+def f7(gap, params=101, **others):
+    """Firefly's network of 100 parameters beside a larger one that is more accurate, and a smaller one that is less."""
+    firefly = {"6": LARGER, "4": OURS, "2": SMALLEST} | others
+    return judge_f7(F7Figures(firefly=firefly, cpg=trained(gap, params), individual=trained([9.0], 1000), **SAID))
 
 
 @pytest.mark.parametrize(
@@ -298,18 +303,28 @@ def f7(gap, params=101):
         (three(1.0, SURE), 101, True),
         (three(1.0, UNSURE), 101, False),
         (three(-1.0), 101, False),
-        (three(1.0), 100, False),
-        (three(1.0), 99, False),
-        (three(1.0), 109, True),
+        (three(1.0), 100, True),
+        (three(1.0), 99, False),  # the smallest is judged, and is behind
+        (three(1.0), 129, True),
+        (three(-39.0), 129, False),
+        (three(-39.0), 130, True),  # the larger one is judged
     ],
 )
-def test_f7_wants_a_network_that_is_smaller_and_surely_more_accurate(gap, params, holds):
+def test_f7_wants_a_network_of_the_size_that_is_surely_more_accurate(gap, params, holds):
     assert f7(gap, params).holds is holds
+
+
+def test_f7_does_not_hold_where_all_are_larger():
+    assert f7(three(60.0), 59).holds is False
+    assert f7(three(60.0), 59).note.endswith("Not so: no larger.")
 
 
 def test_f7_says_what_was_measured():
     claim = f7(three(1.0, UNSURE), 50)
     assert claim.id == "F7" and claim.seeds == 3 and claim.command == SAID["command"]
-    assert claim.ours == "Firefly 50.00% at 100, CPG 49.00% at 50, each task alone 41.00% at 1,000"
-    assert claim.spread == "Firefly minus CPG 1.00 [-0.01, 2.01] points; parameters 2.00 of CPG's"
-    assert claim.note == "A small setting. Not so: surely more accurate; smaller."
+    assert claim.ours == "Firefly 10.00% at 60, CPG 49.00% at 50, each task alone 41.00% at 1,000"
+    assert claim.spread == "Firefly minus CPG -39.00 [-40.01, -37.99] points; parameters 1.20 of CPG's"
+    assert claim.note == (
+        "A small setting. Judged is the largest that is no larger than CPG's. All of them: 6 90.00% at 130; 4 50.00% "
+        "at 100; 2 10.00% at 60. Not so: surely more accurate; no larger."
+    )
