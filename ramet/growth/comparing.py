@@ -18,8 +18,9 @@ from ramet.training import measure
 def train_arm(setup: GrowthSetup, arm: str, method: str) -> dict[str, Any]:
     """Train one arm to the size of a growth by ``method`` that is over, with its work, and write the network."""
     assert setup.folder is not None
-    growing = setup.growing(method)
-    history, data = growing.history, setup.data
+    with setup.growing(method) as growing:
+        grown, history = growing.kept_network, growing.history
+    data = setup.data
 
     def checkpoints(name: str) -> Checkpoints:
         found = setup.checkpoints(f"against {name}")
@@ -28,7 +29,7 @@ def train_arm(setup: GrowthSetup, arm: str, method: str) -> dict[str, Any]:
 
     arms = Arms(
         start=setup.new_network,
-        grown=growing.kept_network,
+        grown=grown,
         x=data.train.x,
         y=data.train.y,
         settings=setup.settings,

@@ -9,7 +9,6 @@ from torch import nn
 
 from ramet.costs import count_parameters
 from ramet.growth.arms import PROBE, scale
-from ramet.growth.growing import Growing
 from ramet.growth.rounds import foreseen_sizes
 from ramet.growth.tasks import GrowthSetup
 from ramet.growth.work import step_work
@@ -38,9 +37,9 @@ class Foresight:
 
 def foresee(setup: GrowthSetup) -> Foresight:
     """Time a few steps of a network of the final size, in the start's proportions, and count the rest."""
-    growing: Growing = setup.growing(next(iter(setup.methods)))
-    network, x, rounds = setup.new_network(), setup.data.train.x, growing.rounds
-    size, budget = growing.size, setup.budget
+    with setup.growing(next(iter(setup.methods))) as growing:
+        size, rounds = growing.size, growing.rounds
+    network, x, budget = setup.new_network(), setup.data.train.x, setup.budget
     sizes = foreseen_sizes(budget, size, setup.ends.max_steps)
     power = 2 if budget.unit == "neurons" else 1
     first_work = step_work(network, x, min(setup.settings.batch_size, len(x)))

@@ -141,6 +141,10 @@ class Growing:
         common = {part: value for part, value in parts.items() if part != "method"}
         self._first_saver = Saver(first_step, common)
 
+    def release(self) -> None:
+        """Let go of everything: a growth and what saves it know each other, and only the collector would free them."""
+        vars(self).clear()
+
     @property
     def num_updates(self) -> int:
         """The steps of a round, where all are as long."""

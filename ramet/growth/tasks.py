@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -120,10 +120,12 @@ class GrowthSetup:
             None if folder is None else Checkpoints(folder / "checkpoints" / file_name(method), identity=self.identity)
         )
 
-    def growing(self, method: str, own: Checkpoints | None = None) -> Growing:
-        """The growth by one method, taken up where it was left, in its own checkpoints or in others."""
-        # A growth and what saves it know each other, so that only the collector frees the one before: five networks.
-        gc.collect()
+    @contextmanager
+    def growing(self, method: str, own: Checkpoints | None = None) -> Iterator[Growing]:
+        """The growth by one method, taken up where it was left, in its own checkpoints or in others; let go in the end.
+
+        One at a time is in memory: of a large network it is five networks.
+        """
         data, splits = self.data, ("train", "validation")
         growing = Growing(
             network=self.new_network(),
@@ -138,8 +140,11 @@ class GrowthSetup:
             first_step=self.checkpoints(FIRST_STEP) if own is None else None,
             seconds_between_checkpoints=self.seconds_between_checkpoints,
         )
-        growing.start()
-        return growing
+        try:
+            growing.start()
+            yield growing
+        finally:
+            growing.release()
 
 
 FIRST_STEP = "first step"
@@ -150,30 +155,31 @@ def train_first(setup: GrowthSetup) -> None:
     """Do the first training, in which no method has a part, once for all methods."""
     own = setup.checkpoints(FIRST_STEP)
     assert own is not None
-    growing = setup.growing(next(iter(setup.methods)), own)
-    if not growing.trained:
-        growing.advance(setup.ends)
+    with setup.growing(next(iter(setup.methods)), own) as growing:
+        if not growing.trained:
+            growing.advance(setup.ends)
 
 
 def take_turn(setup: GrowthSetup, method: str) -> dict[str, Any]:
     """Do the next steps of a growth; gives its whole history so far, whose last ``stopped`` says whether it is over."""
-    started, growing = time.monotonic(), setup.growing(method)
-    while growing.advance(setup.ends) is not None and time.monotonic() - started < setup.seconds_a_turn:
-        pass
-    return growing.history.to_json()
+    started = time.monotonic()
+    with setup.growing(method) as growing:
+        while growing.advance(setup.ends) is not None and time.monotonic() - started < setup.seconds_a_turn:
+            pass
+        return growing.history.to_json()
 
 
 def finish(setup: GrowthSetup, method: str) -> dict[str, Any]:
     """Meet the test set, once, with the network that a growth has ended with, and write it for others to load."""
     assert setup.folder is not None
-    growing = setup.growing(method)
-    while growing.advance(setup.ends) is not None:  # over already, unless its last checkpoint was damaged
-        pass
-    metric, rows, network = setup.metric, setup.data.rows, growing.kept_network
+    with setup.growing(method) as growing:
+        while growing.advance(setup.ends) is not None:  # over already, unless its last checkpoint was damaged
+            pass
+        network, history = growing.kept_network, growing.history
+    metric, rows = setup.metric, setup.data.rows
     test = measure(network, setup.data.test.x, setup.data.test.y, metric)
     folder = setup.folder / "networks" / file_name(method)
-    history, data = growing.history, setup.data
-    end = history.end
+    data, end = setup.data, history.end
     score = end.score
     assert score is not None
     card = Card(
@@ -226,11 +232,12 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
         raise ConfigError(f"the outputs of a network must be differentiable, but those of {setup.name} are not.")
     try_recipe(setup.settings, network, data.train.x, data.train.y)
     _rehearse_metric(setup, outputs, y)
-    first = setup.growing(next(iter(setup.methods)))
+    with setup.growing(next(iter(setup.methods))) as first:
+        refusals = [asdict(refusal) for refusal in first.history.refusals]
     described = {
         "data": data.fingerprint(),
         "layers": describe_layers(setup.new_network(), setup.probe),
-        "refusals": [asdict(refusal) for refusal in first.history.refusals],
+        "refusals": refusals,
         "budget": setup.budget.to_json(),
     }
     described |= setup.metric.described()
