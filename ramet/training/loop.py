@@ -123,7 +123,7 @@ def fit(
             if hooks is not None:
                 hooks.after_step(number, value, step.params)
             after_step(number, value)
-            if saver.is_due:
+            if saver.is_due and number + 1 < last:  # what the last step leaves is saved below, averaged
                 saver.save(number + 1)
         if average is not None and first < last == num_steps:
             average.put()
