@@ -24,6 +24,7 @@ EXTRAS = {
     "postgres": "a study that many machines share",
     "ray": "trainings on a cluster, `--executor ray`",
     "networks": "networks of Hugging Face's transformers",
+    "timm": "networks of timm",
     "trainer": "a guard in Hugging Face's Trainer",
     "lightning": "a guard in Lightning",
     "accelerate": "a guard in accelerate",

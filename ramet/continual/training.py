@@ -161,7 +161,7 @@ def train(
             step(number, factor, loss, x, y, indices, guard=guard)
             if average is not None:
                 average.update(number, num_steps)
-            if saver.is_due:
+            if saver.is_due and number + 1 < num_steps:  # what the last step leaves is saved below, averaged
                 saver.save(number + 1)
         if average is not None and first < num_steps:
             average.put()

@@ -49,6 +49,7 @@ from ramet.training import (
 from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
 from ramet.training.functions import Loss
+from ramet.training.optimizers import group_rates
 from ramet.training.outputs import warn_of_probabilities
 
 PROBE_SIZE = 4
@@ -109,9 +110,7 @@ class Growing:
         self.finish = settings.finish if isinstance(settings, GrowRecipe) else "continue"
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
         self.optimizer = self.make_optimizer(network)
-        # At the settings' learning rate each group has the one that it was made with. They are read now, because a
-        # step writes what the schedule makes of them, and a checkpoint holds that.
-        self._group_rates = [float(group["lr"]) / settings.learning_rate for group in self.optimizer.param_groups]
+        self._group_rates = group_rates(self.optimizer, settings)  # now: a checkpoint holds what the schedule made
         self.probe = self.x[:PROBE_SIZE]
         self.trained = 0
         self.inside = Inside()

@@ -34,6 +34,7 @@ from ramet.training import (
     saved_part,
 )  # fmt: skip
 from ramet.training.averaging import WeightAverage
+from ramet.training.optimizers import group_rates
 from ramet.training.outputs import classes_last
 
 NUM_CALIBRATION_BATCHES = 4
@@ -331,7 +332,8 @@ def fine_tune(
         arch = setup.space[index]
         network.load_state_dict(snapshot)
         where = f" of fine-tuning {setup.space.name(arch)}"
-        step = Step(network, make_optimizer(network, recipe), recipe, where=where)
+        optimizer = make_optimizer(network, recipe)
+        step = Step(network, optimizer, recipe, group_rates=group_rates(optimizer, recipe), where=where)
         curve: list[float] = []
         for number in range(max(score_after) + 1):
             if number in score_after:

@@ -33,6 +33,7 @@ from ramet.seeding import derive_seed, seeded_globally
 from ramet.spaces import Arch, training_loss
 from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead, set_training
 from ramet.training.losses import cross_entropy
+from ramet.training.optimizers import group_rates
 
 NUM_CALIBRATION_BATCHES = 4
 MAX_KEPT_LOGITS = 20_000
@@ -71,7 +72,10 @@ class Search:
         self.strategy, self._explorer = make_strategies(setup, plan)
         self._optimizer = make_optimizer(self.network, setup.settings)
         self._params = named_params(self.network)
-        self._step = self._together.step(self._optimizer, setup.settings, params=self._params, skips=True)
+        rates = group_rates(self._optimizer, setup.settings)
+        self._step = self._together.step(
+            self._optimizer, setup.settings, params=self._params, group_rates=rates, skips=True
+        )
         count, size = len(data.validation), setup.settings.batch_size
         self._batches = Batches(len(data.train), size, derive_seed(seed, "batches"))
         self._reads_ahead = False

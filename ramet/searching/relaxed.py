@@ -20,6 +20,7 @@ from ramet.searching.plan import SearchPlan
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, Relaxed, Supernet
 from ramet.training import Batches, SavedPart, Saver, Values, make_optimizer, read_ahead
+from ramet.training.optimizers import group_rates
 
 Batch = tuple[Tensor, Tensor]
 
@@ -70,7 +71,8 @@ class RelaxedSearch:
         ]
         self._weights = list(self.network.parameters())
         self._optimizer = make_optimizer(self.network, setup.settings)
-        self._step = self._together.step(self._optimizer, setup.settings, only=self._weights)
+        rates = group_rates(self._optimizer, setup.settings)
+        self._step = self._together.step(self._optimizer, setup.settings, group_rates=rates, only=self._weights)
         self._alpha_optimizer = torch.optim.Adam(
             self.alphas,
             lr=options["alpha_learning_rate"],

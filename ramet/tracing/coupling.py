@@ -198,7 +198,8 @@ def _rule(func: Any) -> Callable[..., None]:
     functional = getattr(torch.ops.aten, packet.__name__.rstrip("_"), None)
     if functional in RULES:  # relu_ is relu
         return RULES[functional]
-    if torch.Tag.pointwise in func.tags:
+    twin = getattr(functional, func._overloadname, func)  # mish_ has no tags, but mish has
+    if torch.Tag.pointwise in {*func.tags, *twin.tags}:
         return follow
     return unknown
 

@@ -52,7 +52,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 _ADDING = frozenset({aten.add, aten.add_, aten.sub, aten.sub_})
 
 
-@rule(aten._prelu_kernel)
+@rule(aten._prelu_kernel, aten.hardswish, aten.log_sigmoid_forward)  # which torch does not call pointwise
 def follow(ledger: Ledger, op: Any, args: dict[str, Any], result: Any) -> None:
     """Entry by entry, with broadcasting: the rule of additions, activations, gates and masks."""
     inputs = [(tensor, ledger.read(tensor)) for tensor in tensors_in(args)]

@@ -15,7 +15,7 @@ from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
 from ramet.training.batches import Batches, read_ahead
 from ramet.training.hooks import StepHooks
-from ramet.training.optimizers import make_optimizer
+from ramet.training.optimizers import group_rates, make_optimizer
 from ramet.training.recipe import Recipe
 from ramet.training.saver import SavedPart, Saver, contents, global_generators
 from ramet.training.step import Step, StepGuard
@@ -78,7 +78,7 @@ def fit(
     if len(x) != len(y):
         raise ConfigError(f"there must be a target for each input, but there are {len(x)} inputs and {len(y)} targets.")
     optimizer = make_optimizer(network, settings)
-    step = Step(network, optimizer, settings)
+    step = Step(network, optimizer, settings, group_rates=group_rates(optimizer, settings))
     log = {} if log is None else log
     parts: dict[str, SavedPart] = {
         "network": network,
@@ -123,7 +123,7 @@ def fit(
             if hooks is not None:
                 hooks.after_step(number, value, step.params)
             after_step(number, value)
-            if saver.is_due:
+            if saver.is_due and number + 1 < last:  # what the last step leaves is saved below, averaged
                 saver.save(number + 1)
         if average is not None and first < last == num_steps:
             average.put()

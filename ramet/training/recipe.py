@@ -17,7 +17,7 @@ from ramet.fields import option
 from ramet.registry.functions import FunctionRegistry
 from ramet.registry.references import anchored_parts
 from ramet.runs.encoding import Json
-from ramet.training.registry import AUGMENTATIONS, LOSSES, METRICS, SCHEDULES
+from ramet.training.registry import AUGMENTATIONS, LOSSES, METRICS, OPTIMIZER_FUNCTIONS, SCHEDULES
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,8 @@ class Recipe:
         momentum: of the optimizers that have one: SGD and RMSprop.
         weight_decay: the optimizer's weight decay.
         clip_norm: the largest norm of the whole gradient, or none.
-        optimizer: the name of an optimizer of ``torch.optim``, in lower case, or a function of parameter groups.
+        optimizer: the name of an optimizer of ``torch.optim``, in lower case, FILE.py:function or a function of
+            parameter groups, each with ``params`` and ``lr``; groups keep the ratio of their learning rates.
         undecayed: which parameters have no weight decay: none, or vectors (biases and the scales of norms).
         schedule: cosine, constant, linear, step, one-cycle, ... (ramet list schedule), with options after a colon; or
             a function of a step's number and the number of steps that gives the factor of ``learning_rate``.
@@ -146,7 +147,8 @@ class Recipe:
 
     def code(self) -> list[str]:
         """The references to code in the recipe's texts; a recipe that data hold needs trust for them."""
-        return [reference for registry, source in self._functions() for reference in registry.code(source)]
+        named = [(OPTIMIZER_FUNCTIONS, self.optimizer), *self._functions()]
+        return [reference for registry, source in named for reference in registry.code(source)]
 
     def anchored(self) -> Self:
         """The recipe with the files of its functions named from the root."""
@@ -160,6 +162,8 @@ class Recipe:
             )
             if isinstance(source := getattr(self, name), str)
         }
+        if isinstance(self.optimizer, str) and OPTIMIZER_FUNCTIONS.code(self.optimizer):
+            texts["optimizer"] = anchored_parts(self.optimizer)
         return replace(self, **texts)
 
     def refuse(self, *names: str, because: str) -> None:

@@ -1,4 +1,4 @@
-"""The functions that a recipe names: schedules, losses, metrics, augmentations; none is imported before it is used."""
+"""The functions that a recipe names, from optimizers to augmentations; none is imported before it is used."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from ramet.registry.functions import FunctionRegistry
 def _in(module: str, *names: str) -> dict[str, str]:
     return {name: f"ramet.training.{module}:{name.replace('-', '_')}" for name in names}
 
+
+OPTIMIZER_FUNCTIONS = FunctionRegistry("optimizer", group="ramet.optimizers", built_in={}, given=("groups",))
+"""What ``Recipe.optimizer`` names besides torch's own: functions of parameter groups."""
 
 SCHEDULES = FunctionRegistry(
     "schedule",

@@ -15,7 +15,7 @@ from ramet.errors import ConfigError, RametError
 from ramet.seeding import seeded_globally
 from ramet.training.acceleration import precision_of
 from ramet.training.batches import Batches
-from ramet.training.optimizers import make_optimizer
+from ramet.training.optimizers import group_rates, make_optimizer
 from ramet.training.outputs import output_of, warn_of_probabilities
 from ramet.training.recipe import Recipe
 from ramet.training.step import Step
@@ -63,7 +63,8 @@ def rehearse(recipe: Recipe, network: nn.Module, x: Tensor, y: Tensor, *argument
             with _saying(f"a loss must take outputs of shape {list(outputs[-1].shape)} and targets of {list(y.shape)}"):
                 return of_outputs(outputs[-1], y)
 
-        step = Step(trial, optimizer, recipe, skips=True)  # one that is not finite is said here, in other words
+        # A step that is not finite is said here, in other words.
+        step = Step(trial, optimizer, recipe, group_rates=group_rates(optimizer, recipe), skips=True)
         with _saying("a step must be taken on a training batch"):
             found = step(0, rate, loss, *batch)
     if recipe.takes_logits and not y.is_floating_point():

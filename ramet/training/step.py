@@ -106,7 +106,8 @@ class Step:
         # Momentum makes a constant gradient go 1 / (1 - momentum) times as far as the learning rate.
         self._unit, self._rest = unit, 1 - optimizer.param_groups[0].get("momentum", 0.0)
         # Other optimizers than SGD have a step size for each value, which a guard reads when the step is taken.
-        is_plain = isinstance(optimizer, torch.optim.SGD)
+        # Of SGD so have groups with learning rates of their own, unless the loop says by ``unit`` what to go by.
+        is_plain = isinstance(optimizer, torch.optim.SGD) and (unit != 1.0 or set(self._group_rates) <= {1.0})
         self._sizes = None if is_plain else OptimizerStepSizes(optimizer, self.params)
         self._held = [(entry, entry.param.detach().clone()) for entry in held]
         self._sum_gradients, self._skips, self._where = sum_gradients, skips, where

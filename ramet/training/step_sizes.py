@@ -38,8 +38,9 @@ class OptimizerStepSizes(Mapping[str, StepSize]):
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, params: Params) -> None:
-        groups = {id(param): group for group in optimizer.param_groups for param in group["params"]}
+        groups = {id(param): place for place, group in enumerate(optimizer.param_groups) for param in group["params"]}
         self._optimizer = optimizer
+        # By the place of the group, because an optimizer that loads a state has other dicts afterwards.
         self._params = {name: (param, groups[id(param)]) for name, param in params.items() if id(param) in groups}
 
     def __getitem__(self, name: str) -> StepSize:
@@ -63,7 +64,8 @@ class OptimizerStepSizes(Mapping[str, StepSize]):
         inverses: list[StepSize] = []
         adaptive: list[tuple[int, Tensor, float, float]] = []
         for place, name in enumerate(names):
-            param, group = self._params[name]
+            param, of = self._params[name]
+            group = self._optimizer.param_groups[of]
             state = self._optimizer.state.get(param, {})
             plain = _plain_size(self._optimizer, group)
             if "exp_avg_sq" in state and "betas" in group:

@@ -243,3 +243,22 @@ class Sneaky(nn.Module):
 def test_a_constant_that_the_input_changed_is_no_constant():
     with pytest.raises(ConfigError, match="turns a tensor into a Python number"):
         find_coupling(Sneaky(), torch.randn(5, 4))
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        nn.Hardswish(),
+        nn.Hardswish(inplace=True),
+        nn.Mish(inplace=True),
+        nn.Threshold(0.1, 0.0, inplace=True),
+        nn.LogSigmoid(),
+        nn.SiLU(inplace=True),
+    ],
+    ids=str,
+)
+def test_activations_of_all_kinds_let_their_channels_grow(activation):
+    """MobileNetV3 and its kin have hard swish throughout."""
+    network = nn.Sequential(nn.Linear(4, 6), activation, nn.Linear(6, 2)).eval()
+    coupling = find_coupling(network, torch.randn(3, 4))
+    assert list(coupling.groups) == ["0"] and [refusal.name for refusal in coupling.refusals] == ["2"]

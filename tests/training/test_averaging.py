@@ -8,6 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from ramet.continual import train
+from ramet.continual.training import Saves, classification
+from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.runs import Checkpoints
 from ramet.training import Recipe, fit
@@ -73,6 +76,42 @@ def test_a_killed_training_ends_with_the_same_average(tmp_path, text):
     assert all(torch.equal(resumed[name], value) for name, value in undisturbed.items())
     again = trained(recipe, **options)  # nothing is left to do
     assert all(torch.equal(again[name], value) for name, value in undisturbed.items())
+
+
+def by_fit(recipe, folder):
+    made = network()
+    fit(made, X, Y, recipe, seed=0, checkpoints=Checkpoints(folder), seconds_between_checkpoints=0.0)
+    return made.state_dict()
+
+
+def by_train(recipe, folder):
+    made = network()
+    saves = Saves(folder, seconds=0.0)
+    train(made, *classification(made, Split(X, Y), recipe), recipe, seed=0, saves=saves)
+    return made.state_dict()
+
+
+@pytest.mark.parametrize("run", [by_fit, by_train])
+def test_a_training_killed_whenever_it_saves_ends_with_the_same_average(tmp_path, monkeypatch, run):
+    """Also behind its last step, whose weights are not the average yet."""
+    recipe = Recipe(**{**SHORT.to_json(), "average": "ema:0.9"})
+    undisturbed = run(recipe, tmp_path / "whole")
+    save, killed = Checkpoints.save, []
+
+    def save_and_die(checkpoints, *arguments):
+        save(checkpoints, *arguments)
+        killed.append(arguments[0])
+        raise KilledError
+
+    monkeypatch.setattr(Checkpoints, "save", save_and_die)
+    for _ in range(20):
+        try:
+            found = run(recipe, tmp_path / "killed")
+            break
+        except KilledError:
+            continue
+    assert killed == list(range(1, 9))
+    assert all(torch.equal(found[name], value) for name, value in undisturbed.items())
 
 
 @pytest.mark.parametrize("text", ["ema:1", "ema:0", "tail:2", "mean", "ema:0.5,0.6", "ema:decay=0.9", "ema:x"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def test_settings_are_recipes():
     [
         ({"optimizer": "magic"}, "optimizer must be one of .*adamw.*sgd.* or a function .*, but got 'magic'"),
         ({"optimizer": "lbfgs"}, "optimizer must be one of"),  # it looks at the loss several times a step
-        ({"optimizer": "os:getcwd"}, "optimizer must be one of"),  # a reference in a file is never followed
+        ({"optimizer": "adamw:speed=3"}, "optimizer must be one of"),
         ({"optimizer": None}, "optimizer must be one of .* but got None"),
         ({"schedule": "linea"}, "a schedule is one of cosine, constant, .*, but got 'linea'; did you mean linear?"),
         ({"schedule": "step:speed=3"}, "options of step are factor, every, but got speed"),
@@ -153,6 +154,23 @@ def test_an_optimizer_of_ones_own(data):
     recipe = replace(SHORT, optimizer=make)
     assert isinstance(make_optimizer(make_network(), recipe), torch.optim.Adagrad)
     assert made == [[(4, 0.1)]]
+
+
+def test_an_optimizer_of_a_file_is_named_and_not_followed_before_it_is_used(tmp_path, monkeypatch):
+    (tmp_path / "own_optimizer.py").write_text(
+        "import torch\ndef own(groups, beta: float = 0.9): return torch.optim.Adam(groups, betas=(beta, 0.95))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    recipe = Recipe(optimizer="own_optimizer.py:own:beta=0.5")
+    assert recipe.code() == ["own_optimizer.py:own"] and "own_optimizer" not in sys.modules
+    anchored = recipe.anchored()
+    assert anchored.optimizer == f"{tmp_path}/own_optimizer.py:own:beta=0.5"
+    try:
+        made = make_optimizer(make_network(), anchored)
+    finally:
+        sys.modules.pop("own_optimizer", None)
+    assert isinstance(made, torch.optim.Adam) and made.param_groups[0]["betas"] == (0.5, 0.95)
+    assert Recipe(optimizer="adamw").code() == [] and Recipe(optimizer="adamw").anchored().optimizer == "adamw"
 
 
 # A transform

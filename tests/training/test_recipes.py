@@ -20,7 +20,13 @@ def my_loss(outputs, targets):
     return 2 * cross_entropy(outputs, targets)
 
 def mine(rate: float = 0.3):
-    return Recipe(learning_rate=rate, epochs=2, batch_size=16, loss=my_loss, augment="noise:0.1")
+    return Recipe(
+        learning_rate=rate, epochs=2, batch_size=16, optimizer=my_adam, loss=my_loss, augment="noise:0.1"
+    )
+
+def my_adam(groups, beta: float = 0.9):
+    import torch
+    return torch.optim.Adam(groups, betas=(beta, 0.95))
 
 def fields():
     return {"momentum": 0.5}
@@ -52,6 +58,7 @@ def test_what_a_recipe_leaves_alone_stays_the_commands_own(file):
         "learning_rate": 0.2,
         "epochs": 2,
         "batch_size": 16,
+        "optimizer": f"{file}:my_adam",
         "loss": f"{file}:my_loss",
         "augment": "noise:0.1",
     }
@@ -87,10 +94,12 @@ def test_on_the_command_line_options_come_first_and_a_run_goes_on(file, tmp_path
     recipe = json.loads((tmp_path / "run/config.json").read_text())["config"]["recipe"]
     assert recipe["learning_rate"] == 0.1 and recipe["epochs"] == 2 and recipe["augment"] == "noise:0.1"
     assert recipe["loss"] == f"{file}:my_loss", "named from the root, for a resumed run"
+    assert recipe["optimizer"] == f"{file}:my_adam"
     monkeypatch.chdir("/")
     with pytest.raises(SystemExit):
         main(["resume", str(tmp_path / "run")])
-    assert "my_recipes.py:my_loss" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert "my_recipes.py:my_loss" in refusal and "my_recipes.py:my_adam" in refusal
     main(["resume", str(tmp_path / "run"), "--trust", "--json"])
     assert json.loads(capsys.readouterr().out) == result
 

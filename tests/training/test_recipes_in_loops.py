@@ -115,6 +115,22 @@ def test_a_loop_takes_the_whole_recipe(run, digits, tmp_path):
         assert notes.rates == [(step, 6) for step in range(6)]
 
 
+@pytest.mark.parametrize("run", [run_fit, run_growth, run_learning, run_search, run_darts, run_fine_tuning])
+def test_groups_keep_the_learning_rates_that_they_were_made_with(run, digits, tmp_path):
+    made = []
+
+    def in_two_groups(groups: list[dict]) -> torch.optim.Optimizer:
+        (group,) = groups
+        first, *rest = group["params"]
+        quick = {"params": rest, "lr": 10 * group["lr"]}
+        made.append(torch.optim.AdamW([{**group, "params": [first]}, quick]))
+        return made[-1]
+
+    run(digits, Recipe(epochs=2, batch_size=8, learning_rate=0.02, optimizer=in_two_groups), tmp_path)
+    slow, quick = (group["lr"] for group in made[0].param_groups)
+    assert 0 < slow <= 0.02 and quick == pytest.approx(10 * slow)
+
+
 def test_candidates_of_a_growth_are_trained_on_transformed_batches(digits):
     notes = Notes()
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2), nn.ReLU(), nn.Linear(2, 10))

@@ -15,7 +15,9 @@ from torch.nn.functional import mse_loss
 from ramet.errors import RunError
 from ramet.guards import ElasticConsolidation, WeightPlasticity
 from ramet.params import named_params
-from ramet.training import Held, Recipe, Step
+from ramet.runs import Checkpoints
+from ramet.training import Held, Recipe, Step, fit
+from ramet.training.step_sizes import OptimizerStepSizes
 
 NUM_STEPS = 5
 
@@ -285,3 +287,34 @@ def test_gradients_are_taken_for_the_given_tensors_only():
     before = network[0].weight.detach().clone()
     step(0, 0.1, lambda x, y: mse_loss(network(x) * other, y), *make_batches()[0])
     assert other.grad is None and not torch.equal(network[0].weight, before)
+
+
+def test_step_sizes_follow_an_optimizer_that_was_resumed():
+    """Loading a state gives an optimizer new dicts for its groups."""
+    layer = nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1)
+    sizes = OptimizerStepSizes(optimizer, named_params(layer))
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    before = sizes["weight"]
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.param_groups[0]["lr"] = 0.05
+    torch.testing.assert_close(sizes["weight"], before / 2)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adamw"])
+def test_a_guarded_training_resumes_to_the_same_bits(tmp_path, kind):
+    recipe = Recipe(epochs=3, batch_size=4, learning_rate=0.1, optimizer=kind)
+    x, y = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)).double(), torch.arange(8) % 2
+
+    def trained(checkpoints: Checkpoints | None, last: int | None = None) -> dict[str, Tensor]:
+        network, guard = make_network(), WeightPlasticity(strength=10.0)
+        fit(
+            network, x, y, recipe, seed=0, guard=guard, turn=2, checkpoints=checkpoints, stop_after=last
+        )  # fmt: skip
+        return network.state_dict()
+
+    checkpoints = Checkpoints(tmp_path)
+    trained(checkpoints, last=4)
+    resumed, whole = trained(checkpoints), trained(None)
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
