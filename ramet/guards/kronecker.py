@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -131,10 +132,12 @@ class KroneckerPlasticity(Guard):
             factors = self._gathered.setdefault(seen.product.key, Factors(seen.product.key))
             self._check_width(seen.product, seen.output.shape[seen.axis])
             factors.add_inputs(seen.inputs, num_repeats)
+            # A hook that held the output which it is on would keep it, and all of its graph, for good.
+            told = replace(seen, output=None, inputs=seen.inputs.new_empty(0))
 
             def on_gradient(gradient: Tensor) -> None:
                 # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
-                columns, num_samples = output_columns(gradient if part is None else gradient / part.weight, seen)
+                columns, num_samples = output_columns(gradient if part is None else gradient / part.weight, told)
                 factors.add_gradients(columns, num_samples, num_repeats)
 
             if seen.output.requires_grad:
