@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
-from ramet.guards.coverage import Coverage
+from ramet.guards.coverage import STATE_PARTS, Coverage
 from ramet.guards.factors import Factors, output_columns
 from ramet.guards.interaction import interaction_gradient, proximal_in_metric, proximal_interaction
 from ramet.guards.kronecker_memory import KroneckerMemory
@@ -131,17 +132,25 @@ class KroneckerPlasticity(Guard):
             factors = self._gathered.setdefault(seen.product.key, Factors(seen.product.key))
             self._check_width(seen.product, seen.output.shape[seen.axis])
             factors.add_inputs(seen.inputs, num_repeats)
+            # A hook that held the output which it is on would keep it, and all of its graph, for good.
+            told = replace(seen, output=None, inputs=seen.inputs.new_empty(0))
 
             def on_gradient(gradient: Tensor) -> None:
                 # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.
-                columns, num_samples = output_columns(gradient if part is None else gradient / part.weight, seen)
+                columns, num_samples = output_columns(gradient if part is None else gradient / part.weight, told)
                 factors.add_gradients(columns, num_samples, num_repeats)
 
             if seen.output.requires_grad:
                 seen.output.register_hook(on_gradient)  # type: ignore[no-untyped-call]
 
         ears = Ears(
-            self._products, on_product, self._is_wanted, kinds=("matrix",), with_outputs=True, places=self._places
+            self._products,
+            on_product,
+            self._is_wanted,
+            kinds=("matrix",),
+            with_outputs=True,
+            places=self._places,
+            missed=self._coverage.missed,
         )
         with listening(layers, named, ears):
             yield
@@ -186,12 +195,13 @@ class KroneckerPlasticity(Guard):
             else:
                 self._layers[key] = KroneckerMemory(key, inputs, outputs, anchor, count=1)
         self._gathered = {}
-        covered = [name for key in self._layers for name in names_of(key, path)]
+        covered = [names_of(key, path) for key in self._layers]
         self._coverage.finish(path, covered, self._is_wanted)
 
     def discard(self) -> None:
         """Drop the factors gathered since the last ``remember``."""
         self._gathered = {}
+        self._coverage.discard()
 
     def penalty(self, params: Params) -> Tensor:
         """The sum over layers of v' Omega v, Eq. 3's interaction term without its factor; autograd goes through it."""
@@ -220,13 +230,13 @@ class KroneckerPlasticity(Guard):
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
         """In the implicit form, take the penalty's proximal step; in the explicit one, take its gradient back."""
         self.undo_step(path)
-        self._coverage.hold(path)
         self._turns.step()
-        if self.form == "explicit" or self.strength == 0:
-            return
         layers = self._on(path)
-        if not layers:
-            return
+        if self.form == "implicit" and self.strength > 0 and layers:
+            self._pull(layers, path, step_sizes)
+        self._coverage.hold(path)
+
+    def _pull(self, layers: list[KroneckerMemory], path: Params, step_sizes: StepSizes) -> None:
         # As for weight plasticity: a step that a gradient scaler skipped must stay skipped.
         enabled = all_finite([param.grad for param in path.values() if param.grad is not None])
         names = [weight_of(layer.key) for layer in layers]
@@ -291,7 +301,7 @@ class KroneckerPlasticity(Guard):
         parts: dict[str, dict[str, Tensor]] = {}
         for name, tensor in state.items():
             part, _, key = name.partition("/")
-            if part == "uncovered":
+            if part in STATE_PARTS:
                 continue
             if part not in KroneckerMemory.PARTS + KroneckerMemory.ACTING + Factors.PARTS:
                 raise ConfigError(f"a Kronecker state has keys such as inputs/WEIGHT, but got {name!r}.")

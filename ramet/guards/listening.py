@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,6 +22,7 @@ from ramet.guards.layers import CONVOLUTIONS, RECURRENT, Kind, Product, input_co
 from ramet.guards.matrices import Marker, key_of
 from ramet.guards.meetings import Meeting, with_bias
 from ramet.guards.names import plain_names, unwrapped
+from ramet.guards.other_uses import is_made_of, nodes_of, runs_inside, tensors_in
 from ramet.guards.placing import Place, entries_of, place_of, spread
 
 READERS = {**matrix_products.READERS, **convolutions.READERS, **entries.READERS, **norms.READERS}
@@ -67,6 +68,7 @@ class Ears:
         mean: whether the mean of the inputs is wanted.
         by_position: whether it is, where a weight meets every position of an image, the mean at each of them.
         with_outputs: whether only products are wanted whose output is known.
+        missed: takes the names of parameters of which another use than a product was made, see ``other_uses``.
     """
 
     products: dict[Slot, Product]
@@ -77,6 +79,7 @@ class Ears:
     by_position: bool = False
     with_outputs: bool = False
     places: dict[Any, Place | None] = field(default_factory=dict)
+    missed: set[str] = field(default_factory=set)
 
 
 Read = tuple[Meeting, Product, Tensor, bool]
@@ -93,6 +96,7 @@ class _Call:
     kwargs: dict[str, Any]
     was_seen: bool = False
     waiting: list[Read] = field(default_factory=list)
+    missed: set[str] = field(default_factory=set)
 
 
 @contextmanager
@@ -105,7 +109,7 @@ def listening(layers: Layers, named: Named, ears: Ears) -> Iterator[None]:
     would be copied by ``copy.deepcopy`` together with all that it refers to, and would listen to evaluations too. A
     compiled module runs uncompiled inside the block, since compiled code ignores both.
     """
-    mode = _Listening(named, ears)
+    mode = _Listening(layers, named, ears)
     with ExitStack() as stack:
         is_compiled, hooked = False, set[nn.Module]()
         for _, layer in layers:
@@ -224,9 +228,9 @@ _num_samples: ContextVar[int | None] = ContextVar("num_samples", default=None)
 class _Listening(TorchFunctionMode):
     """Sees every call of a torch function, and tells of those that multiply a parameter."""
 
-    def __init__(self, named: Named, ears: Ears) -> None:
+    def __init__(self, layers: Layers, named: Named, ears: Ears) -> None:
         super().__init__()
-        self._ears = ears
+        self._layers, self._ears = layers, ears
         self._owners: dict[int, tuple[str, Tensor]] = {}
         for name, param in named:
             self._owners.setdefault(id(param), (name, param))
@@ -238,15 +242,43 @@ class _Listening(TorchFunctionMode):
         if reader is None:
             if func is functional.multi_head_attention_forward:
                 return self._attend(*args, **kwargs)
-            return func(*args, **kwargs)
+            if getattr(func, "__name__", "") == "__get__":  # attributes: a view, or no tensor at all
+                return func(*args, **kwargs)
+            return self._call(func, args, kwargs, ())
         seen: list[Read] = []
         for meeting in reader(*args, **kwargs):  # before the call, since a function may work in place
             if self._owner(meeting.weight) is not None or self._owner(meeting.bias) is not None:
                 seen += self._read(meeting)
-        output = func(*args, **kwargs)
+        output = self._call(func, args, kwargs, seen)
         if seen:
             self._tell(seen, output)
         return output
+
+    def _call(self, func: Any, args: Any, kwargs: Any, seen: Collection[Read]) -> Any:
+        """What the function gives; parameters that it uses and that are not among what was seen are noted."""
+        read = {name for _, product, *_ in seen for name in (product.weight, product.bias)}
+        met = []
+        for tensor in tensors_in((*args, *kwargs.values())):
+            owner = self._owner(tensor)
+            if owner is not None and owner[1].requires_grad and owner[0] not in read and not is_lazy(owner[1]):
+                met.append((owner, tensor))
+        if not met or not torch.is_grad_enabled() or all(owner[0] in self._ears.missed for owner, _ in met):
+            return func(*args, **kwargs)
+        given, nodes = nodes_of(tensors_in((*args, *kwargs.values()))), [nodes_of([tensor]) for _, tensor in met]
+        output = func(*args, **kwargs)
+        results = [one for one in tensors_in((output,)) if one.requires_grad]
+        for (owner, tensor), node in zip(met, nodes, strict=True):
+            if node and any(is_made_of(one, tensor, node[0], given) for one in results):
+                self._miss(*owner)
+        return output
+
+    def _miss(self, name: str, param: Tensor) -> None:
+        """A parameter is used, and not in a product that is seen."""
+        if not self._ears.is_wanted(name) or not runs_inside({layer for _, layer in self._layers}):
+            return
+        # A layer with a kernel of its own is told of by its input when it ends, if nothing else is seen of it.
+        call = next((call for call in reversed(self._calls) if id(param) in call.weights), None)
+        (self._ears.missed if call is None else call.missed).add(name)
 
     def _attend(self, query: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Torch's attention, with ears inside; its batches have the samples second, or flat together with time."""
@@ -317,6 +349,8 @@ class _Listening(TorchFunctionMode):
         if place is None or (ears.with_outputs and (meeting.axis is None or not place.is_whole)):
             return []
         bias = None if meeting.bias is None else self._owner(meeting.bias)
+        if bias is not None and place.is_whole and meeting.bias.numel() != bias[1].numel():
+            bias = None  # a part of a parameter, which is held for itself
         product = self._product(name, param, "matrix", place, bias if place.is_whole else None)
         goes_along = bias is not None and bias[0] == product.bias
         pooled = ears.mean and not (ears.by_position and meeting.has_positions)
@@ -378,6 +412,7 @@ class _Listening(TorchFunctionMode):
             self._calls.pop()
         call = self._calls.pop()
         if call.was_seen:
+            self._ears.missed |= call.missed
             return
         with torch._C.DisableTorchFunction():
             has_one = isinstance(layer, nn.Linear | CONVOLUTIONS) and isinstance(output, Tensor)

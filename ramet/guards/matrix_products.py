@@ -133,15 +133,29 @@ def _bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | Non
 def _einsum(equation: Any, *operands: Any) -> Iterable[Meeting]:
     """Of two operands: what both and the result have is groups, what both have and not the result is summed over."""
     operands = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
-    if not isinstance(equation, str) or len(operands) != 2 or "->" not in equation or "." in equation:
+    if not isinstance(equation, str) or len(operands) != 2:
         return []
-    inputs, _, result = equation.replace(" ", "").partition("->")
-    labels = inputs.split(",")
+    labels, result = _spelled_out(equation.replace(" ", ""), [operand.dim() for operand in operands])
     if any(len(set(text)) < len(text) for text in labels):
         return []
     pairs = ((0, 1), (1, 0))
     found = [_contraction(operands[w], operands[x], labels[w], labels[x], result) for w, x in pairs]
     return [meeting for meeting in found if meeting is not None]
+
+
+def _spelled_out(equation: str, num_axes: Sequence[int]) -> tuple[list[str], str]:
+    """The labels of each operand and of the result, with those that ``...`` stands for, and of a result not given."""
+    inputs, arrow, result = equation.partition("->")
+    texts = inputs.split(",")
+    counts = [axes - len(text.replace("...", "")) for text, axes in zip(texts, num_axes, strict=True)]
+    most = max([0, *(count for text, count in zip(texts, counts, strict=True) if "..." in text)])
+    unseen = "".join(map(chr, range(most)))  # no letters, and so none that the equation has
+    labels = [text.replace("...", unseen[most - count :]) for text, count in zip(texts, counts, strict=True)]
+    if not arrow:
+        together = "".join(labels)
+        rest = sorted(label for label in set(together) - set(unseen) if together.count(label) == 1)
+        return labels, unseen + "".join(rest)
+    return labels, result.replace("...", unseen)
 
 
 def _contraction(weight: Tensor, x: Tensor, ours: str, theirs: str, result: str) -> Meeting | None:
@@ -151,6 +165,8 @@ def _contraction(weight: Tensor, x: Tensor, ours: str, theirs: str, result: str)
     if len(groups) + len(inputs) + len(outputs) < len(ours):
         return None  # an axis of the weight is summed by itself
     sizes = dict(zip(ours, weight.shape, strict=True))
+    if any(sizes[label] != size for label, size in zip(theirs, x.shape, strict=True) if label in sizes):
+        return None  # an axis of one is repeated
     last = [math.prod(sizes[label] for label in part) for part in (groups, outputs, inputs)]
     order = tuple(ours.index(label) for label in (*groups, *outputs, *inputs))
     rest = [label for label in theirs if label not in ours]

@@ -85,11 +85,13 @@ def sizes_of(step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:
     return [size if isinstance(size, Tensor) else float(size) for size in (step_sizes[key] for key in wanted)]
 
 
-def inverse_sizes_of(step_sizes: StepSizes, names: Sequence[str], times: float) -> list[StepSize]:
-    """One over the step size of each name times a number above 0; infinity where that is 0."""
+def inverse_sizes_of(
+    step_sizes: StepSizes, names: Sequence[str], times: float
+) -> tuple[list[StepSize], Sequence[float]]:
+    """One over the step size of each name times a number above 0, in two factors; infinity where that is 0."""
     if isinstance(step_sizes, OptimizerStepSizes):
-        return step_sizes.inverse_of(_keys_of(step_sizes, names), times)
-    return [inverse(size * times) for size in sizes_of(step_sizes, names)]
+        return step_sizes.inverse_factors(_keys_of(step_sizes, names), times)
+    return [inverse(size * times) for size in sizes_of(step_sizes, names)], [1.0] * len(names)
 
 
 def _keys_of(step_sizes: Mapping[str, StepSize], names: Sequence[str]) -> list[str]:

@@ -7,5 +7,6 @@ from torch import Tensor
 
 
 def precise(x: Tensor) -> Tensor:
-    """The tensor without its graph, in at least float32."""
+    """The tensor without its graph, dense, in at least float32."""
+    x = x if x.layout is torch.strided else x.to_dense()
     return x.detach().to(torch.promote_types(x.dtype, torch.float32))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
-from ramet.guards.coverage import Coverage
+from ramet.guards.coverage import STATE_PARTS, Coverage
 from ramet.guards.held_projections import PARTS, HeldProjections
 from ramet.guards.layers import Product, unknown_before_they_run
 from ramet.guards.listening import Ears, SeenProduct, layers_of, listening, named_of, planned_products, signature_of
@@ -244,6 +244,7 @@ class OrthogonalProjection(Guard):
             mean=self.inputs != "all",
             by_position=self.inputs == "columns",
             places=self._held.places,
+            missed=self._coverage.missed,
         )
         with listening(layers, named, ears):
             yield
@@ -269,9 +270,11 @@ class OrthogonalProjection(Guard):
 
     def after_step(self, path: Params, step_sizes: StepSizes) -> None:
         """Replace the optimizer's update of each guarded parameter by its projection."""
+        if self._before:
+            self._project(path)
         self._coverage.hold(path)
-        if not self._before:
-            return
+
+    def _project(self, path: Params) -> None:
         names = list(self._before)
         starts = [s.to(torch.promote_types(s.dtype, torch.float32)) for s in self._before.values()]
         ends = [path[name].to(start.dtype) for name, start in zip(names, starts, strict=True)]
@@ -282,7 +285,7 @@ class OrthogonalProjection(Guard):
     def consolidate(self, path: Params, fisher: Params | None) -> None:
         """Close the directions of the inputs gathered since the last time."""
         self._held.close(self._group)
-        covered = [name for key in self._held.closed() for name in names_of(key, path)]
+        covered = [names_of(key, path) for key in self._held.closed()]
         self._coverage.finish(path, covered, self._is_wanted)
 
     def undo_step(self, path: Params) -> None:
@@ -292,6 +295,7 @@ class OrthogonalProjection(Guard):
     def discard(self) -> None:
         """Drop the inputs gathered since the last ``remember``."""
         self._held.discard()
+        self._coverage.discard()
 
     def start_epoch(self, epoch: int) -> None:
         """Open every direction when it is time."""
@@ -342,7 +346,7 @@ class OrthogonalProjection(Guard):
             part, _, key = name.partition("/")
             if part in PARTS:
                 parts.setdefault(key, {})[part] = tensor.clone()
-            elif name != "epoch" and part != "uncovered":
+            elif name != "epoch" and part not in STATE_PARTS:
                 raise ConfigError(f"the state of a projection has keys such as matrix/WEIGHT, but got {name!r}.")
         if "epoch" not in state:
             raise ConfigError(f"the state of a projection has a key 'epoch', but got {sorted(state)[:3]}.")

@@ -66,26 +66,32 @@ def penalty_gradients(
 
 
 def proximal_step_(
-    params: list[Tensor], anchors: list[Tensor], fishers: list[Tensor], inverses: Sequence[StepSize], enabled: Tensor
+    params: list[Tensor],
+    anchors: list[Tensor],
+    fishers: list[Tensor],
+    inverses: Sequence[StepSize],
+    enabled: Tensor,
+    factors: Sequence[float] | None = None,
 ) -> None:
     """Move the parameters, in place, to the minimum of the penalty plus half the squared distance to where they are.
 
     theta <- (theta + s F anchor) / (1 + s F) with s = step size x alpha: a point between the parameter and its anchor,
     so that no strength can make it diverge; the explicit gradient step diverges once ``s F`` exceeds 2. ``inverses``
     has 1 / s for each tensor, or for each of its values, in which case the distance is that of the optimizer's own
-    metric. ``enabled`` is a tensor of one value, 1 to take the step and 0 to leave everything as it is (no device is
-    waited for).
+    metric; it is still to be multiplied with ``factors``, if these are given. ``enabled`` is a tensor of one value, 1
+    to take the step and 0 to leave everything as it is (no device is waited for).
     """
     # As a mix of the parameter and its anchor with weight s F / (1 + s F) = 1 / (1 + (1 / s) / F): this form has
     # neither inf / inf for a huge s F, nor 0 / 0 for none, and with s F = 0 the parameter keeps its every bit.
+    factors = [1.0] * len(fishers) if factors is None else factors
     if any(isinstance(inverse, Tensor) for inverse in inverses):
         sizes = [torch.as_tensor(s, dtype=f.dtype, device=f.device) for s, f in zip(inverses, fishers, strict=True)]
-        weights = [s.expand_as(f) for s, f in zip(sizes, fishers, strict=True)]
-        weights = list(torch._foreach_div(weights, fishers))
+        # 1 + factor x size / F in one pass: these are what a step under Adam costs.
+        weights = list(torch._foreach_addcdiv([f.new_ones(()) for f in fishers], sizes, fishers, factors))
     else:
         weights = list(torch._foreach_reciprocal(fishers))
-        torch._foreach_mul_(weights, [float(inverse) for inverse in inverses])
-    torch._foreach_add_(weights, 1.0)
+        torch._foreach_mul_(weights, [float(s) * factor for s, factor in zip(inverses, factors, strict=True)])
+        torch._foreach_add_(weights, 1.0)
     torch._foreach_reciprocal_(weights)
     if enabled.device.type != "cpu":
         torch._foreach_mul_(weights, enabled)
@@ -105,6 +111,9 @@ def all_finite(tensors: Sequence[Tensor]) -> Tensor:
     if not dense:
         return torch.ones(())
     if all(tensor.device.type == "cpu" for tensor in dense):
+        # A sum that is finite has no term that is not, and takes half as long; one that is not may have overflowed.
+        if bool(torch.isfinite(torch.stack([tensor.sum().to(torch.float32) for tensor in dense])).all()):
+            return torch.ones(())
         extremes = [extreme for tensor in dense for extreme in torch.aminmax(tensor)]
     else:
         extremes = list(torch._foreach_norm(dense, float("inf")))
@@ -213,15 +222,16 @@ class FisherGuard(Guard):
         # A gradient scaler skips the step when a gradient overflowed; then the pull must not happen either.
         enabled = all_finite([_gradient(param) for param in path.values()])
         precise = [p if p.dtype == a.dtype else p.to(a.dtype) for p, a in zip(params, anchors, strict=True)]
-        proximal_step_(precise, anchors, fishers, self._inverses(step_sizes, names), enabled)
+        inverses, factors = self._inverses(step_sizes, names)
+        proximal_step_(precise, anchors, fishers, inverses, enabled, factors)
         rounded = [(p, q) for p, q in zip(params, precise, strict=True) if p is not q]
         if rounded:
             torch._foreach_copy_([p for p, _ in rounded], [q for _, q in rounded])
 
-    def _inverses(self, step_sizes: StepSizes, names: Sequence[str]) -> list[StepSize]:
-        """One over what the Fisher information of each name is multiplied with in a proximal step."""
+    def _inverses(self, step_sizes: StepSizes, names: Sequence[str]) -> tuple[Sequence[StepSize], Sequence[float]]:
+        """One over what the Fisher information of each name is multiplied with in a proximal step, in two factors."""
         if self.unit == "hold":
-            return [(1.0 - self.alpha) / self.alpha * self._scale()] * len(names)
+            return [(1.0 - self.alpha) / self.alpha * self._scale()] * len(names), [1.0] * len(names)
         return inverse_sizes_of(step_sizes, names, self.alpha / self._scale())
 
     def learn(self, path: Params, fisher: Params | None, *, keep: float, share: float, refresh: bool) -> None:

@@ -37,24 +37,21 @@ class Score:
 @contextmanager
 def batch_statistics(network: nn.Module) -> Iterator[None]:
     """Evaluation without gradients in which batch norms normalise by the batch they see, and remember nothing of it."""
-    norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
-    with evaluating(network):
-        momenta = [norm.momentum for norm in norms]
-        counters = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
-        counts = [counter.clone() for counter in counters]
+    with evaluating(network) as modules:
+        norms = [module for module in modules if isinstance(module, _BatchNorm)]
+        tracking = [norm.track_running_stats for norm in norms]
         for norm in norms:
-            # Past what a module does with parameters that are assigned: a supernet has hundreds of norms.
-            norm.__dict__.update(training=True, momentum=0.0)
+            # Past what a module does with parameters that are assigned: a supernet has hundreds of norms. One that
+            # tracks nothing neither reads nor writes its statistics, and has nothing to be put back.
+            norm.__dict__.update(training=True, track_running_stats=False)
         try:
             yield
         finally:
-            for norm, momentum in zip(norms, momenta, strict=True):
-                norm.__dict__.update(training=False, momentum=momentum)
-            if counters:
-                torch._foreach_copy_(counters, counts)
+            for norm, tracks in zip(norms, tracking, strict=True):
+                norm.__dict__.update(training=False, track_running_stats=tracks)
 
 
-def measuring(network: nn.Module, batch_norm: BatchNormMode) -> AbstractContextManager[None]:
+def measuring(network: nn.Module, batch_norm: BatchNormMode) -> AbstractContextManager[object]:
     """The modes in which children are measured: by the ``batch`` norms' own statistics, or by those that they have."""
     return batch_statistics(network) if batch_norm == "batch" else evaluating(network)
 

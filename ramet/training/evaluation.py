@@ -36,12 +36,37 @@ def training_modes(network: nn.Module) -> Iterator[None]:
     >>> [module.training for module in network]
     [True, False]
     """
-    modes = [(module, module.training) for module in network.modules()]
+    with _modes_put_back(modules_of(network)):
+        yield
+
+
+@contextmanager
+def _modes_put_back(modules: list[nn.Module]) -> Iterator[None]:
+    modes = [module.training for module in modules]
     try:
         yield
     finally:
-        for module, mode in modes:
+        for module, mode in zip(modules, modes, strict=True):
             _assign_mode(module, mode)
+
+
+def modules_of(network: nn.Module) -> list[nn.Module]:
+    """``network.modules()``, in its order and each once, quickly where no module of it has names of its own.
+
+    Torch's walk is a generator in a generator for every level. A supernet of hundreds of modules is walked several
+    times in each measurement of a child, and that took a quarter of the measurement.
+    """
+    found: dict[nn.Module, None] = {}
+    left = [network]
+    while left:
+        module = left.pop()
+        if module not in found:
+            found[module] = None
+            left += [child for _, child in reversed(list(module._modules.items())) if child is not None]
+    kinds = {type(module) for module in found}
+    if any(k.modules is not nn.Module.modules or k.named_modules is not nn.Module.named_modules for k in kinds):
+        return list(network.modules())
+    return list(found)
 
 
 def set_training(network: nn.Module, mode: bool) -> None:
@@ -50,7 +75,10 @@ def set_training(network: nn.Module, mode: bool) -> None:
     Torch assigns each module's mode as if it might be a parameter. In a supernet of hundreds of modules that takes half
     as long as a child's forward pass.
     """
-    modules = list(network.modules())
+    _set_modes(network, modules_of(network), mode)
+
+
+def _set_modes(network: nn.Module, modules: list[nn.Module], mode: bool) -> None:
     kinds = {type(module) for module in modules}
     if any(kind.train is not nn.Module.train or kind.eval is not nn.Module.eval for kind in kinds):
         network.train() if mode else network.eval()
@@ -75,11 +103,12 @@ def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[t
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; each module's mode is put back afterwards."""
-    with training_modes(network), torch.inference_mode():
-        set_training(network, False)
-        yield
+def evaluating(network: nn.Module) -> Iterator[list[nn.Module]]:
+    """Evaluation mode without gradients; each module's mode is put back afterwards. Gives all modules."""
+    modules = modules_of(network)
+    with _modes_put_back(modules), torch.inference_mode():
+        _set_modes(network, modules, False)
+        yield modules
 
 
 def measure(network: nn.Module, x: Tensor, y: Tensor, metric: Metric, *arguments: Any) -> float:

@@ -27,6 +27,9 @@ class OptimizerStepSizes(Mapping[str, StepSize]):
     - SGD: s = lr (1 - dampening) / (1 - momentum).
     - Adam and its kin: s = lr / (sqrt(v) + eps), where v is the mean squared gradient, its bias corrected.
     - RMSprop, Adagrad, Adadelta and Adamax likewise, each with its own denominator.
+    - Adafactor (torch's, and that of transformers): lr times the parameter's root mean square, over the root of the
+      factored v, less where the update is clipped. Torch does not keep the root mean square that its step has used; the
+      one after it is taken.
     - Others, such as those that step by the gradient's sign: the learning rate.
 
     A decay that is decoupled from the gradient, as in AdamW, acts beside both: with it the rest is where loss, penalty
@@ -54,37 +57,40 @@ class OptimizerStepSizes(Mapping[str, StepSize]):
 
     def of(self, names: Sequence[str]) -> list[StepSize]:
         """The step sizes of some names, all at once."""
-        return [inverse(size) for size in self.inverse_of(names)]
+        return [inverse(size * factor) for size, factor in zip(*self.inverse_factors(names), strict=True)]
 
-    def inverse_of(self, names: Sequence[str], times: float = 1.0) -> list[StepSize]:
+    def inverse_factors(self, names: Sequence[str], times: float = 1.0) -> tuple[list[StepSize], list[float]]:
         """One over the step sizes of some names times a number, which is what a proximal step divides by.
 
-        In lists of tensors, and in as few passes over them as can be: this happens in every step.
+        In lists of tensors, and in as few passes over them as can be, since this happens in every step: what the values
+        of a parameter have in common is the second factor.
         """
         inverses: list[StepSize] = []
-        adaptive: list[tuple[int, Tensor, float, float]] = []
+        factors = [1.0] * len(names)
+        adaptive: list[tuple[int, Tensor, float]] = []
         for place, name in enumerate(names):
             param, of = self._params[name]
             group = self._optimizer.param_groups[of]
             state = self._optimizer.state.get(param, {})
             plain = _plain_size(self._optimizer, group)
-            if "exp_avg_sq" in state and "betas" in group:
+            if "exp_avg_sq" in state and "betas" in group:  # Adam and its kin
                 squares = state["max_exp_avg_sq"] if group.get("amsgrad") else state["exp_avg_sq"]
                 root = (1.0 - float(group["betas"][1]) ** float(state["step"])) ** 0.5  # of the bias' correction
                 rate = float(group["lr"]) * _relative_rate(self._optimizer, group, state)
-                adaptive.append((place, squares, float(group["eps"]) * root, _inverse_number(rate * root * times)))
+                factors[place] = _inverse_number(rate * root * times)
+                adaptive.append((place, squares, float(group["eps"]) * root))
                 inverses.append(plain)  # its place, for what is found below
             else:
-                inverses.append(inverse(_other_size(plain, group, state) * times))
+                size = _adafactor_size(param, group, state)
+                inverses.append(inverse((_other_size(plain, group, state) if size is None else size) * times))
         if adaptive:
             # (sqrt(v / c) + eps) / lr = (sqrt(v) + eps sqrt(c)) / (lr sqrt(c)), c being the correction.
-            places, squared, epsilons, factors = map(list, zip(*adaptive, strict=True))
+            places, squared, epsilons = map(list, zip(*adaptive, strict=True))
             found = list(torch._foreach_sqrt(squared))
             torch._foreach_add_(found, epsilons)
-            torch._foreach_mul_(found, factors)
             for place, each in zip(places, found, strict=True):
                 inverses[place] = each
-        return inverses
+        return inverses, factors
 
 
 def inverse(size: StepSize) -> StepSize:
@@ -116,6 +122,40 @@ def _relative_rate(optimizer: torch.optim.Optimizer, group: dict[str, Any], stat
         so_far = float(state["mu_product"])
         return float((1.0 - now) / (1.0 - so_far) + after / (1.0 - so_far * after))
     return 1.0
+
+
+def _adafactor_size(param: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor | None:
+    """The step size of Adafactor, in torch's form or that of transformers; None for any other optimizer."""
+    eps, gradient = group.get("eps"), param.grad
+    if gradient is None or "step" not in state or not isinstance(eps, list | tuple):
+        return None
+    gradient, step = gradient.to(torch.promote_types(gradient.dtype, torch.float32)), float(state["step"])
+    if "beta2_decay" in group:  # torch
+        least = torch.finfo(param.dtype).eps if eps[0] is None else float(eps[0])
+        if "row_var" in state:
+            squares = state["row_var"] @ state["col_var"]
+            squares = squares / state["row_var"].mean(dim=-2, keepdim=True).clamp(min=least)
+        else:
+            squares = state["variance"]
+        scale, most = squares.clamp(min=least * least).rsqrt(), float(group["d"])
+        rate = min(float(group["lr"]), step**-0.5) * max(float(eps[1]), _root_mean_square(param))
+    elif "clip_threshold" in group:  # transformers
+        if "exp_avg_sq_row" in state:
+            rows, columns = state["exp_avg_sq_row"], state["exp_avg_sq_col"]
+            scale = (rows / rows.mean(dim=-1, keepdim=True)).rsqrt().unsqueeze(-1) * columns.unsqueeze(-2).rsqrt()
+        else:
+            scale = state["exp_avg_sq"].rsqrt()
+        most = float(group["clip_threshold"])
+        first = 1e-6 * step if group["warmup_init"] else 1e-2
+        rate = min(first, step**-0.5) if group["relative_step"] else float(group["lr"])
+        rate *= max(float(eps[1]), float(state["RMS"])) if group["scale_parameter"] else 1.0
+    else:
+        return None
+    return scale * (rate / max(1.0, _root_mean_square(scale * gradient) / most))
+
+
+def _root_mean_square(values: Tensor) -> float:
+    return float(values.detach().norm()) / max(values.numel(), 1) ** 0.5
 
 
 def _other_size(plain: StepSize, group: dict[str, Any], state: dict[str, Any]) -> StepSize:

@@ -10,7 +10,7 @@ import torch
 from guarded_layer import double, guarded_update, seeded
 from torch import nn
 
-from ramet.guards import NoGuard, OrthogonalProjection
+from ramet.guards import KroneckerPlasticity, NoGuard, OrthogonalProjection
 from ramet.guards.coverage import UncoveredWarning
 from ramet.params import named_params
 
@@ -252,3 +252,69 @@ def test_what_is_left_out_on_purpose_is_not_named():
         layer(torch.randn(3, 6)).sum().backward()
         guard.remember(named_params(layer))
     assert set(guard.open_shares()) == {"1.weight+bias"}
+
+
+class Hidden(nn.Linear):
+    """The weight is used twice, and torch's functions show one of its products."""
+
+    def forward(self, x):
+        return super().forward(x) + nn.functional.linear(x.flip(0), self.weight.clone())
+
+
+class Scaled(nn.Linear):
+    """A product with the weight is seen, and it is not the one with the input."""
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight / (self.weight @ torch.ones(6)).norm(), self.bias)
+
+
+class Tied(nn.Module):
+    """A Kronecker factor knows the decoder, and not the rows that are looked up."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.decoder = nn.Embedding(6, 6), nn.Linear(6, 6, bias=False)
+        self.decoder.weight = self.words.weight
+
+    def forward(self, x):
+        return self.decoder(self.words(torch.tensor([1, 2])))
+
+
+IN_PART = {
+    "hidden": (lambda: Hidden(6, 4), OrthogonalProjection, "weight"),
+    "scaled": (lambda: Scaled(6, 4), OrthogonalProjection, "weight"),
+    "spectral": (
+        lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(6, 4)).eval(),
+        OrthogonalProjection,
+        "parametrizations.weight.original",
+    ),
+    "tied": (Tied, KroneckerPlasticity, "words.weight"),
+}
+
+
+@pytest.mark.parametrize("name", IN_PART)
+def test_a_parameter_with_another_use_beside_its_product_is_named_and_held_still(name):
+    make, guard_of, weight = IN_PART[name]
+    layer, guard, x = seeded(make), guard_of(freeze_uncovered=True), seeded(torch.randn, 2, 6)
+
+    def see(network):
+        with guard.watch(network):
+            network(x).square().sum().backward()
+
+    see(layer)
+    restored = guard_of(freeze_uncovered=True)
+    restored.load_state_dict(guard.state_dict())
+    for keeper in (guard, restored):
+        with pytest.warns(UncoveredWarning, match=rf"{weight} \(in part\)"):
+            keeper.remember(named_params(layer))
+        _, moved = guarded_update(keeper, layer)
+        assert not moved[weight].any()
+
+
+def test_a_penalty_on_weights_beside_the_forward_pass_is_no_use_of_the_model():
+    layer, guard = seeded(nn.Linear, 6, 4), OrthogonalProjection()
+    with warnings.catch_warnings(), guard.watch(layer):
+        warnings.simplefilter("error")
+        x = seeded(torch.randn, 3, 6).type_as(layer.weight)
+        (layer(x).sum() + sum(param.square().sum() for param in layer.parameters())).backward()
+        guard.remember(named_params(layer))

@@ -78,6 +78,9 @@ MATRICES = {
         (2, 4, 6),
         lambda u: torch.stack([rows(u[0], X), rows(u[1], 2 * X)]),
     ),
+    "einsum-ellipsis": (lambda x, w: torch.einsum("...i,oi->...o", x[:, None], w), (4, 6), lambda u: rows(u, X)),
+    "einsum-implicit": (lambda x, w: torch.einsum("ni,io", x, w), (6, 4), lambda u: rows(u.mT, X).mT),
+    "sparse": (lambda x, w: x.to_sparse() @ w, (6, 4), lambda u: rows(u.mT, X).mT),
     "some-inputs": (
         lambda x, w: functional.linear(x[:, :4], w[:, :4]),
         (4, 6),
@@ -318,6 +321,18 @@ def test_a_weight_that_is_looked_up_and_multiplied_without_layers():
     _, moved = guarded_update(guard, network)
     torch.testing.assert_close(network.w[[0, 2]].detach(), hidden)
     torch.testing.assert_close(network(X).detach(), logits.detach())
+    assert moved["w"].norm() > 0.1
+
+
+def test_a_bias_that_is_a_part_of_a_parameter():
+    network = Made(lambda x, w, b: functional.linear(x, w, b[:4]), w=(4, 6), b=(7,))
+    guard, before = OrthogonalProjection(0.0), network(X[:2]).detach()
+    with guard.watch(network):
+        network(X[:2]).sum().backward()
+    guard.remember(named_params(network))
+    raw, moved = guarded_update(guard, network)
+    torch.testing.assert_close(network(X[:2]).detach(), before)
+    torch.testing.assert_close(moved["b"][4:], raw["b"][4:])
     assert moved["w"].norm() > 0.1
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
+import weakref
 
 import pytest
 import torch
@@ -419,3 +421,15 @@ def test_between_two_renewals_the_older_factors_act_and_are_saved():
     assert torch.equal(*ends)
     a, g = state["acting_inputs/weight"][0], state["acting_outputs/weight"][0]
     torch.testing.assert_close(ends[0] + 0.1 * 2.0 * 12 * g @ ends[0] @ a, draw(5, 2, 3))
+
+
+def test_what_a_layer_gave_is_let_go_after_the_step():
+    """A hook that held the output which it is on would keep it, and all of its graph, for good."""
+    layer, guard = nn.Linear(3, 2), KroneckerPlasticity(1.0)
+    with guard.watch(layer):
+        output = layer(torch.ones(4, 3))
+        output.sum().backward()
+    kept = weakref.ref(output)
+    del output
+    gc.collect()
+    assert kept() is None

@@ -65,6 +65,23 @@ def test_proximal_step_minimises_penalty_plus_distance(shape, strength, seed):
     torch.testing.assert_close(theta.detach(), (start + strength * fisher * anchor) / (1 + strength * fisher))
 
 
+def test_a_step_in_the_optimizers_metric_has_the_bits_of_its_formula():
+    """Fewer passes over the weights, and every one of them rounds as the formula does, written out."""
+    start, anchor, fisher, size = (draw(seed, 7, 5).float() for seed in range(4))
+    fisher, size, factor = fisher.square(), size.abs(), 0.37
+    fisher[0, :2], size[0, 1:3] = 0.0, 0.0
+    theta = start.clone()
+    proximal_step_([theta], [anchor], [fisher], [size], torch.ones(()), [factor])
+    expected = torch.lerp(start, anchor, (size * factor / fisher + 1.0).reciprocal())
+    assert torch.equal(theta.nan_to_num(7.0), expected.nan_to_num(7.0)) and torch.equal(theta[0, :1], start[0, :1])
+
+
+def test_gradients_whose_sum_overflows_are_finite():
+    largest = torch.finfo(torch.float32).max
+    assert float(all_finite([torch.full((4,), largest)])) == 1.0
+    assert float(all_finite([torch.tensor([float("inf"), -float("inf")])])) == 0.0
+
+
 @pytest.mark.parametrize("make", [WeightPlasticity, ElasticConsolidation])
 def test_explicit_step_is_a_step_on_the_written_loss(make):
     x, y = make_batch(3)

@@ -64,6 +64,32 @@ def test_the_rest_is_the_minimum_of_loss_and_penalty(name, rate):
     torch.testing.assert_close(weight, exact, rtol=0, atol=1e-6)
 
 
+def hugging_face(params, lr):
+    pytest.importorskip("transformers")
+    from transformers.optimization import Adafactor
+
+    return Adafactor(params, lr=3 * lr, scale_parameter=False, relative_step=False, warmup_init=False)
+
+
+@pytest.mark.parametrize("make", [optim.Adafactor, hugging_face])
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_adafactor_rests_near_the_minimum_of_loss_and_penalty(make, shape):
+    """Its step falls with the weights, and never comes to rest: it is as near as its last step is long."""
+    weight, guard = nn.Parameter(vector(ANCHOR).reshape(shape)), WeightPlasticity(ALPHA)
+    guard.remember({"w": weight}, {"w": vector(FISHER).reshape(shape)})
+    weight.data.copy_(vector(START).reshape(shape))
+    optimizer = make([weight], lr=0.004)
+    sizes = step_sizes(optimizer, {"w": weight})
+    for _ in range(400):
+        optimizer.zero_grad()
+        loss(weight.reshape(-1)).backward()
+        with guard.step({"w": weight}, sizes):
+            optimizer.step()
+    pulls = ALPHA * vector(FISHER)
+    exact = (vector(CURVATURE) * vector(GOAL) + pulls * vector(ANCHOR)) / (vector(CURVATURE) + pulls)
+    torch.testing.assert_close(weight.detach().reshape(-1), exact, rtol=0, atol=0.01)
+
+
 @pytest.mark.parametrize("rate", [0.03, 0.1])
 def test_a_decay_of_the_optimizer_is_in_the_balance(rate):
     """AdamW shrinks a weight by lr x decay in each step, whatever the gradient: g + pull + decay |g| theta = 0."""

@@ -84,6 +84,19 @@ def test_outputs_of_the_error_are_those_of_a_pass_of_their_own(setup):
     assert score.error == float((expected.argmax(1) != setup.data.validation.y[:12]).double().mean())
 
 
+@pytest.mark.parametrize("tracks", [True, False])
+def test_measured_batches_leave_nothing_in_batch_norms_whatever_their_values(tracks):
+    norm = nn.BatchNorm1d(2, track_running_stats=tracks)
+    norm(torch.arange(8.0).reshape(4, 2))
+    before = {name: buffer.clone() for name, buffer in norm.named_buffers()}
+    x = torch.tensor([[1.0, 5.0], [3.0, 6.0]])
+    with batch_statistics(norm):
+        assert torch.equal(norm(x), nn.functional.batch_norm(x, None, None, norm.weight, norm.bias, training=True))
+        norm(torch.full((3, 2), float("nan")))  # a child that has diverged
+    assert all(torch.equal(buffer, before[name]) for name, buffer in norm.named_buffers())
+    assert norm.training and norm.track_running_stats is tracks and norm.momentum == 0.1
+
+
 def test_projection_learns_the_same_without_gradients_on_validation_images(setup):
     plan = replace(PLAN, guard="projection", warmup_epochs=0)
     quick, records = searched(setup, plan)
