@@ -208,13 +208,19 @@ def _add_fronts(page: Page, result: SearchResult) -> None:
     if len(scored) < 2:
         return
     page.section("Error against cost")
+    where, is_share = "trained alone" if result.stages else "shared weights", result.metric == "error"
+    y_label = f"{result.metric}, {where}" + (", %" if is_share else "")
     for cost, front in result.pareto.items():
         groups = []
         for name, chosen in (("not beaten", True), ("beaten", False)):
             entries = [entry for entry in scored if (entry.name in front) == chosen]
             sizes = [float(getattr(entry, cost)) for entry in entries]
             names = [result.shown(entry.name) for entry in entries]
-            groups.append(Points(name, sizes, [float(entry.error or 0.0) for entry in entries], names=names))
-        where = "trained alone" if result.stages else "shared weights"
-        chart = scatter_chart([group for group in groups if group.x], x_label=cost, y_label=f"{result.metric}, {where}")
+            errors = [(100 if is_share else 1) * float(entry.error or 0.0) for entry in entries]
+            groups.append(Points(name, sizes, errors, names=names))
+        chart = scatter_chart([group for group in groups if group.x], x_label=_COSTS.get(cost, cost), y_label=y_label)
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")
+
+
+_COSTS = {"flops": "multiply-adds"}
+"""What a cost is called where people read it."""
