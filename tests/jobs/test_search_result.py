@@ -13,7 +13,7 @@ from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.jobs.runner import resume
 from ramet.jobs.search import SearchRecipe
-from ramet.jobs.search.result import FoundArchitecture, SearchBaseline, SearchResult, TrainedArchitecture
+from ramet.jobs.search.result import FoundArchitecture, SearchBaseline, SearchResult, SearchStage, TrainedArchitecture
 from ramet.progress import progress
 from ramet.runs import read_records
 from ramet.searching import SearchPlan
@@ -181,6 +181,17 @@ def test_the_front_speaks_of_multiply_adds_and_per_cent_as_the_tables_do():
     page = replace(result, pareto={"parameters": ["a"], "flops": ["a", "b"]}).page({}).html()
     assert ">multiply-adds<" in page and "flops" not in page
     assert ">error, shared weights, %<" in page
+
+
+def test_a_search_in_stages_says_what_its_order_follows() -> None:
+    stage = SearchStage(stage="short", about="36 steps each", cost=4.0, agreement=1.0, compared=4, seen=4, dropped=2)
+    found = search_result({"a": 0.3, "b": 0.2})
+    scored = [replace(entry, synflow=1.0, jacobian=2.0) for entry in found.candidates]
+    page = replace(found, stages=[stage], unit="evaluations", candidates=scored).page({}).html()
+    assert "It was the best on validation data of the first 2, trained alone, of what 1 stages left" in page
+    assert "one error alone may order them otherwise" in page
+    alone = replace(found, stages=[stage], unit="evaluations", trained=found.trained[:1]).page({}).html()
+    assert "It comes first, by validation losses at every length of training" in alone
 
 
 def test_what_is_trained_is_said(result: SearchResult) -> None:
