@@ -76,9 +76,7 @@ def _because(result: SearchResult) -> str:
     if result.budget:
         lines.append(f"The budget is **{result.budget}**.")
     if result.stages:
-        lines.append(
-            f"{_first(result)} of what {len(result.stages)} stages left, after **{result.spent_words()}**."
-        )
+        lines.append(f"{_first(result)} of what {len(result.stages)} stages left, after **{result.spent_words()}**.")
     else:
         lines.append(f"Guard: {result.guard}; sharing: {result.sharing}; {result.epochs} epochs.")
         if result.diverged:
