@@ -66,9 +66,9 @@ def require_shapes(params: Params, fisher: Params) -> None:
 
 def require_sizes(step_sizes: object) -> None:
     """Refuse what is no learning rate, such as the optimizer itself: it would be noticed after its step."""
-    if isinstance(step_sizes, Real | Mapping | Tensor) and not isinstance(step_sizes, bool):
-        return
     is_plain = step_sizes is None or isinstance(step_sizes, bool | str | list | tuple)
+    if not is_plain and isinstance(step_sizes, Real | Mapping | Tensor):
+        return
     shown = f"{step_sizes!r:.80}" if is_plain else f"a {type(step_sizes).__name__}"
     rule = "a step size is the learning rate or ramet.guards.step_sizes(optimizer, params)"
     raise ConfigError(f"{rule}, but got {shown}.")
