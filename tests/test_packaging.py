@@ -36,6 +36,13 @@ def test_the_changelog_has_the_version_and_each_kind_of_change_once():
         assert len(kinds) == len(set(kinds)), f"{title} has {kinds}"
 
 
+def test_the_papers_to_cite_are_those_that_are_explained():
+    cited = re.findall(r'(?m)^ +title: "?(.+?)"?$', (ROOT / "CITATION.cff").read_text())
+    pages = [path.read_text() for path in (ROOT / "docs" / "explanations").glob("*.md")]
+    explained = [re.search(r"(?m)^\*([^*]+)\*", page)[1] for page in pages]
+    assert len(cited) == len(explained) and all(any(long.startswith(own) for long in cited) for own in explained)
+
+
 @pytest.mark.parametrize("package", ["ramet", "ramet_papers"])
 def test_every_file_beside_the_code_is_packed(package):
     patterns = PROJECT["tool"]["setuptools"]["package-data"][package]
