@@ -137,7 +137,7 @@ def require_choices(value: Any) -> None:
 
 
 def require_types(value: Any) -> None:
-    """Refuse a dataclass of which a field that is a number, a text or yes or no is something else.
+    """Refuse a dataclass of which a field that is a number, a text, yes or no or a dataclass is something else.
 
     Other types are not looked at: what they take, their own makers say.
 
@@ -152,8 +152,10 @@ def require_types(value: Any) -> None:
     for field in dataclasses.fields(value):
         kind, given = known[field.name], getattr(value, field.name)
         kinds = set(typing.get_args(kind)) if isinstance(kind, types.UnionType) else {kind}
-        if kinds <= set(_PLAIN) and not any(_is_of(given, each) for each in kinds):
-            rule = " or ".join(words for each, words in _PLAIN.items() if each in kinds)
+        held = [each for each in kinds if isinstance(each, type) and is_dataclass(each)]
+        if kinds <= {*_PLAIN, *held} and not any(_is_of(given, each) for each in kinds):
+            rules = [words for each, words in _PLAIN.items() if each in kinds]
+            rule = " or ".join([*rules, *sorted(f"an object of {each.__name__}" for each in held)])
             raise ConfigError(f"{field.name} must be {rule}, but got {given!r:.80}.")
 
 

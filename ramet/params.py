@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from ramet.errors import ConfigError
+
 Params = dict[str, Tensor]
 """Tensors keyed as ``nn.Module.named_parameters()`` keys them."""
 
 
 def named_params(module: nn.Module) -> Params:
     """The trainable parameters of a module, by name."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"parameters are those of an nn.Module, but got a {type(module).__name__}.")
     return {name: param for name, param in module.named_parameters() if param.requires_grad}
 
 

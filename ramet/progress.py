@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -139,12 +140,18 @@ class _Log:
         self._lock = threading.RLock()
         self._bars: list[Bar] = []
         self._timer: threading.Timer | None = None
+        self._quiet_since = -math.inf
+        self._idle_since = -math.inf
 
     def add(self, bar: Bar) -> None:
         with self._lock:
             self._bars.append(bar)
             if self._timer is None and os.environ.get("RAMET_PROGRESS") != "0":
-                self._wait()
+                # The minute goes on from bar to bar: work in pieces of less than one would say nothing for hours.
+                now = time.monotonic()
+                if now - self._idle_since > _SECONDS_BETWEEN_LINES:
+                    self._quiet_since = now
+                self._wait(self._quiet_since + _SECONDS_BETWEEN_LINES - now)
 
     def remove(self, bar: Bar) -> None:
         with self._lock:
@@ -152,14 +159,15 @@ class _Log:
             if self._timer is not None and not self._bars:
                 self._timer.cancel()
                 self._timer = None
+                self._idle_since = time.monotonic()
 
     def line(self) -> str:
         """What is done so far, from the outermost piece of work inwards."""
         with self._lock:
             return "; ".join(map(_in_words, self._bars))
 
-    def _wait(self) -> None:
-        self._timer = threading.Timer(_SECONDS_BETWEEN_LINES, self._tell)
+    def _wait(self, seconds: float) -> None:
+        self._timer = threading.Timer(max(0.0, seconds), self._tell)
         self._timer.daemon = True
         self._timer.start()
 
@@ -169,7 +177,8 @@ class _Log:
                 return
             with contextlib.suppress(OSError, ValueError):  # nobody reads standard error any more
                 print(f"ramet: {self.line()}", file=sys.stderr, flush=True)
-            self._wait()
+            self._quiet_since = time.monotonic()
+            self._wait(_SECONDS_BETWEEN_LINES)
 
 
 def _in_words(bar: Bar) -> str:

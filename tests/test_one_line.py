@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sample_runs import search_result
@@ -12,13 +15,19 @@ from torch import nn
 import ramet
 from ramet.continual import make_stream
 from ramet.continual.plan import LearnPlan
+from ramet.continual.streams.makers import FORMS
+from ramet.continual.study.plan import StudyPlan
 from ramet.data import load
 from ramet.errors import ConfigError, RametError
 from ramet.fields import require_types
-from ramet.guards import NoGuard, OrthogonalProjection, WeightPlasticity, chain
+from ramet.growth import Budget, GrowPlan
+from ramet.growth.budget import Ends
+from ramet.guards import GUARDS, NoGuard, OrthogonalProjection, WeightPlasticity, chain, remember_batches
 from ramet.params import named_params
 from ramet.ranking import Plan
+from ramet.registry import registry_of
 from ramet.searching import SearchPlan
+from ramet.searching.staged.options import StagedOptions
 from ramet.searching.strategies import STRATEGIES
 from ramet.spaces import Cells64, Choice, Darts, ModuleSpace
 
@@ -173,3 +182,95 @@ def test_what_is_natural_to_try_is_answered_with_one_line(provoke, words, tmp_pa
     with pytest.raises(RametError) as refused:
         provoke()
     assert str(refused.value) == words and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("provoke", "words"),
+    [
+        (lambda: GrowPlan(methods=7), "methods must be texts, joined by commas or in a list, but got 7."),
+        (lambda: GrowPlan(against=3), "against must be texts, joined by commas or in a list, but got 3."),
+        (lambda: GrowPlan(budget=100), "budget must be a text or none or an object of Budget, but got 100."),
+        (lambda: GrowPlan(ends="late"), "ends must be an object of Ends, but got 'late'."),
+        (lambda: GrowPlan(onnx="yes"), "onnx must be true or false, but got 'yes'."),
+        (lambda: Ends(max_steps="3"), "max_steps must be a whole number or none, but got '3'."),
+        (lambda: Budget("params", "200k"), "total must be a number, but got '200k'."),
+        (lambda: SearchPlan(staged="5 minutes"), "staged must be an object of StagedOptions, but got '5 minutes'."),
+        (lambda: SearchPlan(final_network=8), "final_network must be an object of FinalNetworkOptions, but got 8."),
+        (lambda: StagedOptions(minutes="5"), "minutes must be a number or none, but got '5'."),
+        (lambda: StudyPlan(space="wide"), "space must be an object of SequenceSpace, but got 'wide'."),
+        (lambda: LearnPlan(rates=0.1), "rates must be numbers, joined by commas or in a list, but got 0.1."),
+        (lambda: make_stream(5), f"a stream must be {FORMS}, but got 5."),
+        (
+            lambda: ramet.continual.learn("split-digits:2"),
+            "a stream must be a Stream, as make_stream gives it, but got 'split-digits:2'.",
+        ),
+        (
+            lambda: ramet.growth.grow(small_network(), load("digits", train_size=20, eval_size=10), 3),
+            "a budget is a Budget or a text such as 'params=200k', but got 3.",
+        ),
+        (lambda: named_params("net"), "parameters are those of an nn.Module, but got a str."),
+        (
+            lambda: OrthogonalProjection(regularisation="1"),
+            "regularisation must be at least 0 and finite, but got '1'.",
+        ),
+    ],
+)
+def test_a_part_of_a_wrong_type_is_refused_where_it_is_given(provoke, words):
+    with pytest.raises(ConfigError) as refused:
+        provoke()
+    assert str(refused.value) == words
+
+
+@pytest.mark.parametrize("name", [name for name in GUARDS.names() if name != "none"])
+def test_a_guard_refuses_what_is_no_step_size_no_module_and_no_state(name):
+    guard, net = GUARDS.make(name), nn.Linear(2, 2)
+    params, optimizer = named_params(net), torch.optim.SGD(net.parameters(), lr=0.1)
+    rule = r"a step size is the learning rate or ramet.guards.step_sizes\(optimizer, params\), but got "
+    for given, shown in [(optimizer, "a SGD"), ("0.1", "'0.1'"), (None, "None"), ([0.1], r"\[0.1\]"), (True, "True")]:
+        with pytest.raises(ConfigError, match=rule + shown):
+            guard.step(params, given)
+    for given in (0.1, np.float32(0.1), torch.tensor(0.1), ramet.guards.step_sizes(optimizer, params)):
+        guard.step(params, given)
+    with pytest.raises(ConfigError, match=r"watches an nn\.Module, but got a dict"), guard.watch(params):
+        pass
+    for given, shown in (("fisher", "a str"), (None, "a NoneType"), (["weight"], "a list")):
+        with pytest.raises(ConfigError, match=f"a guard's state is tensors by name, but got {shown}"):
+            guard.load_state_dict(given)
+
+
+def test_what_a_guard_remembers_is_tensors_of_the_parameters_shapes():
+    guard, net = WeightPlasticity(strength=1.0), nn.Linear(2, 2)
+    with pytest.raises(ConfigError, match="but 'weight' is a int"):
+        guard.remember({"weight": 1})
+    with pytest.raises(ConfigError, match="Fisher information comes by name, but got a Linear"):
+        guard.remember(named_params(net), net)
+    wrong = {name: torch.zeros(1) for name in named_params(net)}
+    with pytest.raises(ConfigError, match=r"'weight' has \(2, 2\) and its Fisher information \(1,\)"):
+        guard.remember(named_params(net), wrong)
+
+
+def test_a_step_size_is_missed_by_name():
+    guard, net = WeightPlasticity(strength=1.0), nn.Linear(2, 2)
+    net(torch.ones(1, 2)).sum().backward()
+    guard.remember(named_params(net))
+    rule = "there must be a step size for each parameter, but 'bias' has none"
+    with pytest.raises(ConfigError, match=rule), guard.step(named_params(net), {"weight": 0.1}):
+        pass
+
+
+def test_a_batch_without_targets_is_refused_in_one_line():
+    with pytest.raises(ConfigError, match="a mini-batch is a pair, inputs and targets, but got a Tensor"):
+        remember_batches(WeightPlasticity(strength=1.0), nn.Linear(2, 2), [torch.ones(3, 2)])
+
+
+@pytest.mark.parametrize("kind", ["growth", "sharing"])
+def test_growths_and_sharings_are_one_line(kind):
+    for name in registry_of(kind).names():
+        with contextlib.suppress(ConfigError):  # some need an option
+            assert re.fullmatch(r"\w+\(.*\)", repr(registry_of(kind).make(name)))
+
+
+def test_a_guard_on_an_optimizer_is_one_line():
+    net = nn.Linear(2, 2)
+    attached = ramet.guards.attach(WeightPlasticity(strength=3.0), net, torch.optim.SGD(net.parameters(), lr=0.1))
+    assert repr(attached) == "Attachment(WeightPlasticity(strength=3.0), on 2 parameters)"

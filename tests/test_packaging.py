@@ -22,6 +22,27 @@ def test_the_version_is_one():
     assert PROJECT["project"]["version"] == ramet.__version__ == citation[1]
 
 
+def test_the_changelog_has_the_version_and_each_kind_of_change_once():
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", (ROOT / "CHANGELOG.md").read_text())
+    versions = re.split(r"(?m)^## ", text)[1:]
+    titles = [version.splitlines()[0] for version in versions]
+    assert titles[0] == "[Unreleased]" or titles[0].startswith(f"[{ramet.__version__}]")
+    released = [title for title in titles if title != "[Unreleased]"]
+    assert re.fullmatch(rf"\[{re.escape(ramet.__version__)}\] - \d{{4}}-\d\d-\d\d", released[0])
+    notes = (ROOT / "docs" / "releases.md").read_text()
+    assert re.search(rf"(?m)^## {re.escape(ramet.__version__)}$", notes)
+    for title, version in zip(titles, versions, strict=True):
+        kinds = re.findall(r"(?m)^### (.+)$", version)
+        assert len(kinds) == len(set(kinds)), f"{title} has {kinds}"
+
+
+def test_the_papers_to_cite_are_those_that_are_explained():
+    cited = re.findall(r'(?m)^ +title: "?(.+?)"?$', (ROOT / "CITATION.cff").read_text())
+    pages = [path.read_text() for path in (ROOT / "docs" / "explanations").glob("*.md")]
+    explained = [re.search(r"(?m)^\*([^*]+)\*", page)[1] for page in pages]
+    assert len(cited) == len(explained) and all(any(long.startswith(own) for long in cited) for own in explained)
+
+
 @pytest.mark.parametrize("package", ["ramet", "ramet_papers"])
 def test_every_file_beside_the_code_is_packed(package):
     patterns = PROJECT["tool"]["setuptools"]["package-data"][package]

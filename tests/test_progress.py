@@ -44,3 +44,32 @@ def test_who_does_not_speak(asked, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     with progress.progress("training", total=1):
         assert progress._log._timer is None
+
+
+def test_a_minute_goes_on_from_one_piece_of_work_to_the_next(asked, monkeypatch):
+    """Pieces of forty seconds, one after the other, say something in every minute all the same."""
+    now, waits = [1000.0], []
+
+    class Clock:
+        daemon = False
+
+        def __init__(self, seconds, tell):
+            waits.append(seconds)
+
+        def start(self):
+            pass
+
+        def cancel(self):
+            pass
+
+    monkeypatch.setattr(progress, "_log", progress._Log())
+    monkeypatch.setattr(progress.threading, "Timer", Clock)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    for _ in range(3):
+        with progress.progress("training", total=1):
+            now[0] += 40
+    assert waits == [60, 20, 0]
+    progress._log._tell()  # nothing is under way: nothing is said
+    now[0] += 3600
+    with progress.progress("another job, later", total=1):
+        assert waits[-1] == 60

@@ -6,8 +6,9 @@ import errno
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from typing import Literal, get_args, get_origin
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, MissingArgumentError
 
 import ramet
 from ramet.cli.compare import compare
@@ -80,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _check_launch(given)
         make_app(given)(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
+    except MissingArgumentError as error:
+        _fail(_missing(error), code=2)
     except CycloptsError as error:
         _fail(str(error), code=2)
     except LostRankError as error:
@@ -113,6 +116,17 @@ def _check_launch(arguments: Sequence[str]) -> None:
     if is_launched() and arguments and arguments[0] not in RANKED and not arguments[0].startswith("-"):
         names = " and ".join(f"`ramet {name}`" for name in RANKED)
         raise ConfigError(f"torchrun is for {names}, but got {arguments[0]!r}.")
+
+
+def _missing(error: MissingArgumentError) -> str:
+    """What a command lacks, by the name that its usage has: nobody gave the option that cyclopts would speak of."""
+    argument = error.argument
+    if argument is None or argument.tokens or getattr(error, "keyword", None) is not None:
+        return str(error)
+    command = " ".join(["ramet", *(error.command_chain or ())])
+    choices = get_args(argument.hint) if get_origin(argument.hint) is Literal else ()
+    among = f", one of {', '.join(choices)}" if choices else ""
+    return f"`{command}` needs {argument.name.lstrip('-').upper()}{among}; `{command} --help` says more."
 
 
 def _fail(message: str, code: int, *, speaks: bool = False) -> None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App
 
 from ramet.cli.options import FLAG, print_json
 from ramet.errors import ConfigError
 
+if TYPE_CHECKING:
+    from ramet.jobs.overview import RunOverview
+
+FOLDER = Path("runs")
+"""Where commands put their runs if they are told no other place."""
+
 runs_app = App(name="runs", help="List the runs under a folder, or make room.", help_format="markdown")
 
 
 @runs_app.default
-def list_runs(folder: Path = Path("runs"), *, json: Annotated[bool, FLAG] = False) -> None:
+def list_runs(folder: Path = FOLDER, *, json: Annotated[bool, FLAG] = False) -> None:
     """List the runs under a folder: what each is, how far it is, its best figure, its size and its age.
 
     A run is *finished*, *running* (a process of this machine writes it), *interrupted* (`ramet resume DIR` goes on) or
@@ -28,9 +34,9 @@ def list_runs(folder: Path = Path("runs"), *, json: Annotated[bool, FLAG] = Fals
         folder: where to look; folders in it are looked into, runs are not.
         json: print the list as one JSON object on standard output.
     """
-    from ramet.jobs.overview import find_runs, runs_table
+    from ramet.jobs.overview import runs_table
 
-    runs = find_runs(folder)
+    runs = _found(folder)
     if json:
         print_json({"runs": [run.to_json() for run in runs]})
         return
@@ -45,7 +51,7 @@ def list_runs(folder: Path = Path("runs"), *, json: Annotated[bool, FLAG] = Fals
 
 @runs_app.command
 def clean(
-    folder: Path = Path("runs"),
+    folder: Path = FOLDER,
     *,
     state: tuple[Literal["finished", "interrupted", "damaged"], ...] = (),
     older_than: float | None = None,
@@ -70,7 +76,6 @@ def clean(
         json: print what is removed as one JSON object on standard output.
     """
     from ramet.jobs.overview import clean as remove
-    from ramet.jobs.overview import find_runs
     from ramet.reports.formats import size
 
     if not state and older_than is None and not checkpoints:
@@ -80,7 +85,7 @@ def clean(
     wanted = ("finished",) if checkpoints else state or ("finished", "interrupted", "damaged")
     chosen = [
         run
-        for run in find_runs(folder)
+        for run in _found(folder)
         if run.state in wanted
         and (not state or run.state in state)
         and (older_than is None or run.seconds >= 86400 * older_than)
@@ -101,3 +106,10 @@ def clean(
         print(f"{size(freed)} {'are free now' if yes else 'would be free'}.")
         if not yes:
             print("Nothing was removed: say --yes.", file=sys.stderr)
+
+
+def _found(folder: Path) -> list[RunOverview]:
+    """The runs of a folder; who has not run anything yet has no folder of runs, which is no mistake."""
+    from ramet.jobs.overview import find_runs
+
+    return [] if folder == FOLDER and not folder.exists() else find_runs(folder)

@@ -123,6 +123,8 @@ def learn(
     """
     check_scenario(scenario)
     check_rates(rates)
+    if not isinstance(stream, Stream):
+        raise ConfigError(f"a stream must be a Stream, as make_stream gives it, but got {stream!r:.80}.")
     if onto is None:
         template = make_template(
             network,

@@ -106,7 +106,9 @@ class LearnPlan:
     @property
     def each_rate(self) -> tuple[float, ...]:
         """The learning rates that are tried for each task; none if the recipe's is taken."""
-        if self.rates is None or not isinstance(self.rates, str):
+        if not isinstance(self.rates, str | list | tuple | None):
+            raise ConfigError(f"rates must be numbers, joined by commas or in a list, but got {self.rates!r:.80}.")
+        if not isinstance(self.rates, str):
             return tuple(self.rates or ())
         try:
             return tuple(float(rate) for rate in self.rates.split(","))

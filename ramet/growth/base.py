@@ -22,6 +22,7 @@ from ramet.growth.surgery.layers import Deepening, Site, deepen
 from ramet.growth.surgery.widening import Widening
 from ramet.growth.surgery.writing import widen
 from ramet.params import Params
+from ramet.registry.lines import one_line
 from ramet.seeding import seeded_globally, torch_generator
 from ramet.tracing.coupling import Coupling
 from ramet.tracing.probing import copy_network
@@ -162,6 +163,9 @@ class GrowthContext:
 
 class Growth(ABC):
     """A way to grow. Subclasses are final; what they remember between steps goes through ``state_dict``."""
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     @property
     def needs_layers(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ramet.errors import ConfigError
+from ramet.fields import require_types
 from ramet.registry import parse_options, quantity
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Budget:
     share: bool | None = None
 
     def __post_init__(self) -> None:
+        require_types(self)
         if self.unit not in UNITS:
             raise ConfigError(f"a budget is in one of {', '.join(UNITS)}, but got {self.unit!r}.")
         if not (self.total > 0 and self.step > 0 and math.isfinite(self.total)):
@@ -118,6 +120,7 @@ class Ends:
     max_steps: int | None = None
 
     def __post_init__(self) -> None:
+        require_types(self)
         if self.patience is not None and self.patience < 1:
             raise ConfigError(f"patience must be at least 1, but got {self.patience}.")
         if self.max_steps is not None and self.max_steps < 0:

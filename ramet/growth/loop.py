@@ -103,7 +103,7 @@ def grow(
     growing = Growing(
         network=open_attention(network if in_place else copy.deepcopy(network)),
         data=_split(data),
-        budget=Budget.parse(budget) if isinstance(budget, str) else budget,
+        budget=_budget(budget),
         method=make_method(method, **(method_options or {})),
         settings=settings or Settings(epochs=10, batch_size=64, learning_rate=0.05, weight_decay=1e-4),
         loss=loss,
@@ -134,3 +134,11 @@ def _split(data: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         sizes = [len(part) for part in (x, y, validation_x, validation_y)]
         raise DataError(f"inputs and targets must be as many, at least 2 for training, but got {sizes}.")
     return x, y, validation_x, validation_y
+
+
+def _budget(given: Budget | str) -> Budget:
+    if isinstance(given, str):
+        return Budget.parse(given)
+    if not isinstance(given, Budget):
+        raise ConfigError(f"a budget is a Budget or a text such as 'params=200k', but got {given!r:.80}.")
+    return given

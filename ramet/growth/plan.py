@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from ramet.errors import ConfigError
-from ramet.fields import option
+from ramet.fields import option, require_types
 from ramet.growth.budget import Budget, Ends
 from ramet.registry import Spec, parse_options, parse_spec, split_list
 
@@ -46,13 +46,14 @@ class GrowPlan:
     onnx: bool = False
 
     def __post_init__(self) -> None:
-        given = cast("str | tuple[str, ...]", self.methods)  # on the command line they are one text
+        require_types(self)
+        given = _listed("methods", self.methods)
         object.__setattr__(self, "methods", tuple(split_list(given) if isinstance(given, str) else given))
         names = [_name(parse_spec(text)) for text in self.methods]
         if not names or len(set(names)) < len(names):
             raise ConfigError(f"methods must be named once each, at least one, but got {', '.join(self.methods)!r}.")
 
-        against = cast("str | tuple[str, ...]", self.against)
+        against = _listed("against", self.against)
         arms = [arm.strip() for arm in (against.split(",") if isinstance(against, str) else against)]
         object.__setattr__(self, "against", tuple(arm for arm in arms if arm and arm != "none"))
         for arm in () if self.against == ("auto",) else self.against:
@@ -91,6 +92,13 @@ def check_arm(arm: str) -> None:
     """Refuse a name that is no arm."""
     if arm not in ARMS:
         raise ConfigError(f"a growth is compared with {', '.join(ARMS)} or none, but got {arm!r}.")
+
+
+def _listed(name: str, given: object) -> str | Sequence[str]:
+    """Several texts: one on the command line, a list or a tuple from Python."""
+    if not isinstance(given, str | list | tuple):
+        raise ConfigError(f"{name} must be texts, joined by commas or in a list, but got {given!r:.80}.")
+    return given
 
 
 def _name(spec: Spec) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.matrices import parts_of
-from ramet.guards.names import StepSizes, plain_names
+from ramet.guards.names import StepSizes, plain_names, require_state
 from ramet.guards.projection import OrthogonalProjection
 from ramet.params import Params
 
@@ -150,6 +150,7 @@ class OrthogonalAdapters(Guard):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
+        require_state(state)
         if any(not key.startswith("down/") for key in state):
             raise ConfigError(f"the state of adapters has keys down/NAME, but got {sorted(state)[0]!r}.")
         self._finished = {key.removeprefix("down/"): rows.clone() for key, rows in state.items()}

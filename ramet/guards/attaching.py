@@ -34,6 +34,9 @@ class Attachment:
         self._gradients: list[Tensor | None] = []
         self._hooks = [optimizer.register_step_pre_hook(self._before), optimizer.register_step_post_hook(self._after)]
 
+    def __repr__(self) -> str:
+        return f"Attachment({self._guard!r}, on {len(self._params)} parameters)"
+
     def detach(self) -> None:
         """Let the optimizer step freely again; a step that failed half-way leaves no trace in the gradients."""
         for hook in self._hooks:

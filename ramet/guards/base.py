@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ramet.guards.names import StepSizes, on_path, plain_names, require_named
+from ramet.errors import ConfigError
+from ramet.guards.names import (
+    StepSizes,
+    on_path,
+    plain_names,
+    require_module,
+    require_named,
+    require_shapes,
+    require_sizes,
+)
 from ramet.params import Params
 from ramet.registry.lines import one_line
 
@@ -54,6 +63,7 @@ class Guard(ABC):
 
     def watch(self, module: nn.Module) -> AbstractContextManager[None]:
         """Listen to the layers of a module while the block runs; a guard that needs no inputs does nothing."""
+        require_module(module)
         return nullcontext()
 
     def loss(self, model: Any, loss_of: Callable[[Any], Tensor]) -> Tensor:
@@ -70,6 +80,7 @@ class Guard(ABC):
         The parameters come by name, with their gradients; see ``ramet.params.named_params``. The step size is the
         learning rate, or one for each name; see ``step_sizes`` for optimizers with momentum.
         """
+        require_sizes(step_sizes)
         return self._around(on_path(params), step_sizes)
 
     @contextmanager
@@ -95,9 +106,12 @@ class Guard(ABC):
             path = on_path(params)
         else:
             require_named(params)
+            if not isinstance(fisher, Mapping):
+                raise ConfigError(f"Fisher information comes by name, but got a {type(fisher).__name__}.")
             fisher = dict(zip(plain_names(fisher), fisher.values(), strict=True))
             named = zip(plain_names(params), params.values(), strict=True)
             path = {name: param for name, param in named if name in fisher}
+            require_shapes(path, fisher)
         with torch.no_grad():
             self.consolidate(path, fisher)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
-from ramet.guards.names import StepSizes
+from ramet.guards.names import StepSizes, require_state
 from ramet.params import Params
 
 
@@ -51,6 +51,7 @@ class NoGuard(Guard):
 
     def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
         """Refuse any state: it belongs to another guard."""
+        require_state(state)
         if state:
             raise ConfigError(f"NoGuard has no state, but got {sorted(state)[:3]}.")
 
@@ -133,6 +134,7 @@ class Chain(Guard):
 
     def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
         """Give each guard its own."""
+        require_state(state)
         parts: list[dict[str, torch.Tensor]] = [{} for _ in self.guards]
         for key, tensor in state.items():
             place, _, inner = key.partition(".")

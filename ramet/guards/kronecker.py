@@ -29,7 +29,7 @@ from ramet.guards.listening import (
     signature_of,
 )
 from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
-from ramet.guards.names import StepSizes, matches, patterns, sizes_of
+from ramet.guards.names import StepSizes, matches, patterns, require_state, sizes_of
 from ramet.guards.placing import Place
 from ramet.guards.precision import precise
 from ramet.guards.quadratic import Form, Unit, all_finite, check_penalty
@@ -298,6 +298,7 @@ class KroneckerPlasticity(Guard):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
+        require_state(state)
         parts: dict[str, dict[str, Tensor]] = {}
         for name, tensor in state.items():
             part, _, key = name.partition("/")

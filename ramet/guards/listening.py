@@ -16,12 +16,11 @@ from torch.nn import functional
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
-from ramet.errors import ConfigError
 from ramet.guards import convolutions, entries, matrix_products, norms
 from ramet.guards.layers import CONVOLUTIONS, RECURRENT, Kind, Product, input_columns, products_of
 from ramet.guards.matrices import Marker, key_of
 from ramet.guards.meetings import Meeting, with_bias
-from ramet.guards.names import plain_names, unwrapped
+from ramet.guards.names import plain_names, require_module, unwrapped
 from ramet.guards.other_uses import is_made_of, nodes_of, runs_inside, tensors_in
 from ramet.guards.placing import Place, entries_of, place_of, spread
 
@@ -155,8 +154,7 @@ def layers_of(module: nn.Module) -> Layers:
     Torch's own walk is a generator in a generator for every level: in a supernet of hundreds of modules, which is
     walked in every step, it took longer than the projections.
     """
-    if not isinstance(module, nn.Module):
-        raise ConfigError(f"a guard watches an nn.Module, but got a {type(module).__name__}.")
+    require_module(module)
     found, left = [], [("", module)]
     while left:
         prefix, layer = left.pop()

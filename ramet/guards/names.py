@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -53,12 +54,50 @@ def require_named(params: object) -> None:
         raise ConfigError(f"a guard takes parameters by name, ramet.params.named_params(network), but got {what}.")
 
 
+def require_shapes(params: Params, fisher: Params) -> None:
+    """Refuse Fisher information of other shapes than the parameters that it is about."""
+    for name, param in params.items():
+        if (shape := tuple(fisher[name].shape)) != tuple(param.shape):
+            raise ConfigError(
+                "Fisher information must have the shape of its parameter, but "
+                f"{name!r} has {tuple(param.shape)} and its Fisher information {shape}."
+            )
+
+
+def require_sizes(step_sizes: object) -> None:
+    """Refuse what is no learning rate, such as the optimizer itself: it would be noticed after its step."""
+    is_plain = step_sizes is None or isinstance(step_sizes, bool | str | list | tuple)
+    if not is_plain and isinstance(step_sizes, Real | Mapping | Tensor):
+        return
+    shown = f"{step_sizes!r:.80}" if is_plain else f"a {type(step_sizes).__name__}"
+    rule = "a step size is the learning rate or ramet.guards.step_sizes(optimizer, params)"
+    raise ConfigError(f"{rule}, but got {shown}.")
+
+
+def require_module(module: object) -> None:
+    """Refuse what has no layers to listen to."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"a guard watches an nn.Module, but got a {type(module).__name__}.")
+
+
+def require_state(state: object) -> None:
+    """Refuse what no ``state_dict`` gave."""
+    if not isinstance(state, Mapping):
+        raise ConfigError(f"a guard's state is tensors by name, but got a {type(state).__name__}.")
+
+
 def on_path(params: Params) -> Params:
     """The parameters that have a gradient, by plain name: those are the ones that the current model uses."""
     require_named(params)
-    return {
-        name: param for name, param in zip(plain_names(params), params.values(), strict=True) if param.grad is not None
-    }
+    try:
+        named = zip(plain_names(params), params.values(), strict=True)
+        return {name: param for name, param in named if param.grad is not None}
+    except AttributeError:  # asked for only then: this is done in every step
+        odd = next((name for name, param in params.items() if not isinstance(param, Tensor)), None)
+        if odd is None:
+            raise
+        rule = "a guard takes parameters by name, ramet.params.named_params(network)"
+        raise ConfigError(f"{rule}, but {odd!r} is a {type(params[odd]).__name__}.") from None
 
 
 def patterns(protect: str | Sequence[str]) -> tuple[str, ...]:
@@ -97,7 +136,10 @@ def inverse_sizes_of(
 def _keys_of(step_sizes: Mapping[str, StepSize], names: Sequence[str]) -> list[str]:
     """The names as the step sizes have them."""
     keys = dict(zip(plain_names(step_sizes), step_sizes, strict=True))
-    return [keys[name] for name in names]
+    try:
+        return [keys[name] for name in names]
+    except KeyError as missing:
+        raise ConfigError(f"there must be a step size for each parameter, but {missing} has none.") from None
 
 
 def step_sizes(optimizer: torch.optim.Optimizer, params: Params) -> OptimizerStepSizes:

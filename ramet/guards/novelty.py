@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
-from ramet.guards.names import StepSizes
+from ramet.guards.names import StepSizes, require_state
 from ramet.params import Params
 
 Model = tuple[int, ...]
@@ -139,6 +139,7 @@ class NoveltyConstraints(Guard):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
+        require_state(state)
         if set(state) != {"novelty"}:
             raise ConfigError(f"the state of novelty constraints has a key 'novelty', but got {sorted(state)[:3]}.")
         kept = json.loads(bytes(state["novelty"].tolist()))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ramet.errors import ConfigError
-from ramet.guards.names import StepSizes
+from ramet.guards.names import StepSizes, require_state
 from ramet.guards.quadratic import FisherGuard, Form, Unit
 from ramet.guards.turns import Turns
 from ramet.params import Params
@@ -190,6 +190,7 @@ class WeightPlasticity(FisherGuard):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
+        require_state(state)
         if "epoch" not in state:
             raise ConfigError(f"the state of weight plasticity has a key 'epoch', but got {sorted(state)[:3]}.")
         super().load_state_dict({key: tensor for key, tensor in state.items() if key != "epoch"})

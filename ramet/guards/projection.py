@@ -18,7 +18,7 @@ from ramet.guards.held_projections import PARTS, HeldProjections
 from ramet.guards.layers import Product, unknown_before_they_run
 from ramet.guards.listening import Ears, SeenProduct, layers_of, listening, named_of, planned_products, signature_of
 from ramet.guards.matrices import names_of
-from ramet.guards.names import StepSizes, matches, patterns, unwrapped
+from ramet.guards.names import StepSizes, matches, patterns, require_state, unwrapped
 from ramet.guards.projection_settings import Inputs, ProjectionSettings, Unit
 from ramet.guards.projectors import ProjectionMemory
 from ramet.guards.ranks import average_over_ranks, part_of, process_group_of, world_size
@@ -341,6 +341,7 @@ class OrthogonalProjection(Guard):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
+        require_state(state)
         parts: dict[str, dict[str, Tensor]] = {}
         for name, tensor in state.items():
             part, _, key = name.partition("/")

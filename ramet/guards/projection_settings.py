@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, get_args
 
 from torch import Tensor
@@ -45,8 +46,9 @@ class ProjectionSettings:
     reopen_every: int | None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.regularisation < float("inf"):
-            raise ConfigError(f"regularisation must be at least 0 and finite, but got {self.regularisation}.")
+        given: object = self.regularisation
+        if not isinstance(given, Real) or not 0.0 <= self.regularisation < float("inf"):
+            raise ConfigError(f"regularisation must be at least 0 and finite, but got {self.regularisation!r}.")
         if self.unit not in get_args(Unit):
             raise ConfigError(f"unit must be one of {', '.join(get_args(Unit))}, but got {self.unit!r}.")
         if self.unit == "hold" and not 0.0 < self.regularisation <= 1.0:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.fisher import clipped, squared_gradients
-from ramet.guards.names import StepSizes, inverse_sizes_of, matches, patterns
+from ramet.guards.names import StepSizes, inverse_sizes_of, matches, patterns, require_state
 from ramet.params import Params
 from ramet.training.step_sizes import StepSize
 
@@ -295,6 +295,7 @@ class FisherGuard(Guard):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
+        require_state(state)
         parts: dict[str, Params] = {"fisher": {}, "anchor": {}}
         for key, tensor in state.items():
             part, _, name = key.partition("/")

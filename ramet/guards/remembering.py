@@ -78,6 +78,9 @@ def remember_batches(
 
 
 def _cross_entropy(network: nn.Module, batch: Any) -> Tensor:
+    if not isinstance(batch, list | tuple) or len(batch) != 2:
+        shown = f"{len(batch)} of them" if isinstance(batch, list | tuple) else f"a {type(batch).__name__}"
+        raise ConfigError(f"without a loss a mini-batch is a pair, inputs and targets, but got {shown}.")
     x, y = batch
     return cross_entropy(network(x), y)
 

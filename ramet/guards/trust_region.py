@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.matrices import joined, parts_of
-from ramet.guards.names import StepSizes, on_path, plain_names, unwrapped
+from ramet.guards.names import StepSizes, on_path, plain_names, require_state, unwrapped
 from ramet.guards.projection import OrthogonalProjection
 from ramet.params import Params
 
@@ -144,6 +144,7 @@ class TrustRegionProjection(Guard):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of ``state_dict``."""
+        require_state(state)
         if "tasks" not in state:
             raise ConfigError(f"the state of a trust region has a key 'tasks', but got {sorted(state)[:3]}.")
         parts: dict[str, dict[str, Tensor]] = {"all": {}, "current": {}}

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ramet.errors import ConfigError
+from ramet.registry.lines import one_line
 from ramet.sharing.groups import Groups, check_groups
 
 
@@ -31,6 +32,9 @@ class Sharing(ABC):
 
     is_measured: bool = False
     """Whether the groups follow from a measurement of interference and not from the children's places alone."""
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     def of_options(self, num_options: Sequence[int]) -> Sharing:
         """This sharing for a space whose decisions have so many options; most need not know them."""

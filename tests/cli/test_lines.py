@@ -91,3 +91,18 @@ with open({str(tmp_path / "file")!r}, "w") as file:
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == 0
     assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["init"], "`ramet init` needs KIND, one of space, network, stream, recipe; `ramet init --help` says more."),
+        (["resume"], "`ramet resume` needs DIRECTORY; `ramet resume --help` says more."),
+        (["data", "fetch"], "`ramet data fetch` needs NAME; `ramet data fetch --help` says more."),
+        (["compare", "--report"], 'Command "compare" parameter --report requires an argument.'),
+    ],
+)
+def test_what_a_command_lacks_has_the_name_of_its_usage(arguments, words, capsys):
+    with pytest.raises(SystemExit) as refused:
+        main(arguments)
+    assert refused.value.code == 2 and capsys.readouterr().err == f"ramet: {words}\n"

@@ -203,7 +203,8 @@ def test_the_job_is_its_json():
 
 
 def test_resume_and_report_know_a_stream(tmp_path, capsys):
-    start(job(methods=("naive",)), tmp_path / "run", make_executor(1))
+    result = start(job(methods=("naive",)), tmp_path / "run", make_executor(1))
+    assert [task.split()[1:] for task in result.tasks] == result.classes
     (tmp_path / "run" / "report.html").unlink()
     main(["report", str(tmp_path / "run")])
     assert (tmp_path / "run" / "report.html").exists()

@@ -237,6 +237,15 @@ def test_the_page_says_what_the_records_say() -> None:
     ]
 
 
+def test_tasks_are_told_by_their_classes() -> None:
+    tasks = ["my-images 0 1", "my-images 2 3"]
+    made = result(tasks) | {"classes": [["cats", "dogs"], ["hens", "<owls>"]]}
+    page = learned(made).page({}).html()
+    assert "cats, dogs" in page and "hens, &lt;owls&gt;" in page and ">classes<" in page
+    for classes in ([], [["0", "1"], ["2", "3"]], [["cats", "dogs"]] * 2):  # unknown, said by the names, all the same
+        assert ">classes<" not in learned(made | {"classes": classes}).page({}).html()
+
+
 def test_tasks_that_were_learned_before_have_other_signs() -> None:
     made = result(names(4))
     made["tasks"] = names(4)[2:]

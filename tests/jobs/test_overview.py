@@ -129,3 +129,10 @@ def test_no_folder_is_one_line(tmp_path, capsys):
     with pytest.raises(SystemExit) as refused:
         main(["runs", str(tmp_path / "nowhere")])
     assert refused.value.code == 2 and "runs are looked for in a folder" in capsys.readouterr().err
+
+
+def test_before_the_first_run_there_is_none(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["runs"])
+    main(["runs", "clean", "--checkpoints"])
+    assert capsys.readouterr().out == "There is no run in runs.\nThere is nothing to remove.\n"

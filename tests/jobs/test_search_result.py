@@ -13,7 +13,8 @@ from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.jobs.runner import resume
 from ramet.jobs.search import SearchRecipe
-from ramet.jobs.search.result import FoundArchitecture, SearchBaseline, SearchResult, TrainedArchitecture
+from ramet.jobs.search.result import FoundArchitecture, SearchBaseline, SearchResult, SearchStage, TrainedArchitecture
+from ramet.progress import progress
 from ramet.runs import read_records
 from ramet.searching import SearchPlan
 from ramet.spaces import Cells64
@@ -36,9 +37,19 @@ def found(out: Path, **changes: object) -> SearchResult:
     return ramet.search("cells64:channels=2,num_cells=1", "digits", **options)
 
 
+_LABELS: list[str] = []
+"""What the progress of the search below said."""
+
+
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
-    return found(tmp_path_factory.mktemp("search") / "run")
+    def telling(label: str, total: float):
+        _LABELS.append(label)
+        return progress("", total)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("ramet.execution.executor.progress", telling)
+        return found(tmp_path_factory.mktemp("search") / "run")
 
 
 def test_figures_are_attributes(result: SearchResult) -> None:
@@ -163,3 +174,25 @@ def test_in_a_notebook_the_best_is_bold_and_lists_are_lists():
     assert "<td><b>20.0 %</b></td>" in shown and "<td>30.0 %</td>" in shown and "<td>&lt;b&gt;</td>" in shown
     assert "<p><small>The test split was used once a seed.</small></p>" in shown and "<p>Found: &lt;b&gt;</p>" in shown
     assert "<p></p>" not in shown
+
+
+def test_the_front_speaks_of_multiply_adds_and_per_cent_as_the_tables_do():
+    result = search_result({"a": 0.3, "b": 0.2})
+    page = replace(result, pareto={"parameters": ["a"], "flops": ["a", "b"]}).page({}).html()
+    assert ">multiply-adds<" in page and "flops" not in page
+    assert ">error, shared weights, %<" in page
+
+
+def test_a_search_in_stages_says_what_its_order_follows() -> None:
+    stage = SearchStage(stage="short", about="36 steps each", cost=4.0, agreement=1.0, compared=4, seen=4, dropped=2)
+    found = search_result({"a": 0.3, "b": 0.2})
+    scored = [replace(entry, synflow=1.0, jacobian=2.0) for entry in found.candidates]
+    page = replace(found, stages=[stage], unit="evaluations", candidates=scored).page({}).html()
+    assert "It was the best on validation data of the first 2, trained alone, of what 1 stages left" in page
+    assert "one error alone may order them otherwise" in page
+    alone = replace(found, stages=[stage], unit="evaluations", trained=found.trained[:1]).page({}).html()
+    assert "It comes first, by validation losses at every length of training" in alone
+
+
+def test_what_is_trained_is_said(result: SearchResult) -> None:
+    assert _LABELS == ["training the best candidates alone", "training what needed no search, alone"]

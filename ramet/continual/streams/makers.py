@@ -71,6 +71,8 @@ def make_stream(
         >>> stream.names
         ['digits as they are', 'digits permutation 1', 'digits permutation 2']
     """
+    if not isinstance(source, str | Path):
+        raise ConfigError(f"a stream must be {FORMS}, but got {source!r:.80}.")
     options: dict[str, Any] = {
         "seed": seed,
         "data_dir": data_dir,

@@ -278,7 +278,9 @@ def _result(setup: StreamSetup, run: Run) -> Json:
             promised = True if promised and is_kept else None if entry["unmeasured"] else False
         entry["forgets_nothing"] = promised
         entry["validation_accuracy"] = validation[spec]["figures"]["average_accuracy"]
-    named = {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds)}
+    named: Json = {"stream": setup.name, "tasks": setup.streams[0].names, "seeds": list(setup.seeds)}
+    if setup.streams[0].form.kind == "image":  # of a text they are its words
+        named["classes"] = [list(task.info.class_names) for task in setup.streams[0]]
     return {**named, "methods": methods, "controls": apart, "controls_of": controls, **told}
 
 

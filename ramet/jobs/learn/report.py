@@ -18,6 +18,9 @@ from ramet.runs.showing import without_folders
 MAX_MAPS, MAX_LINES = 12, 8
 """How many methods are shown at most in heat maps and as lines."""
 
+MAX_CLASSES = 6
+"""How many classes of a task are named."""
+
 
 Figure = tuple[Column, Callable[[str, StreamFigures], Number]]
 """A column of the tables of methods, and how it is read from a method's name and figures."""
@@ -157,9 +160,14 @@ def _add_tasks(page: Page, result: LearnResult) -> None:
     methods = result.methods
     shown = dict.fromkeys([next(iter(methods)), _best(result)])
     metric = result.metric
-    columns: Columns = ["task", *[Column(name, metric.number) for name in shown]]
-    rows = [
-        [f"{place + 1} {task}", *[metric.in_units(methods[name].matrix[-1][place]) for name in shown]]
+    classes = result.named_classes()
+    columns: Columns = ["task", *(["classes"] if classes else []), *[Column(name, metric.number) for name in shown]]
+    rows: list[list[Cell]] = [
+        [
+            f"{place + 1} {task}",
+            *([_few(classes[place])] if classes else []),
+            *[metric.in_units(methods[name].matrix[-1][place]) for name in shown],
+        ]
         for place, task in enumerate(result.tasks)
     ]
     unit = ", in per cent" if metric.is_share else ""
@@ -179,6 +187,16 @@ def _add_tasks(page: Page, result: LearnResult) -> None:
             ),
             f"Test {metric.name} of every method on each task at the end.",
         )
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names of classes, the first of them where they are many.
+
+    >>> _few(["cats", "dogs"]), _few(list("abcdefgh"))
+    ('cats, dogs', 'a, b, c, d, e, f and 2 more')
+    """
+    more = len(names) - MAX_CLASSES
+    return ", ".join(names[:MAX_CLASSES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _others(result: LearnResult) -> dict[str, MethodOutcome]:

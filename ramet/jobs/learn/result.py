@@ -190,6 +190,7 @@ class LearnResult(Result):
         metric: what tasks are measured by. What is called accuracy here is its value; transfers, forgetting and gains
             are of minus the value where lower is better, so that they have the same sign for every metric.
         rows: what is counted where the metric is a share of them: images, rows, or the tokens of texts.
+        classes: the names of each task's classes, where the data have names; empty in runs of earlier versions.
     """
 
     stream: str
@@ -200,6 +201,13 @@ class LearnResult(Result):
     controls_of: dict[str, str] = field(default_factory=dict)
     metric: MetricFigures = field(default_factory=MetricFigures)
     rows: str = "images"
+    classes: list[list[str]] = field(default_factory=list)
+
+    def named_classes(self) -> list[list[str]]:
+        """The classes of each task, if they tell tasks apart and the tasks' own names do not say them already."""
+        known = self.classes if len(self.classes) == len(self.tasks) else []
+        is_told = all(task.endswith(" " + " ".join(own)) for task, own in zip(self.tasks, known, strict=bool(known)))
+        return [] if is_told or len({tuple(own) for own in known}) < 2 else known
 
     @property
     def input(self) -> str:

@@ -76,10 +76,7 @@ def _because(result: SearchResult) -> str:
     if result.budget:
         lines.append(f"The budget is **{result.budget}**.")
     if result.stages:
-        lines.append(
-            f"It was the best on validation data of what {len(result.stages)} stages left, after "
-            f"**{result.spent_words()}**."
-        )
+        lines.append(f"{_first(result)} of what {len(result.stages)} stages left, after **{result.spent_words()}**.")
     else:
         lines.append(f"Guard: {result.guard}; sharing: {result.sharing}; {result.epochs} epochs.")
         if result.diverged:
@@ -91,6 +88,13 @@ def _because(result: SearchResult) -> str:
         )
         lines += [doubt] if (doubt := result.doubt()) else []
     return " ".join(lines)
+
+
+def _first(result: SearchResult) -> str:
+    """By what it was chosen at the end of a search in stages."""
+    if len(result.trained) > 1:
+        return f"It was the best on validation data of the first {len(result.trained)}, trained alone,"
+    return f"It comes first, by {_ORDER},"
 
 
 def _cost_numbers(result: SearchResult) -> list[KeyNumber]:
@@ -161,6 +165,8 @@ def _add_free_scores(page: Page, result: SearchResult) -> None:
         [result.shown(entry.name), entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries
     ]
     caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
+    if result.stages:
+        caption += f" The rows are in the order of the search, by {_ORDER}; one error alone may order them otherwise."
     title = "The candidates, and scores that need no training"
     page.table(Table(["architecture", error, "parameters", *free], rows, title=title, caption=caption))
 
@@ -208,13 +214,22 @@ def _add_fronts(page: Page, result: SearchResult) -> None:
     if len(scored) < 2:
         return
     page.section("Error against cost")
+    where, is_share = "trained alone" if result.stages else "shared weights", result.metric == "error"
+    y_label = f"{result.metric}, {where}" + (", %" if is_share else "")
     for cost, front in result.pareto.items():
         groups = []
         for name, chosen in (("not beaten", True), ("beaten", False)):
             entries = [entry for entry in scored if (entry.name in front) == chosen]
             sizes = [float(getattr(entry, cost)) for entry in entries]
             names = [result.shown(entry.name) for entry in entries]
-            groups.append(Points(name, sizes, [float(entry.error or 0.0) for entry in entries], names=names))
-        where = "trained alone" if result.stages else "shared weights"
-        chart = scatter_chart([group for group in groups if group.x], x_label=cost, y_label=f"{result.metric}, {where}")
+            errors = [(100 if is_share else 1) * float(entry.error or 0.0) for entry in entries]
+            groups.append(Points(name, sizes, errors, names=names))
+        chart = scatter_chart([group for group in groups if group.x], x_label=_COSTS.get(cost, cost), y_label=y_label)
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")
+
+
+_ORDER = "validation losses at every length of training and what similar architectures had"
+"""What a search in stages chooses by; see ``staged.search``."""
+
+_COSTS = {"flops": "multiply-adds"}
+"""What a cost is called where people read it."""

@@ -187,7 +187,8 @@ class Stages:
         keys = {name: known.get(tuple(arch), f"baseline/{space.index(tuple(arch))}") for name, arch in archs.items()}
         tasks = {key: self._final_task(key, archs[name], 0) for name, key in keys.items()}
         missing = [task for key, task in tasks.items() if key not in run.records]
-        for task, result in self.session.executor.run(missing, self.setup, on_failure=run.record_failure):
+        options: Json = {"label": "training what needed no search, alone", "on_failure": run.record_failure}
+        for task, result in self.session.executor.run(missing, self.setup, **options):
             run.records.append(task.key, **result)
         best = self._best_place(candidates, finals)
         found = next(final["validation"] for final in finals if final["place"] == best)
@@ -256,7 +257,8 @@ class Stages:
             for number in range(plan.final_seeds)
         ]
         missing = [task for task in tasks if task.key not in run.records]
-        for task, result in self.session.executor.run(missing, self.setup, on_failure=run.record_failure):
+        options: Json = {"label": "training the best candidates alone", "on_failure": run.record_failure}
+        for task, result in self.session.executor.run(missing, self.setup, **options):
             run.records.append(task.key, **result)
         return [run.records[task.key] | {"place": int(task.key.split("/")[1])} for task in tasks]
 

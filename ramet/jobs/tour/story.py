@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ramet.fields import from_json, to_json
@@ -26,6 +27,7 @@ def tell(job: TourJob, setup: TourSetup, session: Session) -> Json:
     """All parts; gives the result as JSON values."""
     sizes = QUICK if job.quick else WHOLE
     parts = TourParts(sizes, job.seed, job.device, setup.space.num_archs, session)
+    judged = cache(parts.judged)  # of a tour that goes on, only the second part asks for it
     told: Json = {"seed": job.seed, "quick": job.quick}
     with progress("the tour", total=sum(SHARES.values())) as bar:
 
@@ -39,8 +41,8 @@ def tell(job: TourJob, setup: TourSetup, session: Session) -> Json:
             line = say(from_json(kind, told[name], name)).words
             session.notify("part", {"line": f"{list(SHARES).index(name) + 1}. {line}"})
 
-        part("judged", JudgedFigures, lambda: parts.judged()[0], sentences.judged)
-        part("found", FoundFigures, lambda: parts.found(parts.judged()[1]), sentences.found)
+        part("judged", JudgedFigures, lambda: judged()[0], sentences.judged)
+        part("found", FoundFigures, lambda: parts.found(judged()[1]), sentences.found)
         part("grown", GrownFigures, lambda: parts.grown(setup.data), sentences.grown)
         part("learned", LearnedFigures, parts.learned, sentences.learned)
         part("guarded", GuardedFigures, parts.guarded, sentences.guarded)

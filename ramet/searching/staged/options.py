@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ramet.errors import ConfigError
+from ramet.fields import require_types
 from ramet.registry import quantity
 
 STAGES = ("scores", "shared", "short", "predictor", "finalists")
@@ -46,6 +47,7 @@ class StagedOptions:
     short_epochs: float = 2.0
 
     def __post_init__(self) -> None:
+        require_types(self)
         given = [name for name in ("minutes", "evaluations", "cost") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ConfigError(f"a search has one budget: minutes, evaluations or cost, but got {' and '.join(given)}.")
