@@ -164,6 +164,8 @@ def command(arguments: Sequence[str], output: Path, folder: Path) -> Driver:
         temporary = folder / "tmp"
         temporary.mkdir(exist_ok=True)
         os.environ |= {"HOME": str(folder), "TMPDIR": str(temporary), "RAY_TMPDIR": str(folder)}
+        # Half of ramet's patience with a worker that starts, so that one that was killed then is missed earlier.
+        os.environ |= {"RAY_worker_register_timeout_seconds": "60"}
         tempfile.tempdir = None  # it was asked for before
         main(list(arguments))
 

@@ -30,6 +30,7 @@ from ramet.registry import Spec
 from ramet.runs import pack_state, unpack_state
 from ramet.runs.atomic import write_atomically, writing
 from ramet.runs.encoding import decode, encode
+from ramet.runs.regular import read_regular
 from ramet.training import Settings
 
 _FORMAT = 1
@@ -265,7 +266,7 @@ class JointNetwork:
         """
         path = Path(path)
         try:
-            data = path.read_bytes()
+            data = read_regular(path)
         except (FileNotFoundError, IsADirectoryError):
             raise ConfigError(f"a joint network must be a file, but there is none at {path}.") from None
         except OSError as error:

@@ -230,7 +230,7 @@ def _measured(learned: Learned, stream: Stream, place: int, device: str) -> dict
             for role in ("test", "validation"):
                 row[role].append(before[role][number])
             continue
-        module = network.task(task.name)
+        module = network.method.view(task.name)
         for role in ("test", "validation"):
             split = getattr(task.dataset, role)
             row[role].append(measure(module, split.x.to(device), split.y.to(device), metric))

@@ -6,18 +6,10 @@ A file of megabytes can promise, or unpack to, terabytes. So every reader that d
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 
 from ramet.errors import DataError
-
-
-def machine_memory() -> int | None:
-    """The bytes of memory that the machine has; none where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None
+from ramet.runs.regular import machine_memory
 
 
 def fits_in_memory(shape: Sequence[int]) -> bool:

@@ -94,10 +94,13 @@ def import_ray(address: str | None) -> ModuleType:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Nothing is reported to anybody.
     # A task that asks for no GPU sees those that the driver sees, as in a worker process; and no warning about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")  # A busy machine needs more than the usual 60.
+    # A busy machine needs more than the usual 60; a worker that dies while it starts is missed only after as long.
+    os.environ.setdefault("RAY_worker_register_timeout_seconds", "120")
     if address is None:
         # Despite its name it holds everywhere: without clusters, Ray listens on the loopback interface only.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        # A driver would wait for the workers that Ray starts ahead of tasks: for ever, if one dies on its way.
+        os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
         os.environ.setdefault("RAY_worker_niceness", "0")  # Not 15: beside any other work, trainings would starve.
     else:
         os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # It would try for ten minutes.

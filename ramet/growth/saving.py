@@ -31,6 +31,7 @@ from ramet.growth.pretrained import save_pretrained
 from ramet.growth.surgery.blocks import BlockCopy
 from ramet.runs.atomic import write_atomically, writing
 from ramet.runs.encoding import decode
+from ramet.runs.regular import check_regular, read_regular
 from ramet.runs.tensor_file import TensorFile
 from ramet.seeding import torch_generator
 from ramet.tracing.attention import open_attention
@@ -142,12 +143,13 @@ def read_network(folder: str | Path) -> SavedNetwork:
     """
     folder = Path(folder)
     try:
-        description = decode((folder / "network.json").read_bytes())
+        description = decode(read_regular(folder / "network.json"))
         version, written, grown = description["format"], description["origin"], description["steps"]
         # Only what save_network writes: no other entry of the file may reach make_network.
         origin = {name: written[name] for name in ("network", "num_classes")}
         origin |= InputForm.from_json(written).to_json()
         origin |= {name: written[name] for name in ("options", "seed") if name in written}
+        check_regular(folder / "weights.safetensors")
         tensors = safetensors.torch.load_file(folder / "weights.safetensors")
         steps = [
             GrowthStep(

@@ -16,6 +16,7 @@ from ramet.reports.tables import Headline, Table
 from ramet.runs import read_config
 from ramet.runs.atomic import write_atomically
 from ramet.runs.encoding import Json, decode, encode
+from ramet.runs.regular import read_regular
 from ramet.runs.showing import without_folders
 
 if TYPE_CHECKING:
@@ -152,6 +153,6 @@ class Result(ABC):
                 raise ConfigError(f"{place} must hold a {cls.__name__}, but holds a {type(found).__name__}.")
             return found
         try:
-            return cls.from_json(decode(place.read_bytes()))
+            return cls.from_json(decode(read_regular(place)))
         except (OSError, ValueError) as error:
             raise ConfigError(f"{place} must hold a result, but: {error}.") from None

@@ -15,6 +15,7 @@ from typing import Any
 from ramet.errors import DiskError
 from ramet.runs.atomic import sync_folder, write_all, writing
 from ramet.runs.encoding import JSON, decode, encode
+from ramet.runs.regular import check_regular
 
 
 class AppendedList:
@@ -81,6 +82,7 @@ class AppendedList:
             DiskError: The file is there but cannot be read.
         """
         try:
+            check_regular(self._path)
             with open(self._path, "rb") as file:
                 data = file.read(mark["bytes"])
         except FileNotFoundError:

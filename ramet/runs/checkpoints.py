@@ -16,6 +16,7 @@ from ramet.errors import ConfigError, DiskError
 from ramet.runs.atomic import is_temporary, write_atomically, writing
 from ramet.runs.encoding import JSON, decode, encode
 from ramet.runs.lock import folder_lock
+from ramet.runs.regular import open_regular, read_regular
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -197,7 +198,7 @@ class Checkpoints:
     def _read(self, step: int) -> Checkpoint:
         body = self._read_body(step)
         path, checksum = self.folder / body["tensors"]["file"], hashlib.sha256()
-        with _reading(path), open(path, "rb", buffering=0) as file:
+        with _reading(path), open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size != body["tensors"]["bytes"]:
                 raise _DamagedError(f"its tensors have {size} of {body['tensors']['bytes']} bytes")
@@ -213,7 +214,7 @@ class Checkpoints:
         """The JSON of a checkpoint that is whole and of this run."""
         try:
             with _reading(self._json_file(step)):
-                document = decode(self._json_file(step).read_bytes())
+                document = decode(read_regular(self._json_file(step)))
             body, digest = document["body"], document["sha256"]
         except (ValueError, TypeError, KeyError):
             raise _DamagedError("its JSON is damaged") from None

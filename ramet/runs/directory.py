@@ -20,6 +20,7 @@ from ramet.runs.environment import changed_entries, describe_environment
 from ramet.runs.identity import agrees, identity
 from ramet.runs.lock import RunLock
 from ramet.runs.records import Records
+from ramet.runs.regular import read_regular
 
 _logger = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,-]*(/[A-Za-z0-9][A-Za-z0-9._=+,-]*)*")
@@ -198,7 +199,7 @@ def read_config(run: str | os.PathLike[str]) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"a run directory must contain config.json, but {folder} does not.")
     try:
-        document = decode(path.read_bytes())
+        document = decode(read_regular(path))
     except OSError as error:
         raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
     except ValueError:
@@ -231,7 +232,7 @@ def remove_run(path: str | os.PathLike[str]) -> None:
 def _is_run(folder: Path) -> bool:
     """Whether a folder is a run of any format; other programs have a config.json too, and must not lose it."""
     try:
-        document = decode((folder / "config.json").read_bytes())
+        document = decode(read_regular(folder / "config.json"))
     except (OSError, ValueError):
         return False
     return isinstance(document, dict) and {"format", "ramet", "kind", "config"} <= set(document)
@@ -286,7 +287,7 @@ def _sweep(folder: Path) -> None:
 
 def _warn_of_changes(folder: Path) -> None:
     try:
-        before = decode((folder / "environment.json").read_bytes())
+        before = decode(read_regular(folder / "environment.json"))
         changes = changed_entries(before, describe_environment())
     except (OSError, ValueError, AttributeError):
         changes = ["environment.json cannot be read"]

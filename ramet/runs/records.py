@@ -14,6 +14,7 @@ from typing import Any
 from ramet.errors import ConfigError, DiskError, RunError
 from ramet.runs.atomic import write_all, writing
 from ramet.runs.encoding import JSON, decode, encode
+from ramet.runs.regular import read_regular
 
 _SECONDS_BETWEEN_SYNCS = 1.0
 _SUM = "$sha256"
@@ -163,7 +164,7 @@ def read_records(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise DiskError(f"cannot read {path}: {error.strerror or error}.") from error
 
@@ -171,7 +172,7 @@ def _read(path: Path) -> bytes:
 def _are_checked(run: Path) -> bool:
     """Whether the records of a run directory have checksums, by the format that its ``config.json`` names."""
     try:
-        return bool(decode((run / "config.json").read_bytes())["format"] > 1)
+        return bool(decode(read_regular(run / "config.json"))["format"] > 1)
     except (OSError, ValueError, TypeError, KeyError):
         return False  # records alone: those that have a checksum are compared with it, in any case
 

@@ -196,6 +196,21 @@ def check_the_export_is_plain(make: MakeMethod) -> None:
             assert torch.equal(one, other), "an export must have weights of its own"
 
 
+def check_a_view_is_the_network(make: MakeMethod) -> None:
+    """What is measured gives what the task's network gives, bit for bit, and running it changes nothing."""
+    stream, method = make_stream(size=3), started(make, make_skeletons()["convolution with batch norm"])
+    for _ in range(2):
+        learn_next(method, stream)
+        before = pack_state(method.state())[0]
+        for task in method.tasks:
+            x = stream[method.place(task.name)].dataset.test.x
+            with torch.no_grad():
+                seen, taken_out = method.view(task.name)(x), method.network(task.name)(x)
+            assert torch.equal(seen, taken_out), "a view gives other outputs"
+        after = pack_state(method.state())[0]
+        assert all(torch.equal(before[name], after[name]) for name in before), "a view that was run changed the method"
+
+
 def check_the_counts_add_up(make: MakeMethod) -> None:
     """All tasks together have at least the parameters of each, and what is stored holds them all."""
     stream, method = make_stream(size=3), started(make)

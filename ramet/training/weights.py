@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return safetensors.torch.load_file(path)
+        _check_packing(path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file leads torch's reader to anything, such as an IndexError
         why = (str(error).splitlines() or [""])[0]
@@ -46,6 +48,15 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     if not tensors:
         raise ConfigError(f"weights must be tensors by name, but {path} holds {type(found).__name__}.")
     return tensors
+
+
+def _check_packing(path: Path) -> None:
+    """Refuse an archive that unpacks to more than it has: torch does not compress, so that it is none of torch's."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            num_bytes = sum(member.file_size for member in archive.infolist())
+        if num_bytes > path.stat().st_size:
+            raise ValueError(f"it unpacks to {num_bytes:,} bytes, and torch compresses nothing.")
 
 
 def load_weights(network: nn.Module, path: str | Path, *, without: str | None = None) -> None:

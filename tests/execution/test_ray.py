@@ -84,7 +84,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> None:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}", "OMP_NUM_THREADS": "1"}
 
 
 class TestRay(WorkerSuite):
@@ -243,6 +243,48 @@ def test_a_cluster_of_our_own_ends_with_the_driver(tmp_path, how):
         _, errors = process.communicate(timeout=300)
         assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL) and errors == b""
         wait_for(lambda: not is_left(process.pid) and not any(map(is_alive, pids_of(tmp_path / "marks"))))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_worker_that_dies_while_it_starts_is_replaced(tmp_path, monkeypatch):
+    """Ray misses it after the time that it gives workers to come, and the driver must not wait for longer."""
+    monkeypatch.setenv("RAY_worker_register_timeout_seconds", "20")
+    killed: list[int] = []
+
+    def kill_first() -> None:
+        while not killed:
+            for pid, name in processes_of(process.pid).items():
+                if name.startswith("ray::") and "Agent" not in name:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                    return
+            time.sleep(0.001)
+
+    script, marks = tmp_path / "driver.py", tmp_path / "marks"
+    script.write_text(textwrap.dedent(DRIVER))
+    marks.mkdir()
+    command = [sys.executable, str(script), str(marks), str(tmp_path / "run"), ""]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, env=environment())
+    threading.Thread(target=kill_first, daemon=True).start()
+    try:
+        _, errors = process.communicate(timeout=900)
+    finally:
+        killed.append(0)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert (process.returncode, errors) == (0, b"") and killed[0]
+    assert num_records(tmp_path / "run") == 12
+
+
+def processes_of(session: int) -> dict[int, str]:
+    """The processes of a session, and what they are called."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+    return found
 
 
 TINY = "--space cells64 --channels 2 --cells 1 --train-size 60 --eval-size 60 --batch-size 20 --epochs 60 --instances 1"

@@ -142,3 +142,17 @@ def test_a_node_that_says_nothing_is_given_up_within_a_minute(monkeypatch):
         import_ray("host:1")
     assert os.environ[names[0]] == "7" and int(os.environ[names[1]]) <= 30_000
     monkeypatch.delenv(names[1])
+
+
+def test_a_driver_does_not_wait_for_workers_that_have_no_task_yet(monkeypatch):
+    """Of those that Ray starts ahead of tasks, one that dies on its way would be waited for without an end."""
+    name = "RAY_prestart_worker_first_driver"
+    monkeypatch.setenv(name, "1")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError):
+        import_ray(None)
+    assert os.environ[name] == "1", "unless the user has said otherwise"
+    monkeypatch.delenv(name)
+    with pytest.raises(MissingExtraError):
+        import_ray(None)
+    assert os.environ[name] == "0"

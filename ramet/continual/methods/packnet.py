@@ -103,13 +103,13 @@ class PackNet(SharedBody):
             held.append(Held(weights, mask))
         return held
 
-    def network(self, name: str) -> nn.Module:
-        """The task's weights and those of earlier tasks; all others are zero."""
-        place, body = self.place(name), copy.deepcopy(self.shared.body)
+    def body_of(self, place: int) -> nn.Module:
+        """A copy with the task's weights and those of earlier tasks; all others are zero."""
+        body = copy.deepcopy(self.shared.body)
         with torch.no_grad():
             for weights, owner in zip(matrices(body).values(), self._owners, strict=True):
                 weights[(owner == 0) | (owner > place + 1)] = 0.0
-        return self.template.joined(body, self.shared.head(place)).eval()
+        return body
 
     def state(self) -> dict[str, Any]:
         """The weights, and who owns each."""

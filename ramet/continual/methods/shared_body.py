@@ -40,6 +40,19 @@ class SharedNetwork(nn.Module):
         return self.heads[0 if self.one_head else task]
 
 
+class TaskView(nn.Module):
+    """A body and a head that are others', one after the other."""
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of the head's task, [batch, classes]."""
+        logits: Tensor = self.head(self.body(x))
+        return logits
+
+
 Samples = tuple[Tensor, Tensor, Tensor]
 """Images, their labels, and the places of the tasks that they are of."""
 
@@ -154,10 +167,19 @@ class SharedBody(Method):
             total = total + of_outputs(self.shared.head(place)(features[own]), y[own]) * int(own.sum())
         return total / len(y)
 
+    def body_of(self, place: int) -> nn.Module:
+        """The body as a task uses it, which is the shared one unless a method says otherwise."""
+        return self.shared.body
+
     def network(self, name: str) -> nn.Module:
         """A copy of the body with the task's head."""
         place = self.place(name)
-        return self.template.joined(self.shared.body, self.shared.head(place)).eval()
+        return self.template.joined(self.body_of(place), self.shared.head(place)).eval()
+
+    def view(self, name: str) -> nn.Module:
+        """The body itself with the task's head."""
+        place = self.place(name)
+        return TaskView(self.body_of(place), self.shared.head(place)).eval()
 
     def num_parameters(self) -> int:
         """The body and all heads."""

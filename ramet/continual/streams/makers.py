@@ -18,6 +18,7 @@ from ramet.data import DataSet, Split, load
 from ramet.data.table import is_table
 from ramet.data.text import is_text, read_texts
 from ramet.errors import ConfigError, DataError
+from ramet.runs.regular import read_regular
 from ramet.seeding import torch_generator
 
 DOMAINS = ("digits", "usps", "mnist", "fashion-mnist", "notmnist", "omniglot", "gtsrb", "cifar10")
@@ -216,7 +217,7 @@ def _with_images(data: DataSet, change: Callable[[Tensor], Tensor]) -> DataSet:
 
 def _from_file(path: Path, options: dict[str, Any]) -> Stream:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(read_regular(path).decode("utf-8"))
     except OSError as error:
         raise DataError(f"a stream's file must be readable, but {path} is not: {error.strerror or error}.") from None
     except (ValueError, RecursionError) as error:

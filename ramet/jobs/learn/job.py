@@ -14,6 +14,7 @@ from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
 from ramet.jobs.job import Job, Session, anchored_source, code_of, complete_words, run_verb
 from ramet.runs.encoding import Json
+from ramet.runs.regular import read_regular
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class LearnJob(Job["StreamSetup"]):
             **described_metric(setup),
         }
         if self.plan.onto is not None:
-            setting["onto"] = hashlib.sha256(Path(self.plan.onto).read_bytes()).hexdigest()
+            setting["onto"] = hashlib.sha256(read_regular(Path(self.plan.onto))).hexdigest()
         return setting
 
     def work(self, setup: StreamSetup, session: Session) -> Json:
