@@ -134,7 +134,7 @@ SEARCHES: Mapping[str, Mapping[str, GuardedSearches]] = {
             name="mmf-cells64", job=_CELLS_SMALL, guard=FALLING, strengths=(60.0, 1e4, 1e6), seeds=12
         ),
         # The strength that the ENAS search of the same cells chose: the supernet is trained in the same way.
-        "nao": GuardedSearches(name="mmf-nao", job=_NAO_SMALL, guard=FALLING, strengths=(1e5,), seeds=12),
+        "nao": GuardedSearches(name="mmf-nao", job=_NAO_SMALL, guard=FALLING, strengths=(1e5,), seeds=8),
     },
     "paper": {
         "recurrent": GuardedSearches(name="mmf-rnn-paper", job=_RECURRENT_PAPER, strengths=(60.0,)),
