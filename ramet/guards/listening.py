@@ -362,7 +362,7 @@ class _Listening(TorchFunctionMode):
         if place is None or (ears.with_outputs and (meeting.axis is None or not place.is_whole)):
             return []
         bias = None if meeting.bias is None else self._owner(meeting.bias)
-        if bias is not None and place.is_whole and meeting.bias.numel() != bias[1].numel():
+        if meeting.bias is not None and bias is not None and place.is_whole and len(meeting.bias) != bias[1].numel():
             bias = None  # a part of a parameter, which is held for itself
         product = self._product(name, param, "matrix", place, bias if place.is_whole else None)
         goes_along = bias is not None and bias[0] == product.bias
