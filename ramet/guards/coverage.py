@@ -50,7 +50,7 @@ class Coverage:
         ``covered`` has the names of each product, a weight and perhaps a bias. They move together, so that neither is
         covered where one has another use.
         """
-        known = set()
+        known: set[str] = set()
         for names in covered:
             known.update(names)
             if not self.missed.isdisjoint(names):

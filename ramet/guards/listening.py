@@ -254,6 +254,8 @@ class _Listening(TorchFunctionMode):
 
     def _call(self, func: Any, args: Any, kwargs: Any, seen: Collection[Read]) -> Any:
         """What the function gives; parameters that it uses and that are not among what was seen are noted."""
+        if not self._meets((*args, *kwargs.values())):  # nearly all calls, in every step: so nothing is made for them
+            return func(*args, **kwargs)
         read = {name for _, product, *_ in seen for name in (product.weight, product.bias)}
         met = []
         for tensor in tensors_in((*args, *kwargs.values())):
@@ -269,6 +271,17 @@ class _Listening(TorchFunctionMode):
             if node and any(is_made_of(one, tensor, node[0], given) for one in results):
                 self._miss(*owner)
         return output
+
+    def _meets(self, values: Collection[Any]) -> bool:
+        """Whether a parameter, or a view of one, is among the arguments of a call."""
+        owners = self._owners
+        for value in values:
+            if isinstance(value, Tensor):
+                if id(value) in owners or (value._base is not None and id(value._base) in owners):
+                    return True
+            elif isinstance(value, list | tuple) and self._meets(value):
+                return True
+        return False
 
     def _miss(self, name: str, param: Tensor) -> None:
         """A parameter is used, and not in a product that is seen."""
@@ -347,7 +360,7 @@ class _Listening(TorchFunctionMode):
         if place is None or (ears.with_outputs and (meeting.axis is None or not place.is_whole)):
             return []
         bias = None if meeting.bias is None else self._owner(meeting.bias)
-        if bias is not None and place.is_whole and meeting.bias.numel() != bias[1].numel():
+        if meeting.bias is not None and bias is not None and place.is_whole and len(meeting.bias) != bias[1].numel():
             bias = None  # a part of a parameter, which is held for itself
         product = self._product(name, param, "matrix", place, bias if place.is_whole else None)
         goes_along = bias is not None and bias[0] == product.bias

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from types import FrameType
 from typing import Any
 
 from torch import Tensor, nn
@@ -54,11 +55,11 @@ def is_made_of(output: Tensor, wanted: Tensor, node: Any, given: Collection[Any]
 
 def runs_inside(modules: Collection[nn.Module]) -> bool:
     """Whether the caller is in the forward pass of a module: a penalty on weights beside it is no use of the model."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name in ("forward", "_call_impl"):
             owner = frame.f_locals.get("self")
             if isinstance(owner, nn.Module) and owner in modules:
                 return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False

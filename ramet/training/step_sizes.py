@@ -7,6 +7,7 @@ earlier gradients have another for each value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -151,11 +152,12 @@ def _adafactor_size(param: Tensor, group: dict[str, Any], state: dict[str, Any])
         rate *= max(float(eps[1]), float(state["RMS"])) if group["scale_parameter"] else 1.0
     else:
         return None
-    return scale * (rate / max(1.0, _root_mean_square(scale * gradient) / most))
+    size: Tensor = scale * (rate / max(1.0, _root_mean_square(scale * gradient) / most))
+    return size
 
 
 def _root_mean_square(values: Tensor) -> float:
-    return float(values.detach().norm()) / max(values.numel(), 1) ** 0.5
+    return float(values.detach().norm()) / math.sqrt(max(values.numel(), 1))
 
 
 def _other_size(plain: StepSize, group: dict[str, Any], state: dict[str, Any]) -> StepSize:
