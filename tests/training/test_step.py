@@ -200,7 +200,7 @@ def test_the_guard_is_told_how_far_a_step_goes():
 
 @pytest.mark.parametrize("make", [lambda: ElasticConsolidation(5.0), lambda: WeightPlasticity(3.0)])
 def test_a_guarded_step_is_the_loop_of_the_guards_documentation(make):
-    """Bit for bit what ``ramet.guards.Guard`` tells a user to write, with factors of the learning rate."""
+    """Bit for bit what ``ramet.guards.Guard`` tells a user to write, with factors of the learning rate for each group."""
     networks = []
     for through_step in (True, False):
         network, guard = make_network(), make()
@@ -217,7 +217,8 @@ def test_a_guarded_step_is_the_loop_of_the_guards_documentation(make):
                     mse_loss(network(x), y).backward()
                 for group, factor in zip(optimizer.param_groups, (1.0, 0.5), strict=True):
                     group["lr"] = factor * rate
-                with guard.step(params, rate / (1 - 0.9)):
+                sizes = {name: (1.0 if name.startswith("0.") else 0.5) * rate / (1 - 0.9) for name in params}
+                with guard.step(params, sizes):
                     optimizer.step()
             guard.remember(params)
         networks.append(network)
