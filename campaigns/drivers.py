@@ -17,6 +17,9 @@ from pathlib import Path
 SECONDS_TO_END = 900.0
 """Long, because on a busy machine a worker may still be importing torch when its driver dies."""
 
+_forked: list[int] = []
+"""The processes that were forked here, each the first of its session."""
+
 
 def preload() -> None:
     """Import what the jobs need, and start no thread: a thread does not come along when a process forks."""
@@ -100,7 +103,25 @@ def own_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
+        end_forked()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_forked() -> None:
+    """End what was forked here and still runs, with all that it started: it would go on to write into our folder.
+
+    Only children that nobody has waited for: the numbers of others may be those of strangers by now.
+    """
+    for pid in _forked:
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                continue
+            for number in [pid, *alive({pid})]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            wait_until_gone({pid}, 60)
+    _forked.clear()
 
 
 def fork(work: Callable[[], None], output: Path) -> Driver:
@@ -110,7 +131,9 @@ def fork(work: Callable[[], None], output: Path) -> Driver:
     parent = os.getpid()
     pid = os.fork()
     if pid:
+        _forked.append(pid)
         return Driver(pid, output)
+    _forked.clear()
     code = 1
     try:
         os.setsid()

@@ -17,10 +17,11 @@ import safetensors.torch
 
 from campaigns.mutations import mutated_bytes, mutated_json, surprises
 from ramet.cli.jobs import report
-from ramet.continual import JointNetwork, make_method
+from ramet.continual import JointNetwork, learn, make_method, make_stream
 from ramet.continual.joint import _digest
 from ramet.continual.networks.skeletons import make_skeleton
 from ramet.data import load
+from ramet.errors import ConfigError
 from ramet.growth import load_network, make_network, save_network, saving
 from ramet.jobs import JOBS, job_class
 from ramet.jobs.learn.result import StreamFigures
@@ -61,6 +62,16 @@ def test_crafted_joint_networks(tmp_path: Path, method: str, seed: int, count: i
         JointNetwork.load(path)
 
     assert surprises(read_bytes, (mutated_bytes(whole, rng) for _ in range(count))) == []
+
+
+def test_a_crafted_joint_network_that_makes_no_task_is_refused(tmp_path: Path) -> None:
+    stream = make_stream("permuted-digits:1", train_size=20, eval_size=10)
+    net = learn(stream, method="packnet", network="mlp:4", settings=Settings(epochs=1)).network
+    net.method._owners = [owner.flatten()[:-1] for owner in net.method._owners]  # type: ignore[attr-defined]
+    net.save(tmp_path / "net.safetensors")
+    with pytest.raises(ConfigError, match="must hold what `save` wrote") as caught:
+        JointNetwork.load(tmp_path / "net.safetensors")
+    assert "\n" not in str(caught.value)
 
 
 @many(400)

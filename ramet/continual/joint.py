@@ -281,7 +281,10 @@ class JointNetwork:
         if not is_whole:
             raise ConfigError(f"a joint network must match its checksum, but {path} is damaged.")
         with refusing(f"a joint network must hold what `save` wrote, as {path} does not"):
-            return cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network, recipe=recipe)
+            joint = cls.from_snapshot(tensors, decode(text), methods, trust=trust, network=network, recipe=recipe)
+            for name in joint.names:
+                joint.method.view(name)  # what was crafted may be read, and still make no network
+            return joint
 
 
 def file_stem(place: int, name: str) -> str:

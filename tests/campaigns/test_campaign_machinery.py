@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from campaigns import fuzzing, kills
-from campaigns.drivers import alive, command, fork, wait_until_gone
+from campaigns.drivers import alive, command, fork, own_folder, wait_until_gone
 from campaigns.measuring import cost_of, exponent
 from campaigns.parsers import Parser, _runs, _texts, parsers
 from campaigns.tiny_jobs import JOBS, beginning, differences, going_on, left_behind, outcome
@@ -49,6 +49,23 @@ def test_what_a_campaign_forks_ends_with_it(tmp_path: Path) -> None:
     inner = int((tmp_path / "pid").read_text())
     os.kill(driver.pid, signal.SIGKILL)
     assert driver.wait() == -signal.SIGKILL and wait_until_gone({inner}, 60) == []
+
+
+def test_a_folder_goes_after_whoever_writes_there(tmp_path: Path) -> None:
+    """Of a campaign that is ended early; a process that went on would leave its next file there."""
+
+    def write() -> None:
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "file").write_text("")
+
+    with pytest.raises(SystemExit), own_folder() as place:
+        folder = place / "run"
+        driver = fork(write, tmp_path / "errors")
+        while not (folder / "file").exists():
+            time.sleep(0.01)
+        sys.exit(143)
+    assert not place.exists() and alive({driver.pid}) == {}
 
 
 def test_a_command_that_fails_says_why_in_its_file(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ramet.continual import JointNetwork, learn, loop, make_method, make_stream, stream_saves
+from ramet.continual.methods.shared_body import SharedBody
 from ramet.continual.networks.skeletons import make_skeleton
 from ramet.continual.stream_saves import MOST_TIME, StreamSaves
 from ramet.runs import Checkpoints, Run, pack_state, read_records
@@ -68,7 +69,21 @@ def test_what_does_not_change_is_measured_when_it_is_learned_and_at_the_end(
         assert [len(row["test"]) for row in learned.rows] == list(range(1, num_tasks + 1))
 
 
-@pytest.mark.parametrize("method", ["individual", "packnet", "progressive", "bind-and-grow:old_weights=frozen"])
+def test_weights_are_not_copied_to_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network of a task is taken out once, to count what it costs; it is measured once for each later task."""
+    taken_out: list[str] = []
+    network = SharedBody.network
+    monkeypatch.setattr(SharedBody, "network", lambda self, name: (taken_out.append(name), network(self, name))[1])
+    for num_tasks in (2, 5):
+        taken_out.clear()
+        stream = stream_of(num_tasks)
+        learn(stream, method="naive", **ARGUMENTS)
+        assert taken_out == stream.names
+
+
+@pytest.mark.parametrize(
+    "method", ["naive", "individual", "packnet", "progressive", "bind-and-grow:old_weights=frozen"]
+)
 def test_what_is_not_measured_again_is_what_it_would_have_been(method: str) -> None:
     stream = stream_of(3)
     taken: list[list[float]] = []
