@@ -200,7 +200,7 @@ def test_the_guard_is_told_how_far_a_step_goes():
 
 @pytest.mark.parametrize("make", [lambda: ElasticConsolidation(5.0), lambda: WeightPlasticity(3.0)])
 def test_a_guarded_step_is_the_loop_of_the_guards_documentation(make):
-    """Bit for bit what ``ramet.guards.Guard`` tells a user to write, with factors of the learning rate for each group."""
+    """Bit for bit what ``ramet.guards.Guard`` tells a user to write, with groups of other rates."""
     networks = []
     for through_step in (True, False):
         network, guard = make_network(), make()
