@@ -39,7 +39,7 @@ class Foresight:
 def foresee(setup: GrowthSetup) -> Foresight:
     """Time a few steps of a network of the final size, in the start's proportions, and count the rest."""
     growing: Growing = setup.growing(next(iter(setup.methods)))
-    network, x, rounds = setup.new_network(), setup.data.train.x, growing.rounds
+    network, x, rounds = growing.network, setup.data.train.x, growing.rounds
     size, budget = growing.size, setup.budget
     sizes = foreseen_sizes(budget, size, setup.ends.max_steps)
     power = 2 if budget.unit == "neurons" else 1

@@ -16,10 +16,11 @@ from ramet.costs import ProductCounter, count_parameters
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.exporting.onnx import export_onnx, onnx_latency
-from ramet.growth.base import Growth, GrowthContext, carry_out, mean_loss, redraw
+from ramet.growth.base import Edit, Growth, GrowthContext, carry_out, mean_loss, redraw
 from ramet.growth.budget import MEASURED, TARGET, Budget, Ends
 from ramet.growth.choosing import check_edit, choose_within
-from ramet.growth.history import GrowthStep, History, describe, replay
+from ramet.growth.evenly import drawn_units, even_additions
+from ramet.growth.history import GroupGrowth, GrowthStep, History, describe, replay
 from ramet.growth.meter import Meter
 from ramet.growth.methods import GROWTHS
 from ramet.growth.recipe import GrowRecipe
@@ -30,7 +31,7 @@ from ramet.growth.tracing.blocks import find_blocks
 from ramet.growth.tracing.checking import find_coupling
 from ramet.growth.work import step_work
 from ramet.params import Params
-from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
+from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally, torch_generator
 from ramet.tracing.coupling import Coupling, evaluating
 from ramet.tracing.probing import outputs
 from ramet.training import (
@@ -171,8 +172,22 @@ class Growing:
             raise ConfigError(
                 f"a budget must be above the network's {size:g} {self.budget.unit}, but got {self.budget.total:g}."
             )
-        self.history.steps.append(GrowthStep(0))
-        self.rounds.foresee(self.budget, size, self._step_work(), self.max_steps)
+        self.history.steps.append(GrowthStep(0, widened=self._begin(coupling, sites)))
+        self.rounds.foresee(self.budget, self.size, self._step_work(), self.max_steps)
+
+    def _begin(self, coupling: Coupling, sites: list[Site]) -> dict[str, GroupGrowth]:
+        """Widen the network evenly to the recipe's share of the budget, before anything is trained."""
+        meter, wanted = self._meter(coupling, sites), self.rounds.begin * self.budget.total
+        if not coupling.groups or wanted <= meter.size:
+            return {}
+        added = even_additions(self.network, coupling, wanted, self.budget.unit, meter.measured)
+        generator = torch_generator(self.seed, "begin")
+        groups = {name: coupling.groups[name] for name, count in added.items() if count}
+        edit = Edit({n: drawn_units(self.network, coupling, g, added[n], generator) for n, g in groups.items()})
+        carry_out(
+            self.network, coupling, sites, edit, seed=self.seed, optimizer=self.optimizer, averages=self.averages
+        )
+        return {name: GroupGrowth(group.size, new=added[name]) for name, group in groups.items()}
 
     @property
     def size(self) -> float:

@@ -14,6 +14,7 @@ from ramet.growth.budget import Budget
 from ramet.growth.meter import Meter, select
 from ramet.growth.methods.autogrow import AutoGrow
 from ramet.growth.methods.candidate_network import CandidateNetwork
+from ramet.growth.methods.even import Even
 from ramet.growth.methods.firefly import Firefly, integrated_gradients, integrated_separately, train_candidates
 from ramet.growth.methods.gradmax import GradMax
 from ramet.growth.methods.nash import Nash
@@ -34,6 +35,7 @@ METHODS = {
     ),
     "splitting": (lambda e: Splitting(epsilon=e, num_batches=1), {}),
     "net2net": (lambda e: Net2Net(noise=e), {}),
+    "even": (lambda e: Even(), {}),
     "random": (lambda e: RandomChoice(epsilon=e), {}),
     "random-new": (lambda e: RandomChoice(num_new=3, epsilon=e), {}),
     "random-best": (lambda e: RandomChoice(num_tries=2, num_steps=2, epsilon=e), {"trains_candidates": True}),
@@ -51,7 +53,7 @@ def test_methods_conform(name):
     check_growth(make, **options)
 
 
-@pytest.mark.parametrize("name", ["firefly", "splitting", "net2net", "gradmax"])
+@pytest.mark.parametrize("name", ["firefly", "splitting", "net2net", "gradmax", "even"])
 @pytest.mark.parametrize("network", ["mobile", "language"])
 def test_methods_conform_on_images_and_text(name, network):
     make, options = METHODS[name]
