@@ -176,11 +176,16 @@ def _lead(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) ->
     return f"{interval.value:+.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
-def growing() -> str:
-    """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds."""
+def growing(generation: int = 2) -> str:
+    """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds.
+
+    The generation is that of the default growth (``benchmarks.growing.GENERATION``); records of the first have none.
+    """
     found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
-    records = [record for record in _records("growing.jsonl") if "arm" in record]
+    of_arms = [record for record in _records("growing.jsonl") if "arm" in record]
+    own = ("plain", "pruned", "start")  # they have a growth's size and work alone, which every generation has
+    records = [record for record in of_arms if record["arm"] in own or record.get("generation", 1) == generation]
     for record in records:
         if record["seed"] == 100:  # chooses the learning rates, on validation images
             best, key = tuned[record["set"], record["size"], record["epochs"]], (record["validation"], record["rate"])
@@ -229,6 +234,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "backbone": backbone,
     "learning": learning,
     "growing": growing,
+    "growing, first generation": lambda: growing(1),
 }
 
 

@@ -19,7 +19,8 @@ def even_additions(
     """The units that each group gains, so that the network has as near a size as can be; no group shrinks.
 
     Args:
-        network: what the coupling was found in.
+        network: what is to become wider.
+        coupling: what can grow in it.
         size: what is wanted.
         unit: what it is counted in, as in a budget.
         measured: the network's own latency, where the unit is one.

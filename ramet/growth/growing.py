@@ -81,6 +81,8 @@ class Growing:
             then begins after it.
         keep_best: whether what is handed back is the network of the step with the best score, not of the last one.
         max_steps: the largest number of growths, where rounds are foreseen.
+        seeks_size: whether growth may end before its budget, because the network is good enough or growing no longer
+            pays: it then begins as small as the network is, whatever the recipe says.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Growing:
         averages: list[nn.Module] | None = None,
         keep_best: bool = False,
         max_steps: int | None = None,
+        seeks_size: bool = False,
         checkpoints: SavesCheckpoints | None = None,
         first_step: SavesCheckpoints | None = None,
         seconds_between_checkpoints: float = 30.0,
@@ -107,6 +110,7 @@ class Growing:
         self.loss: Loss = settings.loss_for(self.y) if loss is None else loss
         self._takes_logits = loss is None and settings.takes_logits
         self.seed, self.averages, self.max_steps = seed, averages or [], max_steps
+        self._may_begin_wider = max_steps != 0 and not seeks_size
         self.finish = settings.finish if isinstance(settings, GrowRecipe) else "continue"
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
         self.optimizer = self.make_optimizer(network)
@@ -178,15 +182,13 @@ class Growing:
     def _begin(self, coupling: Coupling, sites: list[Site]) -> dict[str, GroupGrowth]:
         """Widen the network evenly to the recipe's share of the budget, before anything is trained."""
         meter, wanted = self._meter(coupling, sites), self.rounds.begin * self.budget.total
-        if not coupling.groups or wanted <= meter.size:
+        if not (self._may_begin_wider and coupling.groups and wanted > meter.size):
             return {}
         added = even_additions(self.network, coupling, wanted, self.budget.unit, meter.measured)
         generator = torch_generator(self.seed, "begin")
         groups = {name: coupling.groups[name] for name, count in added.items() if count}
         edit = Edit({n: drawn_units(self.network, coupling, g, added[n], generator) for n, g in groups.items()})
-        carry_out(
-            self.network, coupling, sites, edit, seed=self.seed, optimizer=self.optimizer, averages=self.averages
-        )
+        carry_out(self.network, coupling, sites, edit, seed=self.seed, optimizer=self.optimizer, averages=self.averages)
         return {name: GroupGrowth(group.size, new=added[name]) for name, group in groups.items()}
 
     @property

@@ -21,7 +21,8 @@ class GrowRecipe(Recipe):
             two growths), at the final size, has what the others leave; each round, which has all the epochs; or all of
             the growth, of as many such rounds as its budget and its largest number of steps foresee, where it ends.
         begin: by work, the share of the budget that the network is widened to, in its own proportions and without a
-            change of what it computes, before anything is trained; one that is larger stays as it is, as with 0.
+            change of what it computes, before anything is trained. One that is larger stays as it is, as with 0; so
+            does every network whose growth may end at a target or for want of gains.
         before: by work, the share of it that the rounds before the final size have.
         finish: by work, whether the last round goes on with the grown weights, or draws them anew (scratch).
     """
@@ -31,8 +32,8 @@ class GrowRecipe(Recipe):
     learning_rate: float = 0.05
     weight_decay: float = 0.0005
     schedule_over: Literal["round", "growth", "work"] = "work"
-    begin: float = 0.0
-    before: float = 0.3
+    begin: float = 0.5
+    before: float = 0.25
     finish: Literal["continue", "scratch"] = "continue"
 
     def __post_init__(self) -> None:

@@ -91,7 +91,7 @@ def test_a_latency_in_onnxruntime_is_a_budget():
 @pytest.mark.parametrize(
     ("command", "options", "folder"),
     [
-        ("grow", ["--network", "mlp:4", "--max-steps", "1", "--epochs", "1"], "networks/firefly"),
+        ("grow", ["--network", "mlp:4", "--max-steps", "1", "--epochs", "1"], "networks/even"),
         pytest.param("search", ["--channels", "2", "--epochs", "1", "--models-per-epoch", "1", "--strategy", "random",
                                 "--warmup-epochs", "0", "--final", "1", "--final-epochs", "1"], ".",
                      marks=pytest.mark.slow),

@@ -121,17 +121,24 @@ def test_a_finish_from_scratch_forgets_what_was_grown():
 
 
 def test_by_work_a_growth_begins_with_a_share_of_its_budget():
-    still = replace(WORK, begin=0.5, learning_rate=1e-12)
-    wide, history = grow(network(), data(), "neurons=12, step=200%", "net2net", settings=still, max_steps=0)
+    still = {"settings": replace(WORK, begin=0.5, learning_rate=1e-12, final_learning_rate=0.0), "max_steps": 1}
+    wide, history = grow(network(), data(), "neurons=12, step=200%", "even", **still)
     first = history.steps[0]
     assert first.widened["0"].units == 3 and first.widened["0"].new == 3 and first.budget_size == 6
+    assert history.steps[1].widened["0"].new == 6 and history.steps[1].budget_size == 12
     x = data()[0]
     assert torch.allclose(wide(x), network()(x), atol=1e-6), "nothing has changed yet"
-    assert bool((wide[0].weight[3:].norm(dim=1) > 0).all()) and bool((wide[2].weight[:, 3:].abs() < 1e-6).all())
-    # What is larger than the share stays as it is, and a budget in parameters is met as nearly as units allow.
-    assert not grow(network(), data(), "neurons=5", settings=still, max_steps=0)[1].steps[0].grew
-    _, history = grow(network(), data(), "params=100", settings=still, max_steps=0)
+    assert bool((wide[0].weight[3:].norm(dim=1) > 0.01).all()) and bool((wide[2].weight[:, 3:].abs() < 1e-6).all())
+    # A budget in parameters is met as nearly as units allow: one has 4 + 1 weights and 2 that read it.
+    _, history = grow(network(), data(), "params=100", "even", **still)
     assert abs(history.steps[0].sizes["params"] - 50) <= 7 / 2
+
+
+@pytest.mark.parametrize("ends", [{"target": 0.99}, {"patience": 1}, {"max_steps": 0}, {}])
+def test_what_is_large_enough_or_looks_for_its_size_begins_as_it_is(ends):
+    budget = "neurons=12, step=200%" if ends else "neurons=5, step=200%"
+    _, history = grow(network(), data(), budget, "even", settings=replace(WORK, begin=0.5), **ends)
+    assert not history.steps[0].grew and history.steps[0].budget_size == 3
 
 
 INTERRUPTED = [
