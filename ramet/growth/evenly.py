@@ -6,7 +6,7 @@ That is how a plain network of another size is made, and how a growth begins wit
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ramet.growth.meter import Meter
 from ramet.growth.surgery.widening import Widening, slot_shape
@@ -68,5 +68,11 @@ def drawn_units(
             continue
         drawn = widening.outgoing if slot.role == "in" else widening.incoming
         shape = slot_shape(coupling, group, slot.tensor, slot.dim, num_new)
-        drawn[slot.tensor] = tensor.detach().std() * torch.randn(shape, generator=generator).to(tensor)
+        drawn[slot.tensor] = _spread(tensor.detach()) * torch.randn(shape, generator=generator).to(tensor)
     return widening
+
+
+def _spread(weights: Tensor) -> float:
+    """The standard deviation of weights; of those that are all alike, as of zeros, one over the root of a row's."""
+    spread = float(weights.std()) if weights.numel() > 1 else 0.0
+    return spread or (weights.shape[0] / weights.numel()) ** 0.5

@@ -53,6 +53,16 @@ def test_methods_conform(name):
     check_growth(make, **options)
 
 
+def test_even_growth_keeps_proportions_and_can_learn_from_zeros():
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    nn.init.zeros_(net[2].weight)
+    context = make_context(net, torch.randn(8, 4), budget=Budget("neurons", 24.0, 12.0))
+    _, grown = grow_once(Even(), context)
+    assert [grown[number].out_features for number in (0, 2)] == [8, 16]
+    assert largest_change(outputs(net, context.x), outputs(grown, context.x)) < 1e-6
+    assert bool((grown[2].weight[8:, :4].norm(dim=1) > 0).all()), "drawn, although what is there has no spread"
+
+
 @pytest.mark.parametrize("name", ["firefly", "splitting", "net2net", "gradmax", "even"])
 @pytest.mark.parametrize("network", ["mobile", "language"])
 def test_methods_conform_on_images_and_text(name, network):
