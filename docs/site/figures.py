@@ -197,6 +197,8 @@ def growing(generation: int = 2) -> str:
             found[setting][record["arm"]][record["seed"]] = record
     rows = []
     for (data, size, epochs), arms in found.items():
+        if "grown" not in arms:
+            continue
         for arm, seeds in arms.items():
             leads = [100 * (arms["grown"][s]["test"] - row["test"]) for s, row in seeds.items() if s in arms["grown"]]
             rows.append(
@@ -206,7 +208,7 @@ def growing(generation: int = 2) -> str:
                     epochs,
                     arm,
                     f"{100 * mean(row['test'] for row in seeds.values()):.1f}",
-                    "" if arm == "grown" else t_interval(leads).text(decimals(1)),
+                    "" if arm == "grown" or not leads else t_interval(leads).text(decimals(1)),
                     f"{mean(row['flops'] for row in seeds.values()) / 1e6:.2f} M",
                     f"{mean(row['work'] for row in seeds.values()) / 1e9:.1f} G",
                     len(seeds),
