@@ -43,9 +43,7 @@ TUNING_SEED = 100
 RATES = (0.03, 0.1)
 """Learning rates that every arm is tuned over."""
 GENERATION = 2
-"""Of the default growth: records of earlier ones (docs/decisions/059 had the first) are not mixed in."""
-OWN_SHAPE = ("plain", "pruned", "start")
-"""Arms that have nothing of a growth but its size and its work, which are those of every generation to a hundredth."""
+"""Of the default growth, and of what has its work: records of earlier ones (docs/decisions/059) are not mixed in."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Scale:
 
 
 DEFAULT = "grown"
-FIRST = {"method": "firefly:step_share=0.25,score_share=0.15", "step": 2.0, "begin": 0.0, "before": 0.3}
+FIRST: dict[str, Any] = {"method": "firefly:step_share=0.25,score_share=0.15", "step": 2.0, "begin": 0.0, "before": 0.3}
 VARIANTS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
     "first generation": FIRST,
@@ -178,8 +176,7 @@ class Records:
 
 def key_of(name: str, scale: Scale, **rest: Any) -> Record:
     """What a record is found by."""
-    generation = {} if rest.get("arm") in OWN_SHAPE else {"generation": GENERATION}
-    return {"set": name, **asdict(scale), **generation, **rest}
+    return {"set": name, **asdict(scale), "generation": GENERATION, **rest}
 
 
 def run(
@@ -220,10 +217,9 @@ def best_rate(records: Records, name: str, scale: Scale, arm: str) -> float:
 
 def rows_of(records: Records, scale: Scale) -> list[Record]:
     """The records of judged seeds, each arm's at the learning rate that its tuning has chosen."""
-    wanted = asdict(scale)
+    wanted = asdict(scale) | {"generation": GENERATION}
     of_scale = [row for row in records.found if all(row.get(name) == value for name, value in wanted.items())]
     judged = [row for row in of_scale if row["seed"] != TUNING_SEED and "arm" in row]
-    judged = [row for row in judged if row["arm"] in OWN_SHAPE or row.get("generation") == GENERATION]
     best = {key: best_rate(records, key[0], scale, key[1]) for key in {(row["set"], row["arm"]) for row in judged}}
     return [row for row in judged if row["rate"] == best[row["set"], row["arm"]]]
 

@@ -184,8 +184,7 @@ def growing(generation: int = 2) -> str:
     found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
     of_arms = [record for record in _records("growing.jsonl") if "arm" in record]
-    own = ("plain", "pruned", "start")  # they have a growth's size and work alone, which every generation has
-    records = [record for record in of_arms if record["arm"] in own or record.get("generation", 1) == generation]
+    records = [record for record in of_arms if record.get("generation", 1) == generation]
     for record in records:
         if record["seed"] == 100:  # chooses the learning rates, on validation images
             best, key = tuned[record["set"], record["size"], record["epochs"]], (record["validation"], record["rate"])
