@@ -29,7 +29,7 @@ from ramet.growth.arms import Arms
 from ramet.growth.arms import scale as widen_to
 from ramet.growth.base import redraw
 from ramet.growth.growing import Growing
-from ramet.growth.plan import ARMS
+from ramet.growth.plan import ARMS, DEFAULT_METHOD, DEFAULT_STEP
 from ramet.growth.work import step_work
 from ramet.ranking import t_interval
 from ramet.reports.formats import decimals
@@ -40,8 +40,10 @@ DEVELOPMENT = ("fashion-mnist", "cifar10", "mnist")
 JUDGED = ("usps", "notmnist", "gtsrb")
 """Not used for any choice."""
 TUNING_SEED = 100
-RATES = (0.01, 0.03, 0.1)
+RATES = (0.03, 0.1)
 """Learning rates that every arm is tuned over."""
+GENERATION = 2
+"""Of the default growth, and of what has its work: records of earlier ones (docs/decisions/059) are not mixed in."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,15 @@ class Scale:
 
 
 DEFAULT = "grown"
+FIRST: dict[str, Any] = {"method": "firefly:step_share=0.25,score_share=0.15", "step": 2.0, "begin": 0.0, "before": 0.3}
 VARIANTS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
+    "first generation": FIRST,
+    "firefly": {"method": "firefly"},
+    "begin 0.25": {"begin": 0.25},
     "rounds": {"schedule_over": "round", "step": 0.3, "epochs": 3},
-    "by gain": {"method": "firefly:worth=gain"},
-    "per both": {"method": "firefly:worth=both"},
+    "by gain": FIRST | {"method": "firefly:worth=gain"},
+    "per both": FIRST | {"method": "firefly:worth=both"},
     "steps of 60 %": {"step": 0.6},
     "steps of 300 %": {"step": 3.0},
     "finish scratch": {"finish": "scratch"},
@@ -74,7 +80,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "net2net": {"method": "net2net"},
     "random": {"method": "random:num_new=16"},
 }
-"""Ways to grow, as what differs from the default; ``rounds`` was the default before, and takes more work."""
+"""Ways to grow, as what differs from the default; ``rounds`` was it before the first generation; it takes more work."""
 
 Record = dict[str, Any]
 
@@ -93,7 +99,7 @@ def start_network(data: DataSet, scale: Scale, seed: int) -> nn.Module:
 def grow(data: DataSet, scale: Scale, rate: float, seed: int, options: dict[str, Any]) -> Record:
     """One growth."""
     given = dict(options)
-    method, step = given.pop("method", "firefly"), given.pop("step", 2.0)
+    method, step = given.pop("method", DEFAULT_METHOD), given.pop("step", DEFAULT_STEP)
     recipe = {"epochs": scale.epochs, "schedule_over": "work"} | given
     growing = Growing(
         network=start_network(data, scale, seed),
@@ -168,6 +174,11 @@ class Records:
         return record
 
 
+def key_of(name: str, scale: Scale, **rest: Any) -> Record:
+    """What a record is found by."""
+    return {"set": name, **asdict(scale), "generation": GENERATION, **rest}
+
+
 def run(
     records: Records,
     names: Sequence[str],
@@ -182,13 +193,13 @@ def run(
             data = read(name, scale, seed)
             for arm in arms:
                 for rate in rates if seed == TUNING_SEED else [best_rate(records, name, scale, arm)]:
-                    key = {"set": name, **asdict(scale), "arm": arm, "seed": seed, "rate": rate}
+                    key = key_of(name, scale, arm=arm, seed=seed, rate=rate)
                     if records.get(**key) is not None:
                         continue
                     start = time.process_time()
                     if arm in ARMS:
                         wanted = rate if seed == TUNING_SEED else best_rate(records, name, scale, DEFAULT)
-                        grown = records.get(**(key | {"arm": DEFAULT, "rate": wanted}))
+                        grown = records.get(**key_of(name, scale, arm=DEFAULT, seed=seed, rate=wanted))
                         assert grown is not None, f"{arm} is compared with a growth, so that {DEFAULT} must come first"
                         found = compare(data, scale, rate, seed, arm, grown)
                     else:
@@ -199,14 +210,14 @@ def run(
 
 def best_rate(records: Records, name: str, scale: Scale, arm: str) -> float:
     """The learning rate that was best on validation images by the tuning seed."""
-    key = {"set": name, **asdict(scale), "arm": arm, "seed": TUNING_SEED}
+    key = key_of(name, scale, arm=arm, seed=TUNING_SEED)
     tried = [row for row in records.found if all(row.get(part) == value for part, value in key.items())]
     return float(max(tried, key=lambda row: row["validation"])["rate"])
 
 
 def rows_of(records: Records, scale: Scale) -> list[Record]:
     """The records of judged seeds, each arm's at the learning rate that its tuning has chosen."""
-    wanted = asdict(scale)
+    wanted = asdict(scale) | {"generation": GENERATION}
     of_scale = [row for row in records.found if all(row.get(name) == value for name, value in wanted.items())]
     judged = [row for row in of_scale if row["seed"] != TUNING_SEED and "arm" in row]
     best = {key: best_rate(records, key[0], scale, key[1]) for key in {(row["set"], row["arm"]) for row in judged}}
@@ -241,7 +252,7 @@ def curve(name: str, scale: Scale, rate: float, seed: int) -> Record:
     data = read(name, scale, seed)
     grown = grow(data, scale, rate, seed, {})
     settings = GrowRecipe(batch_size=scale.batch_size, learning_rate=rate)
-    found: Record = {"part": "curve", "set": name, **asdict(scale), "seed": seed, "rate": rate, "grown": grown}
+    found: Record = {"part": "curve", **key_of(name, scale, seed=seed, rate=rate), "grown": grown}
     num_steps = scale.epochs * math.ceil(len(data.train.x) / scale.batch_size)
     for times in (1, 10):
         network = start_network(data, scale, seed)
@@ -281,7 +292,7 @@ def main() -> None:
     if given.curve:
         for name in names:
             for seed in range(given.seeds):
-                key = {"part": "curve", "set": name, **asdict(scale), "seed": seed}
+                key = {"part": "curve", **key_of(name, scale, seed=seed)}
                 if not given.table and records.get(**key) is None:
                     records.add(curve(name, scale, RATES[0], seed))
                 if (row := records.get(**key)) is not None:

@@ -176,11 +176,15 @@ def _lead(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) ->
     return f"{interval.value:+.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
-def growing() -> str:
-    """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds."""
+def growing(generation: int = 2) -> str:
+    """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds.
+
+    The generation is that of the default growth (``benchmarks.growing.GENERATION``); records of the first have none.
+    """
     found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
-    records = [record for record in _records("growing.jsonl") if "arm" in record]
+    of_arms = [record for record in _records("growing.jsonl") if "arm" in record]
+    records = [record for record in of_arms if record.get("generation", 1) == generation]
     for record in records:
         if record["seed"] == 100:  # chooses the learning rates, on validation images
             best, key = tuned[record["set"], record["size"], record["epochs"]], (record["validation"], record["rate"])
@@ -192,6 +196,8 @@ def growing() -> str:
             found[setting][record["arm"]][record["seed"]] = record
     rows = []
     for (data, size, epochs), arms in found.items():
+        if "grown" not in arms:
+            continue
         for arm, seeds in arms.items():
             leads = [100 * (arms["grown"][s]["test"] - row["test"]) for s, row in seeds.items() if s in arms["grown"]]
             rows.append(
@@ -201,7 +207,7 @@ def growing() -> str:
                     epochs,
                     arm,
                     f"{100 * mean(row['test'] for row in seeds.values()):.1f}",
-                    "" if arm == "grown" else t_interval(leads).text(decimals(1)),
+                    "" if arm == "grown" or not leads else t_interval(leads).text(decimals(1)),
                     f"{mean(row['flops'] for row in seeds.values()) / 1e6:.2f} M",
                     f"{mean(row['work'] for row in seeds.values()) / 1e9:.1f} G",
                     len(seeds),
@@ -229,6 +235,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "backbone": backbone,
     "learning": learning,
     "growing": growing,
+    "growing, first generation": lambda: growing(1),
 }
 
 

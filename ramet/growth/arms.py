@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.growth.base import Edit, carry_out, redraw
+from ramet.growth.evenly import even_additions
 from ramet.growth.history import GroupGrowth, GrowthStep
 from ramet.growth.meter import Meter
 from ramet.growth.plan import check_arm
@@ -134,23 +135,7 @@ def scale(network: nn.Module, inputs: Tensor, params: float) -> None:
     The function is not kept: the weights are to be drawn anew.
     """
     coupling = find_coupling(network, inputs)
-    sizes = {name: group.size for name, group in coupling.groups.items()}
-
-    def at(share: float) -> tuple[dict[str, int], float]:
-        added = {name: round(share * size) for name, size in sizes.items()}
-        meter = Meter(network, coupling, [], "params")
-        for name, count in added.items():
-            if count:
-                meter.add("new", name, count)
-        return added, meter.size
-
-    low, high = 0.0, 1.0
-    while at(high)[1] < params:
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if at(middle)[1] <= params else (low, middle)
-    added = min((at(low), at(high)), key=lambda found: abs(found[1] - params))[0]
+    added = even_additions(network, coupling, params)
     widenings = {name: Widening(num_new=count) for name, count in added.items() if count}
     carry_out(network, coupling, [], Edit(widenings), seed=0)
 

@@ -131,6 +131,11 @@ class Ends:
             raise ConfigError(f"target must be a number, but got {self.target}.")
 
     @property
+    def seeks_size(self) -> bool:
+        """Whether growth may end before its budget because of what the network is worth."""
+        return self.target is not None or self.patience is not None
+
+    @property
     def keeps_best(self) -> bool:
         """Whether the network of the best step is taken instead of the last one's."""
         return self.patience is not None

@@ -38,8 +38,8 @@ class Foresight:
 def foresee(setup: GrowthSetup) -> Foresight:
     """Time a few steps of a network of the final size, in the start's proportions, and count the rest."""
     with setup.growing(next(iter(setup.methods))) as growing:
-        size, rounds = growing.size, growing.rounds
-    network, x, budget = setup.new_network(), setup.data.train.x, setup.budget
+        network, size, rounds = growing.network, growing.size, growing.rounds
+    x, budget = setup.data.train.x, setup.budget
     sizes = foreseen_sizes(budget, size, setup.ends.max_steps)
     power = 2 if budget.unit == "neurons" else 1
     first_work = step_work(network, x, min(setup.settings.batch_size, len(x)))

@@ -16,10 +16,11 @@ from ramet.costs import ProductCounter, count_parameters
 from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.exporting.onnx import export_onnx, onnx_latency
-from ramet.growth.base import Growth, GrowthContext, carry_out, mean_loss, redraw
+from ramet.growth.base import Edit, Growth, GrowthContext, carry_out, mean_loss, redraw
 from ramet.growth.budget import MEASURED, TARGET, Budget, Ends
 from ramet.growth.choosing import check_edit, choose_within
-from ramet.growth.history import GrowthStep, History, describe, replay
+from ramet.growth.evenly import drawn_units, even_additions
+from ramet.growth.history import GroupGrowth, GrowthStep, History, describe, replay
 from ramet.growth.meter import Meter
 from ramet.growth.methods import GROWTHS
 from ramet.growth.recipe import GrowRecipe
@@ -30,7 +31,7 @@ from ramet.growth.tracing.blocks import find_blocks
 from ramet.growth.tracing.checking import find_coupling
 from ramet.growth.work import step_work
 from ramet.params import Params
-from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally
+from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally, torch_generator
 from ramet.tracing.coupling import Coupling, evaluating
 from ramet.tracing.probing import outputs
 from ramet.training import (
@@ -81,6 +82,8 @@ class Growing:
             then begins after it.
         keep_best: whether what is handed back is the network of the step with the best score, not of the last one.
         max_steps: the largest number of growths, where rounds are foreseen.
+        seeks_size: whether growth may end before its budget, because the network is good enough or growing no longer
+            pays: it then begins as small as the network is, whatever the recipe says.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Growing:
         averages: list[nn.Module] | None = None,
         keep_best: bool = False,
         max_steps: int | None = None,
+        seeks_size: bool = False,
         checkpoints: SavesCheckpoints | None = None,
         first_step: SavesCheckpoints | None = None,
         seconds_between_checkpoints: float = 30.0,
@@ -107,6 +111,7 @@ class Growing:
         self.loss: Loss = settings.loss_for(self.y) if loss is None else loss
         self._takes_logits = loss is None and settings.takes_logits
         self.seed, self.averages, self.max_steps = seed, averages or [], max_steps
+        self._may_begin_wider = max_steps != 0 and not seeks_size
         self.finish = settings.finish if isinstance(settings, GrowRecipe) else "continue"
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
         self.optimizer = self.make_optimizer(network)
@@ -174,8 +179,20 @@ class Growing:
             raise ConfigError(
                 f"a budget must be above the network's {size:g} {self.budget.unit}, but got {self.budget.total:g}."
             )
-        self.history.steps.append(GrowthStep(0))
-        self.rounds.foresee(self.budget, size, self._step_work(), self.max_steps)
+        self.history.steps.append(GrowthStep(0, widened=self._begin(coupling, sites)))
+        self.rounds.foresee(self.budget, self.size, self._step_work(), self.max_steps)
+
+    def _begin(self, coupling: Coupling, sites: list[Site]) -> dict[str, GroupGrowth]:
+        """Widen the network evenly to the recipe's share of the budget, before anything is trained."""
+        meter, wanted = self._meter(coupling, sites), self.rounds.begin * self.budget.total
+        if not (self._may_begin_wider and coupling.groups and wanted > meter.size):
+            return {}
+        added = even_additions(self.network, coupling, wanted, self.budget.unit, meter.measured)
+        generator = torch_generator(self.seed, "begin")
+        groups = {name: coupling.groups[name] for name, count in added.items() if count}
+        edit = Edit({n: drawn_units(self.network, coupling, g, added[n], generator) for n, g in groups.items()})
+        carry_out(self.network, coupling, sites, edit, seed=self.seed, optimizer=self.optimizer, averages=self.averages)
+        return {name: GroupGrowth(group.size, new=added[name]) for name, group in groups.items()}
 
     @property
     def size(self) -> float:

@@ -112,6 +112,7 @@ def grow(
         averages=list(averages) if in_place else [],
         keep_best=ends.keeps_best,
         max_steps=max_steps,
+        seeks_size=ends.seeks_size,
         checkpoints=checkpoints,
         seconds_between_checkpoints=seconds_between_checkpoints,
     )

@@ -13,6 +13,9 @@ from ramet.registry import Spec, parse_options, parse_spec, split_list
 ARMS = ("plain", "scratch", "pruned", "start")
 """What a growth can be compared with; ``ramet.growth.arms`` says how each is made."""
 
+DEFAULT_METHOD = "even"
+"""For a multiply-add of work, choosing where to grow has not given what training on gives (docs/decisions/070)."""
+
 DEFAULT_STEP = 2.0
 """Without a step a growth triples the network: a few large ones cost less than many small ones, and gave as much."""
 
@@ -25,8 +28,9 @@ class GrowPlan:
     """What a comparison of growths does; the methods start from the same weights.
 
     Args:
-        methods: how it grows: firefly, splitting, net2net, nash, autogrow, gradmax, stacking, random or redrawn, with
-            options after a colon, such as firefly:num_new=50,num_epochs=1; several are joined by commas.
+        methods: how it grows: even, firefly, splitting, net2net, nash, autogrow, gradmax, stacking, random or redrawn,
+            with options after a colon, such as firefly:num_new=50,num_epochs=1; several are joined by commas. auto, the
+            default, is even, and firefly where the budget allows layers.
         budget: how large it may get, and how fast: params=200k, neurons=64, flops=2m, latency=2ms or onnx-latency=2ms
             (in onnxruntime), with step=30% (or an amount) and layers=1 (new layers a step) after commas. By default ten
             times its parameters, by steps of at most 200 %, or of 30 % where layers are added.
@@ -39,7 +43,7 @@ class GrowPlan:
         onnx: write the grown networks for onnxruntime, too, and compare them there with the modules.
     """
 
-    methods: tuple[str, ...] = option("firefly", name="method", kind=str)
+    methods: tuple[str, ...] = option("auto", name="method", kind=str)
     budget: str | Budget | None = option(None, kind=str | None)
     against: tuple[str, ...] = option("auto", kind=str)
     ends: Ends = field(default_factory=Ends)
@@ -49,6 +53,10 @@ class GrowPlan:
         require_types(self)
         given = _listed("methods", self.methods)
         object.__setattr__(self, "methods", tuple(split_list(given) if isinstance(given, str) else given))
+        if self.methods == ("auto",):
+            budget = Budget.parse(self.budget) if isinstance(self.budget, str) else self.budget
+            deepens = budget is not None and budget.layers > 0
+            object.__setattr__(self, "methods", ("firefly" if deepens else DEFAULT_METHOD,))
         names = [_name(parse_spec(text)) for text in self.methods]
         if not names or len(set(names)) < len(names):
             raise ConfigError(f"methods must be named once each, at least one, but got {', '.join(self.methods)!r}.")

@@ -20,6 +20,9 @@ class GrowRecipe(Recipe):
         schedule_over: what the schedule and its warm-up run over: the work, where the last round (a training between
             two growths), at the final size, has what the others leave; each round, which has all the epochs; or all of
             the growth, of as many such rounds as its budget and its largest number of steps foresee, where it ends.
+        begin: by work, the share of the budget that the network is widened to, in its own proportions and without a
+            change of what it computes, before anything is trained. One that is larger stays as it is, as with 0; so
+            does every network whose growth may end at a target or for want of gains.
         before: by work, the share of it that the rounds before the final size have.
         finish: by work, whether the last round goes on with the grown weights, or draws them anew (scratch).
     """
@@ -29,13 +32,16 @@ class GrowRecipe(Recipe):
     learning_rate: float = 0.05
     weight_decay: float = 0.0005
     schedule_over: Literal["round", "growth", "work"] = "work"
-    before: float = 0.3
+    begin: float = 0.5
+    before: float = 0.25
     finish: Literal["continue", "scratch"] = "continue"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.schedule_over not in ("round", "growth", "work"):
             raise ConfigError(f"schedule_over must be round, growth or work, but got {self.schedule_over!r}.")
+        if not 0 <= self.begin < 1:
+            raise ConfigError(f"begin must be a share of the budget, at least 0 and below 1, but got {self.begin}.")
         if not 0 < self.before < 1:
             raise ConfigError(f"before must be a share of the work, above 0 and below 1, but got {self.before}.")
         if self.finish not in ("continue", "scratch"):

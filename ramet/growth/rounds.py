@@ -52,6 +52,7 @@ class Rounds:
         self.recipe, self.steps_per_epoch = recipe, steps_per_epoch
         self.over = recipe.schedule_over if isinstance(recipe, GrowRecipe) else "round"
         self.before = recipe.before if isinstance(recipe, GrowRecipe) else 0.0
+        self.begin = recipe.begin if isinstance(recipe, GrowRecipe) and self.by_work else 0.0
         self.num_steps = recipe.epochs * steps_per_epoch  # of a round, or at the final size
         self.foreseen = Foreseen()
 

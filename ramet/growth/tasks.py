@@ -136,6 +136,7 @@ class GrowthSetup:
             seed=self.seed,
             keep_best=self.ends.keeps_best,
             max_steps=self.ends.max_steps,
+            seeks_size=self.ends.seeks_size,
             checkpoints=self.checkpoints(method) if own is None else own,
             first_step=self.checkpoints(FIRST_STEP) if own is None else None,
             seconds_between_checkpoints=self.seconds_between_checkpoints,

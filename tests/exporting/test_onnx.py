@@ -91,7 +91,7 @@ def test_a_latency_in_onnxruntime_is_a_budget():
 @pytest.mark.parametrize(
     ("command", "options", "folder"),
     [
-        ("grow", ["--network", "mlp:4", "--max-steps", "1", "--epochs", "1"], "networks/firefly"),
+        ("grow", ["--network", "mlp:4", "--max-steps", "1", "--epochs", "1"], "networks/even"),
         pytest.param("search", ["--channels", "2", "--epochs", "1", "--models-per-epoch", "1", "--strategy", "random",
                                 "--warmup-epochs", "0", "--final", "1", "--final-epochs", "1"], ".",
                      marks=pytest.mark.slow),
@@ -104,7 +104,7 @@ def test_commands_write_networks_with_cards(command, options, folder, tmp_path, 
     files = {path.name for path in (out / folder).iterdir()}
     assert {"network.pt2", "network.onnx", "network.md"} <= files
     card = (out / folder / "network.md").read_text()
-    test = result["methods"]["firefly"]["test"] if command == "grow" else result["trained"][0]["test"]
+    test = result["methods"]["even"]["test"] if command == "grow" else result["trained"][0]["test"]
     for words in ("digits", "test", str(test), "onnxruntime", "torch.export.load", f"torch: {torch.__version__}"):
         assert words in card
     options = read_config(out)["config"]["data_options"]

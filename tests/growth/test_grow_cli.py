@@ -163,6 +163,7 @@ def test_a_plan_of_methods() -> None:
     assert GrowPlan(budget="params=9k").budget_for(50) == Budget("params", 9000.0, 2.0, share=True)
     assert GrowPlan(budget="params=9k, layers=1").budget_for(50) == Budget("params", 9000.0, 0.3, layers=1)
     assert GrowPlan(budget="neurons=9, step=2").budget_for(50) == Budget("neurons", 9.0, 2.0)
+    assert GrowPlan().methods == ("even",) and GrowPlan(budget="params=9k, layers=1").methods == ("firefly",)
     for methods in ((), ("firefly", "firefly:num_new=3")):
         with pytest.raises(ConfigError, match="methods must be named once each"):
             GrowPlan(methods=methods)

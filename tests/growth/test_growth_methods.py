@@ -14,6 +14,7 @@ from ramet.growth.budget import Budget
 from ramet.growth.meter import Meter, select
 from ramet.growth.methods.autogrow import AutoGrow
 from ramet.growth.methods.candidate_network import CandidateNetwork
+from ramet.growth.methods.even import Even
 from ramet.growth.methods.firefly import Firefly, integrated_gradients, integrated_separately, train_candidates
 from ramet.growth.methods.gradmax import GradMax
 from ramet.growth.methods.nash import Nash
@@ -34,6 +35,7 @@ METHODS = {
     ),
     "splitting": (lambda e: Splitting(epsilon=e, num_batches=1), {}),
     "net2net": (lambda e: Net2Net(noise=e), {}),
+    "even": (lambda e: Even(), {}),
     "random": (lambda e: RandomChoice(epsilon=e), {}),
     "random-new": (lambda e: RandomChoice(num_new=3, epsilon=e), {}),
     "random-best": (lambda e: RandomChoice(num_tries=2, num_steps=2, epsilon=e), {"trains_candidates": True}),
@@ -51,7 +53,17 @@ def test_methods_conform(name):
     check_growth(make, **options)
 
 
-@pytest.mark.parametrize("name", ["firefly", "splitting", "net2net", "gradmax"])
+def test_even_growth_keeps_proportions_and_can_learn_from_zeros():
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    nn.init.zeros_(net[2].weight)
+    context = make_context(net, torch.randn(8, 4), budget=Budget("neurons", 24.0, 12.0))
+    _, grown = grow_once(Even(), context)
+    assert [grown[number].out_features for number in (0, 2)] == [8, 16]
+    assert largest_change(outputs(net, context.x), outputs(grown, context.x)) < 1e-6
+    assert bool((grown[2].weight[8:, :4].norm(dim=1) > 0).all()), "drawn, although what is there has no spread"
+
+
+@pytest.mark.parametrize("name", ["firefly", "splitting", "net2net", "gradmax", "even"])
 @pytest.mark.parametrize("network", ["mobile", "language"])
 def test_methods_conform_on_images_and_text(name, network):
     make, options = METHODS[name]

@@ -15,7 +15,7 @@ RECIPE = GrowRecipe(
     schedule_over="round",
 )  # fmt: skip
 WHOLE = replace(RECIPE, schedule_over="growth")
-WORK = replace(RECIPE, schedule_over="work", epochs=20, warmup=0.0, before=0.25)
+WORK = replace(RECIPE, schedule_over="work", epochs=20, warmup=0.0, begin=0.0, before=0.25)
 
 
 def data(num=48):
@@ -120,7 +120,36 @@ def test_a_finish_from_scratch_forgets_what_was_grown():
     assert not torch.allclose(drawn[0].weight[:3], fresh[0].weight, atol=1e-3)
 
 
-@pytest.mark.parametrize("whole", [WHOLE, replace(WORK, finish="scratch"), replace(WORK, average="tail:0.5")])
+def test_by_work_a_growth_begins_with_a_share_of_its_budget():
+    still = {"settings": replace(WORK, begin=0.5, learning_rate=1e-12, final_learning_rate=0.0), "max_steps": 1}
+    wide, history = grow(network(), data(), "neurons=12, step=200%", "even", **still)
+    first = history.steps[0]
+    assert first.widened["0"].units == 3 and first.widened["0"].new == 3 and first.budget_size == 6
+    assert history.steps[1].widened["0"].new == 6 and history.steps[1].budget_size == 12
+    x = data()[0]
+    assert torch.allclose(wide(x), network()(x), atol=1e-6), "nothing has changed yet"
+    assert bool((wide[0].weight[3:].norm(dim=1) > 0.01).all()) and bool((wide[2].weight[:, 3:].abs() < 1e-6).all())
+    # A budget in parameters is met as nearly as units allow: one has 4 + 1 weights and 2 that read it.
+    _, history = grow(network(), data(), "params=100", "even", **still)
+    assert abs(history.steps[0].sizes["params"] - 50) <= 7 / 2
+
+
+@pytest.mark.parametrize("ends", [{"target": 0.99}, {"patience": 1}, {"max_steps": 0}, {}])
+def test_what_is_large_enough_or_looks_for_its_size_begins_as_it_is(ends):
+    budget = "neurons=12, step=200%" if ends else "neurons=5, step=200%"
+    _, history = grow(network(), data(), budget, "even", settings=replace(WORK, begin=0.5), **ends)
+    assert not history.steps[0].grew and history.steps[0].budget_size == 3
+
+
+INTERRUPTED = [
+    WHOLE,
+    replace(WORK, begin=0.8),
+    replace(WORK, finish="scratch"),
+    replace(WORK, average="tail:0.5"),
+]
+
+
+@pytest.mark.parametrize("whole", INTERRUPTED)
 def test_an_interruption_changes_nothing(tmp_path, whole):
     class EndedError(Exception):
         pass
@@ -147,6 +176,8 @@ def test_an_interruption_changes_nothing(tmp_path, whole):
 
 
 def test_another_word_is_refused():
+    with pytest.raises(ConfigError, match="begin must be a share of the budget"):
+        GrowRecipe(begin=1.0)
     with pytest.raises(ConfigError, match="before must be a share of the work"):
         GrowRecipe(before=1.0)
     with pytest.raises(ConfigError, match="finish must be continue or scratch, but got 'anew'"):

@@ -8,7 +8,15 @@ import pytest
 
 from ramet.growth.budget import Budget
 from ramet.jobs.grow.advice import Gains, advice, attribution, gains
-from ramet.jobs.grow.result import ArmFigures, GrowResult, MethodFigures, SizeFigures, StepFigures
+from ramet.jobs.grow.result import (
+    ArmFigures,
+    GroupFigures,
+    GrowResult,
+    MethodFigures,
+    SizeFigures,
+    StepFigures,
+    step_line,
+)
 from ramet.jobs.metric import MetricFigures
 
 SIZES = SizeFigures(neurons=9, params=100, flops=1000.0)
@@ -79,3 +87,14 @@ def test_gains_are_told_apart() -> None:
     assert "training the start for as much work gave +20.0 points" in words
     assert "the choice of place +3.0 points" in words
     assert attribution(compared()) == ""
+
+
+def test_a_start_that_was_widened_has_no_first_training() -> None:
+    told = compared(start=0.8, plain=0.85)
+    method = told.methods["firefly"]
+    first = replace(method.steps[0], widened={"0": GroupFigures(units=3, new=2)})
+    wider = replace(told, methods={"firefly": replace(method, steps=[first, *method.steps[1:]])})
+    assert gains(told).longer == pytest.approx(0.2) and gains(wider).longer is None
+    assert gains(wider).size == gains(told).size
+    assert step_line("even", first).endswith("wider from the start")
+    assert step_line("even", method.steps[0]).endswith("as it was")

@@ -108,5 +108,5 @@ def test_a_recipe_changes_what_is_trained(tmp_path, capsys):
     found = []
     for number, options in enumerate(([], ["--recipe", "adamw"], ["--recipe", "adamw", "--optimizer", "sgd"])):
         main([*GROW, "--out", str(tmp_path / str(number)), "--epochs", "1", "--batch-size", "16", *options])
-        found.append(json.loads(capsys.readouterr().out)["methods"]["firefly"]["steps"][0]["loss"])
+        found.append(json.loads(capsys.readouterr().out)["methods"]["even"]["steps"][0]["loss"])
     assert len(set(found)) == 3

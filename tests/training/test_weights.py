@@ -90,7 +90,7 @@ def test_a_growth_starts_from_weights(tmp_path, capsys):
     for number, more in enumerate(([], ["--start", str(tmp_path / "start.pt")])):
         main(["grow", *options, "--epochs", "1", "--out", str(tmp_path / str(number)), *more])
         result = json.loads(capsys.readouterr().out)
-        losses.append(result["methods"]["firefly"]["steps"][0]["loss"])
+        losses.append(result["methods"]["even"]["steps"][0]["loss"])
         arms.append(list(result["against"]))
     assert losses[0] != losses[1]
     assert arms == [["plain"], ["start"]], "a wider network has no trained weights to begin with"
@@ -103,7 +103,7 @@ def test_a_growth_starts_from_weights(tmp_path, capsys):
         train_size=64,
         eval_size=32,
     )
-    assert again.to_json()["methods"]["firefly"]["steps"][0]["loss"] == losses[1]
+    assert again.to_json()["methods"]["even"]["steps"][0]["loss"] == losses[1]
     torch.save(network().state_dict(), tmp_path / "start.pt")
     with pytest.raises(SystemExit):
         main(["resume", str(tmp_path / "1")])

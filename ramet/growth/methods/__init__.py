@@ -10,6 +10,7 @@ from ramet.registry.fronts import lazy_front
 if TYPE_CHECKING:
     from ramet.growth.base import Growth
     from ramet.growth.methods.autogrow import AutoGrow
+    from ramet.growth.methods.even import Even
     from ramet.growth.methods.firefly import Firefly
     from ramet.growth.methods.gradmax import GradMax
     from ramet.growth.methods.making import make_method
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from ramet.growth.methods.splitting import Splitting
     from ramet.growth.methods.stacking import Stacking
 
-__all__ = ["GROWTHS", "AutoGrow", "Firefly", "GradMax", "Nash", "Net2Net", "RandomChoice", "Redrawn", "Splitting"]
-__all__ += ["Stacking", "make_method"]
+__all__ = ["GROWTHS", "AutoGrow", "Even", "Firefly", "GradMax", "Nash", "Net2Net", "RandomChoice", "Redrawn"]
+__all__ += ["Splitting", "Stacking", "make_method"]
 
 __getattr__ = lazy_front(__name__)
 
@@ -31,6 +32,7 @@ GROWTHS: Registry[Growth] = Registry(
     group="ramet.growths",
     built_in={
         "firefly": "ramet.growth.methods.firefly:Firefly",
+        "even": "ramet.growth.methods.even:Even",
         "splitting": "ramet.growth.methods.splitting:Splitting",
         "net2net": "ramet.growth.methods.net2net:Net2Net",
         "nash": "ramet.growth.methods.nash:Nash",

@@ -21,7 +21,8 @@ class Gains:
     """What each part of the way gave, in the metric's score; nothing where what it is told by was not trained.
 
     Attributes:
-        longer: training the start with all of the work, against its first training.
+        longer: training the start with all of the work, against its first training; unknown where that was of a wider
+            network.
         size: the plain network of the final size against that.
         shape: the grown shape from scratch against the plain one: the choice of place.
         weights: growing, with the weights that went along, against the grown shape from scratch.
@@ -39,7 +40,9 @@ def gains(result: GrowResult) -> Gains:
     """What each part of the way to the best growth gave."""
     scores = {arm: result.metric.value(figures.validation) for arm, figures in result.against.items()}
     method = result.methods[result.best]
-    scores |= {"first": method.steps[0].score, "grown": result.metric.value(method.validation)}
+    scores |= {"grown": result.metric.value(method.validation)}
+    if not method.steps[0].widened:
+        scores["first"] = method.steps[0].score
 
     def between(after: str, before: str) -> float | None:
         return scores[after] - scores[before] if after in scores and before in scores else None

@@ -240,7 +240,7 @@ def _add_words(page: Page, name: str, steps: Sequence[StepFigures], metric: Metr
     rows: list[list[Cell]] = [
         [
             str(step.number),
-            words_of(step) if step.number else "the network as it was",
+            words_of(step) if step.number else f"the network {'wider from the start' if step.widened else 'as it was'}",
             step.sizes.params,
             step.sizes.flops,
             step.growing_work + step.training_work or None,

@@ -300,6 +300,6 @@ def behind(site: str) -> str:
 def step_line(method: str, step: StepFigures, metric: MetricFigures = ACCURACY) -> str:
     """A step in a line: its size, its accuracy as a figure and a bar, and what grew; other metrics have no bar."""
     bar = "█" * round(20 * max(step.score, 0.0)) if metric.is_share else metric.name
-    grew = words_of(step, most=3) if step.number else "as it was"
+    grew = words_of(step, most=3) if step.number else "wider from the start" if step.widened else "as it was"
     size = count(step.sizes.params)
     return f"{method:<10}{step.number:>3}  {size:>8} parameters  {metric.text(step.score):>7}  {bar:<20}  {grew}"

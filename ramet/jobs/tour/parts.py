@@ -139,7 +139,7 @@ class TourParts:
             network="vgg",
             sizes=NetworkOptions(width=sizes.start_width, depth=DEPTH),
             recipe=GrowRecipe(epochs=sizes.round_epochs, schedule_over="round"),
-            plan=GrowPlan(budget=budget, against=()),  # the tour has a comparison of its own
+            plan=GrowPlan(methods=("firefly",), budget=budget, against=()),  # the tour has a comparison of its own
             **options,
         )
         method = cast("GrowResult", self._do(job, f"3-grow/seed-{seed}")).methods["firefly"]
@@ -155,7 +155,7 @@ class TourParts:
             trained = GrowJob(
                 network=plain,
                 recipe=GrowRecipe(epochs=epochs, schedule_over="round"),
-                plan=GrowPlan(against=(), ends=Ends(max_steps=0)),
+                plan=GrowPlan(methods=("firefly",), against=(), ends=Ends(max_steps=0)),
                 **options,
             )
             only = cast("GrowResult", self._do(trained, f"3-grow/seed-{seed}-{name}")).methods["firefly"]
