@@ -20,7 +20,7 @@ from ramet.runs import Checkpoints, read_config, read_records
 from ramet.training import accuracy
 
 PLAN = GrowPlan(methods=("net2net:noise=0", "random"), budget="neurons=10, step=2", against=(), ends=Ends(max_steps=1))
-RECIPE = GrowRecipe(epochs=1, batch_size=20)
+RECIPE = GrowRecipe(epochs=1, batch_size=20, begin=0.0)
 DATA = {"train_size": 60, "eval_size": 30}
 
 

@@ -21,7 +21,7 @@ def grow(phrase: str, *arguments: str) -> None:
 
 grow("a network is one of mlp, vgg, mobilenet, or FILE.py:Name, but got 'resnet'", "--network", "resnet")
 grow("there is no", "--network", "nowhere.py:network")
-grow("a growth method is one of firefly, splitting", "--method", "glowworm")
+grow("a growth method is one of firefly, even, splitting", "--method", "glowworm")
 grow("a list names at least one part", "--method", ",")
 grow("methods must be named once each", "--method", "firefly,firefly")
 for text in ("200k", "params", "params=", "params=many", "weights=9", "params=9,neurons=9"):
