@@ -30,6 +30,27 @@ class DataError(ConfigError):
     """A data set that is missing, damaged or of the wrong shape: nothing was written, exit code 2."""
 
 
+def text_of(error: BaseException) -> str:
+    r"""The text of an error. Its class may be a stranger's, and raise where it is asked for it.
+
+    >>> text_of(ValueError("two\nlines"))
+    'two\nlines'
+    """
+    try:
+        return str(error)
+    except Exception as another:
+        return f"(its own text raises {type(another).__name__})"
+
+
+def told(error: BaseException) -> str:
+    r"""The class of an error and the first line of its text, for an error of ours that quotes it.
+
+    >>> told(ValueError("two\nlines"))
+    'ValueError: two'
+    """
+    return f"{type(error).__name__}: {(text_of(error).splitlines() or [''])[0]}"
+
+
 @contextmanager
 def refusing(rule: str) -> Iterator[None]:
     """Turn whatever content from outside makes the block raise into one line, a ``ConfigError``.
@@ -47,8 +68,7 @@ def refusing(rule: str) -> Iterator[None]:
     except (RametError, BrokenPipeError):  # the reader of our output is gone: nothing of the file's
         raise
     except Exception as error:
-        first_line = (str(error).splitlines() or [""])[0][:200]
-        raise ConfigError(f"{rule}, but reading it ended in {type(error).__name__}: {first_line}.") from error
+        raise ConfigError(f"{rule}, but reading it ended in {told(error)[:300]}.") from error
 
 
 class RunError(RametError):

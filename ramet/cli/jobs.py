@@ -67,7 +67,7 @@ def _run(run: Callable[..., Result | None], common: Common, directory: Path) -> 
     """Start or go on, in as many processes as torchrun has started, and show the result."""
     from ramet.execution.ranks import joined
 
-    with _saying_how_to_go_on(directory), joined() as ranks:
+    with _saying_how_to_go_on(directory), joined() as ranks, _not_ended_from_within():
         result = run(
             executor=common.executor(),
             trust=common.trust,
@@ -90,6 +90,18 @@ def _saying_how_to_go_on(directory: Path) -> Iterator[None]:
             command = f"ramet resume {shlex.quote(str(directory))}"
             raise KeyboardInterrupt(f"interrupted; the run is in {directory}, and `{command}` goes on.") from None
         raise KeyboardInterrupt("interrupted, before anything was written.") from None
+
+
+@contextmanager
+def _not_ended_from_within() -> Iterator[None]:
+    """Let ``sys.exit`` and its like, in code that a run was given, be a failure: otherwise the run passes for done."""
+    from ramet.errors import RunError, told
+    from ramet.execution.failures import ENDS
+
+    try:
+        yield
+    except ENDS as error:
+        raise RunError(f"what a run is given must not end it, but raised {told(error)}.") from error
 
 
 def _show(result: Result, as_json: bool) -> None:

@@ -22,7 +22,7 @@ from ramet.cli.listing import data_app, list_parts
 from ramet.cli.reproduce import reproduce
 from ramet.cli.runs import runs_app
 from ramet.cli.watch import watch
-from ramet.errors import ConfigError, LostRankError, RametError
+from ramet.errors import ConfigError, LostRankError, RametError, text_of
 from ramet.execution.launch import is_launched, is_leader
 from ramet.jobs import SUMMARIES, job_class
 
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         is_input = error.errno == errno.ENAMETOOLONG  # no path of ramet's own making is that long
         _fail(f"the system refused: {error.strerror or error}{where}.", code=2 if is_input else 1)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(words in str(error) for words in _OUT_OF_MEMORY):
+        if not isinstance(error, MemoryError) and not any(words in text_of(error) for words in _OUT_OF_MEMORY):
             raise
         _fail(f"the memory must suffice for what is asked, but did not{f': {error}' if str(error) else ''}.", code=1)
     except KeyboardInterrupt as error:

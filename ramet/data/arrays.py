@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from ramet.data.raw import Array, Labelled, Layout, RawData
-from ramet.errors import DataError
+from ramet.errors import DataError, text_of
 
 CHANNEL_COUNTS = (1, 3, 4)
 """How many channels an image usually has: grey, colour, colour with transparency."""
@@ -127,10 +127,11 @@ def row_of(dataset: Any, index: int, place: str) -> Any:
     """A row of a data set, ``(image, label)``; a ``DataError`` if it raises, or gives something else."""
     try:
         row = dataset[index]
-    except (Exception, SystemExit) as error:  # whatever a data set of the user's own raises
-        first_line = (str(error).splitlines() or [""])[0]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a data set of the user's own raises
         raise DataError(
-            f"{place} must give every image, but raises {type(error).__name__} for {index}: {first_line}"
+            f"{place} must give every image, but raises {type(error).__name__} for {index}: {text_of(error)}"
         ) from error
     if not isinstance(row, (tuple, list)) or len(row) < 2:
         raise DataError(f"{place} must give (image, label) for each index, but {index} gives {type(row).__name__}.")

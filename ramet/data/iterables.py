@@ -10,7 +10,7 @@ from torch.utils.data.dataloader import default_collate
 
 from ramet.data.arrays import as_array, is_map_style
 from ramet.data.memory import fits_in_memory
-from ramet.errors import DataError
+from ramet.errors import DataError, text_of
 
 Row = tuple[Any, Any]
 
@@ -42,11 +42,11 @@ def read_rows(source: Any, place: str) -> list[Row]:
                     f"{place} must fit in half of the memory, because it cannot be read again in another order, but "
                     f"does not; write its images as x.npy and its labels as y.npy, which are mapped."
                 )
-    except DataError:
+    except (DataError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise DataError(
-            f"{place} must give every image, but raises {type(error).__name__} after {len(rows)}: {error}."
+            f"{place} must give every image, but raises {type(error).__name__} after {len(rows)}: {text_of(error)}."
         ) from error
     said = _length(source)
     if said is not None and said != len(rows):

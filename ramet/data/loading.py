@@ -34,7 +34,7 @@ from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.data.table import from_table, is_table
 from ramet.data.text import is_text, read_text
 from ramet.data.tokens import are_tokens, check_tokens
-from ramet.errors import DataError, RametError
+from ramet.errors import DataError, RametError, told
 from ramet.registry import parse_spec
 
 HOME = {"train": 0, "validation": 0, "test": -1}
@@ -231,10 +231,10 @@ def _made(source: Any, trusted: bool) -> Any:
     maker = DATA.maker(spec.name, trusted=trusted)
     try:
         return maker(*spec.values, **spec.options)
-    except RametError:
+    except (RametError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
-        raise DataError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error
+    except BaseException as error:
+        raise DataError(f"the function of {source} must run, but raises {told(error)}.") from error
 
 
 def _read(

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
-from ramet.errors import ConfigError, RunError
+from ramet.errors import ConfigError, RunError, text_of
 from ramet.execution.tasks import WorkItem
 from ramet.progress import progress
 
@@ -129,7 +129,7 @@ def _summary(failures: dict[str, BaseException], num_tasks: int) -> BaseExceptio
     key, first = next(iter(failures.items()))
     if len(failures) == 1:
         return first
-    reason = " ".join(str(first).split()) or type(first).__name__
+    reason = " ".join(text_of(first).split()) or type(first).__name__
     error = RunError(f"all {num_tasks} tasks must finish, but {len(failures)} failed; the first, {key!r}: {reason}")
     error.__cause__ = first
     return error

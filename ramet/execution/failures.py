@@ -6,7 +6,7 @@ import pickle
 import traceback
 from dataclasses import dataclass
 
-from ramet.errors import RametError, RunError
+from ramet.errors import RametError, RunError, text_of, told
 
 
 class WorkerTraceback(Exception):  # noqa: N818 (it is the text of a traceback, not an error of its own)
@@ -47,14 +47,27 @@ class Failure:
         return error
 
 
+ENDS = (SystemExit, GeneratorExit)
+"""What ends a program or a loop, and must not end a run: code of the user's may raise it. Ctrl-C does end one."""
+
+
+def as_failure(error: BaseException) -> Exception:
+    """An error of a task as one that ends the task alone: ``sys.exit`` in a user's code ends no driver, no worker."""
+    if isinstance(error, Exception):
+        return error
+    ended = RunError(f"a task must give a result, but ended in {told(error)}.")
+    ended.__cause__ = error
+    return ended
+
+
 def _replacement(error: BaseException) -> Exception:
     """The nearest of our own errors with the same message: an exit code must not depend on the number of workers."""
     for kind in type(error).__mro__:
         if issubclass(kind, RametError):
             try:
-                candidate = kind(str(error))
+                candidate = kind(text_of(error))
                 pickle.loads(pickle.dumps(candidate))  # nosec B301
             except Exception:
                 continue
             return candidate
-    return RunError(f"{type(error).__name__}: {error}")
+    return RunError(told(error))

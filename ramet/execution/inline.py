@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
 from ramet.execution.executor import Done, Executor, Failed, Outcome
+from ramet.execution.failures import ENDS, as_failure
 from ramet.execution.numerics import check_number, settled
 from ramet.execution.tasks import WorkItem, listening
 
@@ -28,7 +29,8 @@ class Inline(Executor):
             try:
                 with settled(task.key, self._threads), listening(partial(on_pulse, task)):
                     outcome = Done(task.call(context))
-            except Exception as error:
-                error.add_note(f"This happened in task {task.key!r}.")
-                outcome = Failed(error)
+            except (Exception, *ENDS) as error:
+                failure = as_failure(error)
+                failure.add_note(f"This happened in task {task.key!r}.")
+                outcome = Failed(failure)
             yield task, outcome

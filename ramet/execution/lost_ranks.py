@@ -20,7 +20,7 @@ from datetime import timedelta
 from torch import distributed
 from torch._C._distributed_c10d import Store
 
-from ramet.errors import LostRankError, RametError
+from ramet.errors import LostRankError, RametError, text_of
 
 LINE = "a rank of this job has ended before the others, so the job ends; `ramet resume DIR` goes on from the last save."
 _SECONDS_TO_SPEAK = 1.0
@@ -87,7 +87,7 @@ def ending_together(store: Store, *, is_leader: bool) -> Iterator[None]:
 
 def _is_loss(error: RuntimeError) -> bool:
     """Whether an error is of the connection to other ranks; gloo raises a plain RuntimeError."""
-    text = str(error)
+    text = text_of(error)
     return isinstance(error, distributed.DistError) or "gloo" in text.lower() or "NCCL" in text
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.errors import ConfigError
-from ramet.execution.failures import Failure
+from ramet.execution.failures import Failure, as_failure
 from ramet.execution.tasks import WorkItem, listening
 
 _SECONDS_BETWEEN_PULSES = 0.5
@@ -74,8 +74,10 @@ def run_task(job: RayJob, message: bytes) -> Any:
         task: WorkItem = pickle.loads(message)  # nosec B301
         with settled(task.key, job.threads), listening(partial(_Sender(job.board).send, task.key)):
             return Done(task.call(context))
-    except Exception as error:
-        return Broken(Failure.of(error))
+    except KeyboardInterrupt:  # by which Ray cancels a task
+        raise
+    except BaseException as error:
+        return Broken(Failure.of(as_failure(error)))
 
 
 _opened: tuple[str, Any] | None = None  # Workers outlive tasks; the context of the last run is kept ready.

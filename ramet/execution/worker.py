@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from ramet.execution.executor import Done
-from ramet.execution.failures import Failure
+from ramet.execution.failures import Failure, as_failure
 from ramet.execution.numerics import Numerics, settled
 from ramet.execution.sharing import SharedContext
 from ramet.execution.tasks import WorkItem, listening
@@ -93,8 +93,8 @@ def _run(message: bytes, context: Any, threads: int, pulses: _Pulses) -> Done | 
         task: WorkItem = pickle.loads(message)  # nosec B301
         with settled(task.key, threads), listening(pulses.send):
             return Done(task.call(context))
-    except Exception as error:
-        return Broken(Failure.of(error))
+    except BaseException as error:  # no Ctrl-C, which is ignored here
+        return Broken(Failure.of(as_failure(error)))
 
 
 class _Pulses:

@@ -9,9 +9,11 @@ The same network gives the same bytes, in any process, with the same version of 
 
 from __future__ import annotations
 
+import builtins
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -44,15 +46,45 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
     """
     example = zeros_for(network, input_shape, 2, dtype)  # one input would be taken for a batch of one for ever
     buffer = io.BytesIO()
-    with evaluating(network), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of parts of itself, and of weights in channels_last memory
-        program = torch.export.export(
-            giving_a_tensor(network, example), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
-        )
+    with evaluating(network), _without_warnings():
+        program = traced_program(giving_a_tensor(network, example), example)
         _put_apart(program.state_dict, program.constants)
         _forget_how_it_was_traced(program.graph_module)
         torch.export.save(program, buffer)
     return buffer.getvalue()
+
+
+def traced_program(network: nn.Module, example: Tensor, *, free_lengths: bool = False) -> torch.export.ExportedProgram:
+    """What a network in evaluation mode computes, by ``torch.export``, for batches of any size where that can be."""
+    with _without_warnings(), _symbolic_lengths() if free_lengths else nullcontext():
+        return torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Torch warns of parts of itself, and of weights in channels_last memory, where it traces and where it saves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _symbolic_lengths() -> Iterator[None]:
+    """Within it, ``len`` of a tensor is its first size, whatever that is.
+
+    Python makes a plain number of what ``__len__`` gives, so that ``self.token.expand(len(x), -1, -1)`` would fix the
+    size of the batches for ever.
+    """
+    plain = builtins.len
+
+    def length(value: Any) -> Any:
+        return value.shape[0] if isinstance(value, Tensor) and value.ndim else plain(value)
+
+    builtins.len = length
+    try:
+        yield
+    finally:
+        builtins.len = plain
 
 
 def _forget_how_it_was_traced(graph_module: nn.Module) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ramet.errors import RunError
+from ramet.errors import RunError, told
 from ramet.exporting.card import Card
 from ramet.exporting.onnx import export_onnx
 from ramet.exporting.program import export
@@ -53,8 +53,7 @@ def write_network(
         try:
             content = make(network, input_shape, dtype)
         except Exception as error:  # torch's exporters raise whatever a module of the user's own raises under them
-            first = (str(error).splitlines() or [""])[0]
-            why = first if isinstance(error, RunError) else f"{type(error).__name__}: {first}"
+            why = str(error) if isinstance(error, RunError) else told(error)
             problems.append(f"{path.name}: {why}")
             path.unlink(missing_ok=True)  # of an earlier run, which would be taken for this one's
             continue

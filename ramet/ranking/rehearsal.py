@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ramet.errors import DataError, RametError
+from ramet.errors import DataError, RametError, told
 from ramet.ranking.diagnosis import child_costs
 from ramet.ranking.instance import build_network
 from ramet.ranking.plan import Plan
@@ -71,11 +71,10 @@ def _problem(setup: SupernetSetup, network: nn.Module, arch: Arch) -> str:
         if not bool(logits.isfinite().all()):
             return " gives values that are not finite for two samples, with weights as they are drawn."
         torch.autograd.backward(cross_entropy(logits, y))
-    except RametError:
+    except (RametError, KeyboardInterrupt):
         raise
-    except Exception as error:  # the user's own modules may raise anything
-        first_line = (str(error).splitlines() or [""])[0]
-        return f" does not: {type(error).__name__}: {first_line}"
+    except BaseException as error:  # the user's own modules may raise anything
+        return f" does not: {told(error)}"
     return ""
 
 

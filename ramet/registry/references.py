@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, text_of, told
 from ramet.registry.specs import split_chain, split_list
 
 
@@ -88,8 +88,10 @@ def anchored_parts(text: str, names: Container[str] = ()) -> str:
 def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # the name may be none, and the module may do anything
-        raise ConfigError(f"{name} must be a module that can be imported, but: {error}.") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the name may be none, and the module may do anything, such as exit
+        raise ConfigError(f"{name} must be a module that can be imported, but: {text_of(error)}.") from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -107,7 +109,9 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         del sys.modules[path.stem]
-        raise ConfigError(f"{path.name} must run without an error, but: {type(error).__name__}: {error}.") from error
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ConfigError(f"{path.name} must run without an error, but: {told(error)}.") from error
     return module

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from ramet.errors import ConfigError, RametError
+from ramet.errors import ConfigError, RametError, text_of, told
 from ramet.registry.entries import Entry, describe_maker, parameters_of
 from ramet.registry.references import reference_to, resolve_reference
 from ramet.registry.specs import Spec, parse_chain, parse_spec, split_list
@@ -198,14 +198,14 @@ class Registry(Generic[Part]):
             raise ConfigError(f"{self.kind} {name} must be given {', '.join(missing)}, but got {str(spec)!r}.")
         try:
             made: Any = maker(*arguments, *values, **passed)
-        except RametError:
+        except (RametError, KeyboardInterrupt):
             raise
         except TypeError as error:
-            raise ConfigError(f"{self.kind} {name} must get the values that it takes, but: {error}.") from error
-        except (Exception, SystemExit) as error:  # whatever values that it did not foresee, or a stranger's code, raise
-            first_line = (str(error).splitlines() or [""])[0]
-            told = f"{type(error).__name__}: {first_line}"
-            raise ConfigError(f"{self.kind} {name} must run, but raises {told}.") from error
+            raise ConfigError(
+                f"{self.kind} {name} must get the values that it takes, but: {text_of(error)}."
+            ) from error
+        except BaseException as error:  # whatever values that it did not foresee, or a stranger's code, raise
+            raise ConfigError(f"{self.kind} {name} must run, but raises {told(error)}.") from error
         if not isinstance(made, self.base):
             raise ConfigError(f"{name} must make a {self.base.__name__}, but made {type(made).__name__}.")
         return made
@@ -240,8 +240,10 @@ class Registry(Generic[Part]):
             raise ConfigError(f"a {self.kind} has one installed package, but {first.name} comes from {origins}.")
         try:
             return cast("Callable[..., Part]", first.load())
-        except (Exception, SystemExit) as error:  # whatever a stranger's package raises when it is imported
-            raise ConfigError(f"{_origin(first)} must bring {first.value}, but: {error}.") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a stranger's package raises when it is imported
+            raise ConfigError(f"{_origin(first)} must bring {first.value}, but: {text_of(error)}.") from error
 
 
 def _described(source: Mapping[str, Any]) -> Spec:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import ramet
-from ramet.errors import ConfigError, DiskError, RunError
+from ramet.errors import ConfigError, DiskError, RunError, text_of
 from ramet.runs.atomic import is_temporary, remove_folder, write_atomically, writing
 from ramet.runs.checkpoints import Checkpoints
 from ramet.runs.encoding import FORMAT_VERSION, JSON, READABLE_FORMATS, decode, encode, plain
@@ -173,7 +173,7 @@ class Run:
         number = 1
         while f"failed/{number}/{key}" in self.records:
             number += 1
-        reason = " ".join(str(error).split())
+        reason = " ".join(text_of(error).split())
         self.records.append(f"failed/{number}/{key}", kind=type(error).__name__, reason=reason)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.errors import ConfigError, RametError
+from ramet.errors import ConfigError, RametError, told
 from ramet.seeding import seeded_globally
 from ramet.training.acceleration import precision_of
 from ramet.training.batches import Batches
@@ -111,8 +111,7 @@ def _saying(rule: str) -> Iterator[None]:
     """Turn whatever the block raises into a refusal of one line; what ramet itself says stays as it is."""
     try:
         yield
-    except RametError:
+    except (RametError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        first_line = (str(error).splitlines() or [""])[0]
-        raise ConfigError(f"{rule}, but it raises {type(error).__name__}: {first_line}") from error
+    except BaseException as error:
+        raise ConfigError(f"{rule}, but it raises {told(error)}") from error

@@ -99,10 +99,11 @@ with open({str(tmp_path / "file")!r}, "w") as file:
         (["init"], "`ramet init` needs KIND, one of space, network, stream, recipe; `ramet init --help` says more."),
         (["resume"], "`ramet resume` needs DIRECTORY; `ramet resume --help` says more."),
         (["data", "fetch"], "`ramet data fetch` needs NAME; `ramet data fetch --help` says more."),
-        (["compare", "--report"], 'Command "compare" parameter --report requires an argument.'),
+        (["compare", "--report"], "Command compare parameter --report requires an argument."),  # cyclopts' own words
     ],
 )
 def test_what_a_command_lacks_has_the_name_of_its_usage(arguments, words, capsys):
     with pytest.raises(SystemExit) as refused:
         main(arguments)
-    assert refused.value.code == 2 and capsys.readouterr().err == f"ramet: {words}\n"
+    said = capsys.readouterr().err.replace('"', "")  # versions of cyclopts differ in what they put into quotation marks
+    assert refused.value.code == 2 and said == f"ramet: {words}\n"

@@ -53,6 +53,15 @@ def test_an_idx_file_that_says_more_than_the_machine_has(tmp_path: Path) -> None
     assert peak < 4 * MEGABYTE
 
 
+def test_an_array_whose_header_says_a_million_millions(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "own.npz", "w") as archive:
+        archive.writestr("x.npy", bad_data.array_bytes((10**12, 8, 8)) + bytes(640))
+        archive.writestr("y.npy", bad_data.array_bytes((10,), content=bytes(10)))
+    message, peak = refusal(lambda: load(str(tmp_path / "own.npz")))
+    assert "64,000,000,000,000 bytes for the shape (1000000000000, 8, 8), but ends after" in message
+    assert peak < 4 * MEGABYTE
+
+
 @pytest.mark.usefixtures("small_machine")
 def test_a_zip_bomb(tmp_path: Path) -> None:
     path = tmp_path / "own.npz"

@@ -266,3 +266,17 @@ def test_fast_depthwise_layers_become_torchs_own_in_a_child() -> None:
     assert [type(layer) for layer in child] == [nn.Conv2d, nn.Conv2d]  # type: ignore[attr-defined]
     own = {id(param) for param in net.parameters()}
     assert not any(id(param) in own for param in child.parameters())
+
+
+def test_of_a_module_that_gives_more_its_logits_count():
+    class Rich(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = Choice([nn.Linear(3, 2), nn.Linear(3, 2)])
+
+        def forward(self, x):
+            return {"loss": x.sum(), "logits": self.body(x)}
+
+    net, x = space_of(Rich()).supernet(1, 2), torch.randn(4, 3)
+    for arch in net.space:
+        assert torch.equal(net(x, arch), net.child(arch)(x)["logits"])

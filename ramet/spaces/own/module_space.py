@@ -21,6 +21,7 @@ from ramet.spaces.child import copy_layer
 from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 from ramet.spaces.short_names import read_short_name
 from ramet.spaces.walk import walk_stages
+from ramet.training.outputs import logits_of
 
 Factory = Callable[..., nn.Module]
 """Makes a freshly initialised module with choices inside: ``factory(in_channels, num_classes)``, or of language models
@@ -344,8 +345,10 @@ class _Stage(nn.Module):
 
     def forward(self, x: Tensor, arch: Arch) -> Tensor:
         with on_path(arch):
-            result: Tensor = self.module(x)
-        return result
+            result = self.module(x)
+        logits = logits_of(result)  # a whole model of Hugging Face may be one stage
+        given: Tensor = result if logits is None else logits
+        return given
 
 
 class _Copies:
