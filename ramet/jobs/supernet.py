@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ramet.errors import ConfigError, RametError
+from ramet.errors import ConfigError, RametError, told
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
@@ -95,7 +95,7 @@ def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
     fitting = fitting_options(source, in_channels=data.in_channels, num_classes=data.num_classes)
     try:
         return make_space(source, **(fitting | size_options(source, **given) | momentum | dict(spec.options)))
-    except RametError:
+    except (RametError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"the function of {source} must run, but raises {type(error).__name__}: {error}.") from error
+    except BaseException as error:
+        raise ConfigError(f"the function of {source} must run, but raises {told(error)}.") from error

@@ -19,6 +19,8 @@ from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, NetworkAlone, Supernet
 from ramet.training import Batches, fit, reestimated_batch_norm, saved_part
 from ramet.training.augmentation import cutout
+from ramet.training.extras import Extras
+from ramet.training.recipe import Recipe
 from ramet.training.recipes import final_settings
 
 NUM_CALIBRATION_BATCHES = 16
@@ -44,23 +46,18 @@ def train_final(
     choices: Arch = tuple(arch)
     if setup.space.inherits:
         return _inherited(setup, choices)
-    made = from_json(FinalNetworkOptions, final_network or {}, "final_network")
-    settings = final_settings(setup.settings, recipe)
+    made, settings = _options(setup, final_network, recipe)
     settings = settings if epochs is None else replace(settings, epochs=epochs)
     network, checkpoints = _new(setup, choices, seed, made)
     data = setup.data
     batches_seed = derive_seed(seed, "final", "batches")
     steps_per_epoch = Batches(len(data.train), settings.batch_size, batches_seed).steps_per_epoch
     num_steps = settings.epochs * steps_per_epoch
-    of_outputs = settings.loss_for(data.train.y)
+    of_outputs, extras = settings.loss_for(data.train.y), Extras(settings, network)
 
-    def loss_of(step: int, x: Tensor, y: Tensor) -> Tensor:
-        if made.cutout > 0:
-            x, y = cutout(x, y, torch_generator(batches_seed, "cutout", step), made.cutout)
-        if not isinstance(network, NetworkAlone):
-            return of_outputs(network(x, choices), y)
-        network.set_drop_path(made.drop_path * (step // steps_per_epoch) / settings.epochs)
-        return network.loss(x, y, auxiliary_weight=made.auxiliary_weight, of_outputs=of_outputs)
+    def with_holes(step: int, x: Tensor, y: Tensor) -> Tensor:
+        x, y = cutout(x, y, torch_generator(batches_seed, "cutout", step), made.cutout)
+        return extras.loss(x, y, of_outputs, choices)
 
     fit(
         network,
@@ -69,7 +66,8 @@ def train_final(
         settings,
         seed=batches_seed,
         arguments=lambda step: (choices,),
-        loss_of=None if made.is_plain else loss_of,
+        loss_of=with_holes if made.cutout > 0 else None,
+        extras=extras,
         after_step=lambda step, loss: pulse((step + 1) / num_steps),
         checkpoints=checkpoints,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
@@ -81,17 +79,27 @@ def train_final(
     }
 
 
-def trained_child(setup: SupernetSetup, arch: Arch, seed: int, final_network: Json | None = None) -> nn.Module:
+def trained_child(
+    setup: SupernetSetup, arch: Arch, seed: int, final_network: Json | None = None, recipe: str | None = None
+) -> nn.Module:
     """The plain module of a finished ``train_final``, in evaluation mode."""
     if setup.space.inherits:
         supernet = _searched(setup)
         with reestimated_batch_norm(supernet, _calibration(setup), arch):
             return supernet.child(arch).eval()
-    network, checkpoints = _new(setup, arch, seed, from_json(FinalNetworkOptions, final_network or {}, "final_network"))
+    network, checkpoints = _new(setup, arch, seed, _options(setup, final_network, recipe)[0])
     saved = None if checkpoints is None else checkpoints.load()
     if saved is not None:
         network.load_state_dict(saved_part(saved, "network"))
     return _plain(network, arch).eval()
+
+
+def _options(
+    setup: SupernetSetup, final_network: Json | None, recipe: str | None
+) -> tuple[FinalNetworkOptions, Recipe]:
+    """The final network and its recipe, which agree on what is only for training."""
+    made = from_json(FinalNetworkOptions, final_network or {}, "final_network")
+    return made.trained_by(final_settings(setup.settings, recipe), setup.space)
 
 
 def _inherited(setup: SupernetSetup, arch: Arch) -> Json:

@@ -104,6 +104,8 @@ class Search:
         """Propose the children of an epoch, unless it is one that goes on."""
         if self._log:
             return
+        # Departs from line 6 of Algorithm 1: a controller that has not learned yet draws by its random weights, which
+        # may prefer some children; they are drawn uniformly until it learns.
         source = self._explorer if epoch < self.plan.warmup_epochs else self.strategy
         archs = source.propose(self.plan.models_per_epoch)
         lists = ("err1", "err2", "loss", "rewards", "kept", "moved", "diverged")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
@@ -34,9 +34,8 @@ class FinalNetworkOptions:
         channels: the width of the network that is trained in the end (darts and enas-micro); by default the search's.
             DARTS searches with 16 and ends with 36.
         cells: its number of cells (in enas-micro, of each stage); by default the search's. DARTS ends with 20.
-        auxiliary_weight: weight of the loss of a second classifier at two thirds of the depth, 0.4 in DARTS.
-        drop_path: the probability that an operation is left out for an image; it rises linearly from 0 in the first
-            epoch, to just below this at the end. 0.2 in DARTS.
+        auxiliary_weight: that of the recipe, from Python; 0 for what the recipe has.
+        drop_path: likewise.
         cutout: side of the square that is cut out of each training image, 16 of 32 pixels in DARTS.
         large_images: whether the network begins with a stem that makes images an eighth as large, for 224 x 224 pixels
             (darts).
@@ -46,8 +45,8 @@ class FinalNetworkOptions:
 
     channels: int | None = option(None, name="final-channels")
     cells: int | None = option(None, name="final-cells")
-    auxiliary_weight: float = 0.0
-    drop_path: float = 0.0
+    auxiliary_weight: float = option(0.0, name=HIDDEN)
+    drop_path: float = option(0.0, name=HIDDEN)
     cutout: int = 0
     large_images: bool = False
 
@@ -73,6 +72,16 @@ class FinalNetworkOptions:
         """Whether more than the training images differs."""
         sized = self.channels is not None or self.cells is not None or self.large_images
         return sized or bool(self.auxiliary_weight or self.drop_path)
+
+    def trained_by(self, recipe: Recipe, space: Space) -> tuple[FinalNetworkOptions, Recipe]:
+        """These options and a recipe, each with the auxiliary head and drop-path that the other has.
+
+        A space without a final network of its own has neither: its network is trained without, and that is said.
+        """
+        weight, drop_path = self.auxiliary_weight or recipe.auxiliary_weight, self.drop_path or recipe.drop_path
+        recipe = replace(recipe, auxiliary_weight=weight, drop_path=drop_path)
+        offered = replace(self, auxiliary_weight=weight, drop_path=drop_path) if space.has_final_network else self
+        return offered, recipe
 
     def check(self, space: Space, input_shape: tuple[int, ...]) -> None:
         """Raise a ``ConfigError`` if the space or its inputs have no such final network."""

@@ -14,6 +14,7 @@ from ramet.seeding import seeded_globally
 from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
 from ramet.training.batches import Batches, read_ahead
+from ramet.training.extras import Extras
 from ramet.training.hooks import StepHooks
 from ramet.training.optimizers import group_rates, make_optimizer
 from ramet.training.recipe import Recipe
@@ -41,6 +42,7 @@ def fit(
     num_steps: int | None = None,
     also_saved: Mapping[str, SavedPart] | None = None,
     hooks: StepHooks | None = None,
+    extras: Extras | None = None,
 ) -> None:
     """Train a network in place by a recipe.
 
@@ -70,6 +72,7 @@ def fit(
         num_steps: the steps that the schedule spans, in place of the recipe's epochs.
         also_saved: what ``after_step`` and ``hooks`` change besides ``log``; saved with each checkpoint, too.
         hooks: what decides anew in each step which samples and which learning rate it takes.
+        extras: drop-path and auxiliary loss of the recipe, where ``loss_of`` takes them itself.
 
     Raises:
         ConfigError: there are more inputs than targets, or fewer; or the recipe gives what no step can use.
@@ -98,9 +101,12 @@ def fit(
         num_steps = settings.epochs * batches.steps_per_epoch
     last = num_steps if stop_after is None else min(stop_after, num_steps)
     of_outputs = settings.loss_for(y)
+    extras = Extras(settings, network) if extras is None else extras
 
     def loss(number: int, x: Tensor, y: Tensor) -> Tensor:
-        return of_outputs(network(x, *arguments(number)), y) if loss_of is None else loss_of(number, x, y)
+        if loss_of is not None:
+            return loss_of(number, x, y)
+        return extras.loss(x, y, of_outputs, *arguments(number))
 
     # Layers that draw (dropout) have only the global generator: it follows from the seed, and is put back afterwards.
     with seeded_globally(seed, "draws"), compiled(network, settings):
@@ -110,6 +116,7 @@ def fit(
             read_ahead(x, batches, first, last)
         for number in range(first, last):
             epoch, place = divmod(number, batches.steps_per_epoch)
+            extras.start(epoch * batches.steps_per_epoch / num_steps)
             rows, rate = batches[number], settings.learning_rate_at(number, num_steps)
             if hooks is not None:
                 rows, rate = hooks.rows(number, rows), hooks.rate(number, rate)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.nn import functional
 
-from ramet.errors import ConfigError, RametError, RunError
+from ramet.errors import ConfigError, RametError, RunError, told
 from ramet.training.functions import Loss
 from ramet.training.outputs import classes_last, like_targets
 
@@ -57,13 +57,10 @@ class Metric:
         """
         try:
             found = self.value(gathered, targets)
-        except RametError:
+        except (RametError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:  # whatever a function of the user's own raises
-            first_line = (str(error).splitlines() or [""])[0]
-            raise ConfigError(
-                f"a metric must run, but {self.name} raises {type(error).__name__}: {first_line}"
-            ) from error
+        except BaseException as error:  # whatever a function of the user's own raises
+            raise ConfigError(f"a metric must run, but {self.name} raises {told(error)}") from error
         if isinstance(found, Tensor):
             if found.numel() != 1:
                 raise ConfigError(f"a metric must be one number, but {self.name} has shape {list(found.shape)}.")

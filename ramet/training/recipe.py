@@ -64,6 +64,10 @@ class Recipe:
             last ones; by default those of the last step.
         precision: float32, or bfloat16 for losses and layers where the device has it.
         compile: run the network compiled; it pays for long trainings of one network.
+        drop_path: the probability that a path is left out for a sample at the end of a training; it rises along a line
+            from 0. Of networks that have ``set_drop_path``: of a search, what it found. 0.2 in DARTS.
+        auxiliary_weight: weight of the loss of a second classifier further down. Of networks that have
+            ``with_auxiliary``: of a search, what it found, for DARTS' and ENAS' cells. 0.4 in DARTS.
         accumulate: the micro-batches that a mini-batch is taken in, one after the other, for the sake of memory. The
             gradient is that of the whole, except where layers look at the batch: batch norm sees micro-batches.
 
@@ -88,6 +92,8 @@ class Recipe:
     average: str | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
+    drop_path: float = 0.0
+    auxiliary_weight: float = 0.0
     accumulate: int = 1
 
     def __post_init__(self) -> None:
@@ -95,7 +101,7 @@ class Recipe:
             value = getattr(self, name)
             is_whole = isinstance(value, Integral) and not isinstance(value, bool)
             _require(is_whole, f"{name} must be a whole number", repr(value))
-        for name in ("learning_rate", "final_learning_rate", "momentum", "weight_decay", "warmup", "clip_norm"):
+        for name in (*NUMBERS, "clip_norm"):
             value = getattr(self, name)
             is_number = isinstance(value, Real) or (value is None and name == "clip_norm")
             _require(is_number, f"{name} must be a number", repr(value))
@@ -121,6 +127,12 @@ class Recipe:
             check_optimizer(self.optimizer)
         _require(self.undecayed in ("none", "vectors"), "undecayed must be none or vectors", repr(self.undecayed))
         _require(0 <= self.warmup < 1, "warmup must lie in [0, 1)", self.warmup)
+        _require(0 <= self.drop_path < 1, "drop_path must lie in [0, 1)", self.drop_path)
+        _require(
+            0 <= self.auxiliary_weight < math.inf,
+            "auxiliary_weight must be finite and not negative",
+            self.auxiliary_weight,
+        )
         _require(self.precision in ("float32", "bfloat16"), "precision must be float32 or bfloat16", self.precision)
         for registry, source in self._functions():
             registry.check(source)
@@ -279,6 +291,17 @@ class Recipe:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _reference(value) if callable(value) else value for name, value in values.items()}
 
+
+NUMBERS = (
+    "learning_rate",
+    "final_learning_rate",
+    "momentum",
+    "weight_decay",
+    "warmup",
+    "drop_path",
+    "auxiliary_weight",
+)
+"""The fields that are numbers, whole or not."""
 
 FIRST_FIELDS = (
     "epochs",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from ramet.errors import ConfigError, RametError
+from ramet.errors import ConfigError, RametError, told
 from ramet.registry import parse_spec, reference_to
 from ramet.training.recipe import Recipe
 from ramet.training.registry import RECIPES
@@ -27,10 +27,10 @@ def recipe_options(text: str) -> dict[str, Any]:
     """
     try:
         made = RECIPES.bind(text)()
-    except RametError:
+    except (RametError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"the function of {text} must run, but raises {type(error).__name__}: {error}.") from error
+    except BaseException as error:
+        raise ConfigError(f"the function of {text} must run, but raises {told(error)}.") from error
     plain = Recipe()
     if isinstance(made, Recipe):
         made = {field.name: getattr(made, field.name) for field in fields(Recipe)}
@@ -64,7 +64,7 @@ def _named(function: Any, field: str, place: str) -> str:
 
 
 def darts() -> dict[str, Any]:
-    """How DARTS trains what it found: SGD, a cosine to 0, crops, flips and cutout, clipped gradients."""
+    """How DARTS trains what it found: SGD, a cosine to 0, crops, flips, cutout, auxiliary head, drop-path, clipping."""
     return {
         "optimizer": "sgd",
         "batch_size": 96,
@@ -74,6 +74,8 @@ def darts() -> dict[str, Any]:
         "weight_decay": 3e-4,
         "clip_norm": 5.0,
         "augment": "crop:4+flip+cutout:16",
+        "auxiliary_weight": 0.4,
+        "drop_path": 0.2,
     }
 
 
@@ -82,9 +84,11 @@ def disturbance_immune(batch_size: int = 128, augment: str | None = "crop:4+flip
 
     Args:
         batch_size: samples in a mini-batch; 128 in the paper.
-        augment: what is done to each training batch.
+        augment: what is done to each training batch; without it there is neither auxiliary head nor drop-path, which
+            are for long trainings, too.
     """
-    return darts() | {"batch_size": batch_size, "learning_rate": 0.05, "augment": augment}
+    short = {} if augment is not None else {"auxiliary_weight": 0.0, "drop_path": 0.0}
+    return darts() | {"batch_size": batch_size, "learning_rate": 0.05, "augment": augment} | short
 
 
 def imagenet() -> dict[str, Any]:

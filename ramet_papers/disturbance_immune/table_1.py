@@ -50,9 +50,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
                 strategy=enas("disturbance-immune"), strategy_steps=234, archs_per_step=1,
                 reward_samples=128, error_samples=1000, measured_models=31, num_candidates=100,
                 final_epochs=600, final_recipe="disturbance-immune",
-                final_network=FinalNetworkOptions(
-                    channels=43, cells=19, auxiliary_weight=0.4, drop_path=0.2
-                ),
+                final_network=FinalNetworkOptions(channels=43, cells=19),
             ),
         ),
     ),

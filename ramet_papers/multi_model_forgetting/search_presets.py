@@ -87,14 +87,14 @@ _CONVOLUTIONAL_PAPER = SearchJob(
     space="enas-micro:channels=20,cells_per_stage=2", data="cifar10", data_options=TextOptions(),
     recipe=Recipe(
         batch_size=128, learning_rate=0.05, final_learning_rate=0.0005, schedule="restarts:first=10,longer=2",
-        weight_decay=1e-4, clip_norm=5.0, augment="crop:4+flip",
+        weight_decay=1e-4, clip_norm=5.0, augment="crop:4+flip", auxiliary_weight=0.4, drop_path=0.2,
     ),
     plan=SearchPlan(
         without_baselines=True,
         epochs=150, warmup_epochs=0, guard_warmup_epochs=3, models_per_epoch=60, batches_per_model=7,
         strategy=enas("micro"), strategy_steps=30, archs_per_step=10,
         reward_samples=128, error_samples=1000, num_candidates=100, final_epochs=310,
-        final_network=FinalNetworkOptions(channels=36, cells=5, auxiliary_weight=0.4, drop_path=0.2, cutout=16),
+        final_network=FinalNetworkOptions(channels=36, cells=5, cutout=16),
     ),
 )
 _NAO_PAPER = replace(

@@ -1,5 +1,7 @@
 """The final training: what it adds to the search's network, that it goes on after a kill, and what is left of it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -16,13 +18,15 @@ from ramet.seeding import torch_generator
 from ramet.spaces import Cells64, Darts, EnasMicro, EnasNetwork, FinalNetwork, Recurrent
 from ramet.spaces.darts.genotypes import DARTS_V2
 from ramet.training import Settings
+from ramet.training.extras import UnusedRecipeWarning
 
-FINAL = {"channels": 3, "cells": 2, "auxiliary_weight": 0.4, "drop_path": 0.4, "cutout": 3}
+FINAL = {"channels": 3, "cells": 2, "cutout": 3}
 SPACES = {
     "darts": Darts(channels=2, num_cells=1, num_nodes=1, operations=["sep_conv_3x3", "skip_connect"]),
     "enas-micro": EnasMicro(channels=2, cells_per_stage=1, num_nodes=1),
 }
-SETTINGS = Settings(epochs=2, batch_size=20, learning_rate=0.05)
+PLAIN = Settings(epochs=2, batch_size=20, learning_rate=0.05)
+SETTINGS = replace(PLAIN, auxiliary_weight=0.4, drop_path=0.4)
 
 
 @pytest.fixture(scope="module")
@@ -67,27 +71,52 @@ def test_each_step_has_its_drop_path_and_its_holes(digits, monkeypatch):
     """Three steps an epoch: drop-path is 0 in the first and half its end in the second; squares of 3 pixels are cut."""
     seen = []
 
-    def loss(self, x, y, *, auxiliary_weight, of_outputs):
+    def with_auxiliary(self, x, arch):
         drop_path = next(module.drop_path for module in self.modules() if hasattr(module, "drop_path"))
-        seen.append((drop_path, auxiliary_weight, x))
-        return self(x).sum() * 0.0
+        seen.append((drop_path, x))
+        logits = self(x)
+        return logits, logits
 
-    monkeypatch.setattr(FinalNetwork, "loss", loss)
+    monkeypatch.setattr(FinalNetwork, "with_auxiliary", with_auxiliary)
     setup = SupernetSetup(SPACES["darts"], digits, SETTINGS)
     train_final(setup, arch=[0, 1, 1, 0], seed=1, final_network=FINAL)
-    assert [drop_path for drop_path, _, _ in seen] == [0.0] * 3 + [0.2] * 3
-    assert {weight for _, weight, _ in seen} == {0.4}
+    assert [drop_path for drop_path, _ in seen] == [0.0] * 3 + [0.2] * 3
     images = {tuple(image.flatten().tolist()) for image in digits.train.x}
-    whole = [tuple(image.flatten().tolist()) in images for _, _, x in seen for image in x]
+    whole = [tuple(image.flatten().tolist()) in images for _, x in seen for image in x]
     assert sum(whole) < len(whole) / 10  # a hole may fall on pixels that are zero already
-    assert not torch.equal(seen[0][2], seen[3][2])
+    assert not torch.equal(seen[0][1], seen[3][1])
+
+
+def test_the_recipe_and_the_options_are_one_thing(digits, tmp_path):
+    """The same bits by the recipe, by one of its own for what was found, and by the options from Python."""
+    space, arch = SPACES["darts"], [0, 1, 1, 0]
+    ways = {
+        "recipe": (SETTINGS, {}, None),
+        "options": (PLAIN, {"auxiliary_weight": 0.4, "drop_path": 0.4}, None),
+        "plain": (PLAIN, {}, None),
+        "own": (PLAIN, {}, f"{tmp_path / 'own.py'}:recipe"),
+    }
+    (tmp_path / "own.py").write_text("def recipe():\n    return {'auxiliary_weight': 0.4, 'drop_path': 0.4}\n")
+    found = {}
+    for name, (settings, options, recipe) in ways.items():
+        setup = SupernetSetup(space, digits, settings, folder=tmp_path / name)
+        result = train_final(setup, arch=arch, seed=1, final_network=FINAL | options, recipe=recipe)
+        child = trained_child(setup, tuple(arch), 1, FINAL | options, recipe)
+        found[name] = result, [param.tolist() for param in child.parameters()]
+    assert found["recipe"] == found["options"] == found["own"] != found["plain"]
+
+
+def test_a_space_without_a_network_of_its_own_is_trained_without_and_says_so(digits):
+    setup = SupernetSetup(Cells64(channels=2, num_cells=1), digits, SETTINGS)
+    with pytest.warns(UnusedRecipeWarning, match="is trained without the recipe's drop_path of 0.4 .* and auxiliary"):
+        train_final(setup, arch=[1, 1, 1], seed=0)
 
 
 def test_cutout_alone_is_for_every_space_of_images(digits, tmp_path):
     """The same network from the same weights, trained on other images."""
     weights = []
     for final in ({}, {"cutout": 4}):
-        setup = SupernetSetup(Cells64(channels=2, num_cells=1), digits, SETTINGS, folder=tmp_path / str(len(final)))
+        setup = SupernetSetup(Cells64(channels=2, num_cells=1), digits, PLAIN, folder=tmp_path / str(len(final)))
         train_final(setup, arch=[1, 1, 1], seed=0, final_network=final)
         weights.append(dict(trained_child(setup, (1, 1, 1), 0, final).named_parameters()))
     assert weights[0].keys() == weights[1].keys()

@@ -165,10 +165,7 @@ def test_an_optimizer_of_a_file_is_named_and_not_followed_before_it_is_used(tmp_
     assert recipe.code() == ["own_optimizer.py:own"] and "own_optimizer" not in sys.modules
     anchored = recipe.anchored()
     assert anchored.optimizer == f"{tmp_path}/own_optimizer.py:own:beta=0.5"
-    try:
-        made = make_optimizer(make_network(), anchored)
-    finally:
-        sys.modules.pop("own_optimizer", None)
+    made = make_optimizer(make_network(), anchored)
     assert isinstance(made, torch.optim.Adam) and made.param_groups[0]["betas"] == (0.5, 0.95)
     assert Recipe(optimizer="adamw").code() == [] and Recipe(optimizer="adamw").anchored().optimizer == "adamw"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -48,8 +47,7 @@ GROW = ["grow", "--network", "mlp:width=4", "--max-steps", "1", "--train-size", 
 @pytest.fixture
 def file(tmp_path):
     (tmp_path / "my_recipes.py").write_text(CODE)
-    yield tmp_path / "my_recipes.py"
-    sys.modules.pop("my_recipes", None)
+    return tmp_path / "my_recipes.py"
 
 
 def test_what_a_recipe_leaves_alone_stays_the_commands_own(file):

@@ -274,7 +274,7 @@ class Stages:
         if trained and plan.exports:
             arch: Arch = tuple(candidates[best]["arch"])
             seed = derive_seed(plan.seed, "final", 0)
-            child = trained_child(setup, arch, seed, to_json(plan.final_network))
+            child = trained_child(setup, arch, seed, to_json(plan.final_network), plan.final_recipe)
             problem = self._write(child, run, trained[best])
         scored = [entry for entry in candidates if entry["error"] is not None and entry["error"] == entry["error"]]
         rewards = [-entry["error"] for entry in scored]

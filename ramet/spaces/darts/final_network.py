@@ -74,6 +74,14 @@ class FinalNetwork(NetworkAlone):
         loss = of_outputs(logits, y)
         return loss if beside is None else loss + auxiliary_weight * of_outputs(beside, y)
 
+    def with_auxiliary(self, x: Tensor, arch: Arch | None = None) -> tuple[Tensor, Tensor]:
+        """Logits, and those of the auxiliary head, in training; each of shape [batch, classes]."""
+        if self.auxiliary is None or not self.training:
+            raise ConfigError("a network gives auxiliary logits in training, if it has such a head, but has none now.")
+        logits, beside = self._run(x)
+        assert beside is not None and arch in (None, self.arch)
+        return logits, beside
+
     def _run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         value, beside = self.stages[0](x, self.arch), None
         for place, stage in enumerate(list(self.stages)[1:-1], start=1):
