@@ -23,6 +23,7 @@ from ramet.costs import count_parameters
 from ramet.growth.base import Edit, carry_out, redraw
 from ramet.growth.evenly import even_additions
 from ramet.growth.history import GroupGrowth, GrowthStep
+from ramet.growth.looking import Looking
 from ramet.growth.meter import Meter
 from ramet.growth.plan import check_arm
 from ramet.growth.surgery.widening import Widening
@@ -67,6 +68,7 @@ class Arms:
         x, y: the training data.
         settings: the recipe; its epochs give way to the work.
         seed: of weights, mini-batches and what layers draw.
+        ties: whether layers of a model with a configuration are as it can say.
         checkpoints: of one training of an arm, by its name; where it saves itself and resumes from.
         seconds_between_checkpoints: how much work of a training a kill may cost.
     """
@@ -78,6 +80,7 @@ class Arms:
     settings: Settings
     work: float
     seed: int
+    ties: str = "auto"
     checkpoints: Callable[[str], Checkpoints | None] = lambda name: None
     seconds_between_checkpoints: float = 30.0
 
@@ -95,14 +98,14 @@ class Arms:
             return self._train(self.start(), self.work, arm)
         network = copy.deepcopy(self.grown) if arm == "scratch" else self.start()
         if arm == "plain":
-            scale(network, self.x[:PROBE], self.params)
+            scale(network, self.x[:PROBE], self.params, self.ties)
         redraw(network, derive_seed(self.seed, "arm", arm))
         return self._train(network, self.work, arm)
 
     def _pruned(self) -> TrainedArm:
         network = self.start()
         least = {name: group.size for name, group in find_coupling(network, self.x[:PROBE]).groups.items()}
-        scale(network, self.x[:PROBE], LARGER * self.params)
+        scale(network, self.x[:PROBE], LARGER * self.params, self.ties)
         redraw(network, derive_seed(self.seed, "arm", "pruned"))
         large = self._train(network, SHARE_BEFORE * self.work, "pruned")
         scored = self.x[:NUM_SCORED], self.y[:NUM_SCORED]
@@ -129,12 +132,12 @@ class Arms:
         return TrainedArm(network=network, work=num_steps * a_step, num_steps=num_steps)
 
 
-def scale(network: nn.Module, inputs: Tensor, params: float) -> None:
+def scale(network: nn.Module, inputs: Tensor, params: float, ties: str = "auto") -> None:
     """Make every group of a network wider by the same share, in place, to as near a number of parameters as can be.
 
     The function is not kept: the weights are to be drawn anew.
     """
-    coupling = find_coupling(network, inputs)
+    coupling = Looking(layers=0, ties=ties)(network, inputs, began=False).coupling
     added = even_additions(network, coupling, params)
     widenings = {name: Widening(num_new=count) for name, count in added.items() if count}
     carry_out(network, coupling, [], Edit(widenings), seed=0)

@@ -8,7 +8,7 @@ is a subclass with three functions; ``ramet.testing.growths`` checks it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,6 +96,7 @@ class GrowthContext:
         recipe: of the training, for what is done to the mini-batches that candidate networks are trained with.
         round_steps: mini-batches of the training between two growths, by which a method may measure what it spends;
             the recipe's epochs if none.
+        proportions: the widths of the groups before anything grew; those of now, if none.
     """
 
     network: nn.Module
@@ -115,6 +116,7 @@ class GrowthContext:
     recipe: Recipe = field(default_factory=Recipe)
     blocks: list[BlockSite] = field(default_factory=list)
     round_steps: int | None = None
+    proportions: Mapping[str, int] | None = None
 
     def generator(self, *role: str | int) -> torch.Generator:
         """Randomness for one use of a method."""
@@ -170,6 +172,11 @@ class Growth(ABC):
     @property
     def needs_layers(self) -> bool:
         """Whether it adds nothing but layers, so that a budget without any leaves it nothing to do."""
+        return False
+
+    @property
+    def needs_sites(self) -> bool:
+        """Whether it adds nothing but layers of its own, no copies of blocks."""
         return False
 
     def check_budget(self, layers: int) -> None:

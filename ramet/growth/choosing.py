@@ -16,7 +16,8 @@ from ramet.tracing.probing import SINGLE_TOLERANCE, largest_change, outputs
 def choose_within(context: GrowthContext, proposal: Proposal, scores: Tensor, budget: Budget, size: float) -> list[int]:
     """The best candidates that fit the step of a network of this size, best first; nothing if none is worth anything.
 
-    Where the step is smaller than one unit and the whole budget is not, it is the single best unit.
+    Where the step is smaller than one unit and the whole budget is not, it is the single best unit, with those that it
+    is tied to.
     """
     scores = scores.cpu()  # choosing is arithmetic over thousands of single numbers
     if proposal.exclusive:
@@ -25,7 +26,7 @@ def choose_within(context: GrowthContext, proposal: Proposal, scores: Tensor, bu
     if chosen := context.choose(proposal.candidates, scores):
         return chosen
     places = [(candidate.kind, candidate.where) for candidate in proposal.candidates]
-    return select(context.meter(), places, scores, budget.total - size, 0)[:1]
+    return select(context.meter(), places, scores, budget.total - size, 0, most=1)
 
 
 def check_edit(context: GrowthContext, edit: Edit, probe: Tensor) -> None:

@@ -35,6 +35,7 @@ def train_arm(setup: GrowthSetup, arm: str, method: str) -> dict[str, Any]:
         settings=setup.settings,
         work=history.work,
         seed=setup.seed,
+        ties=setup.ties,
         checkpoints=checkpoints,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
     )

@@ -5,6 +5,8 @@ That is how a plain network of another size is made, and how a growth begins wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -14,9 +16,18 @@ from ramet.tracing.coupling import Coupling, Group
 
 
 def even_additions(
-    network: nn.Module, coupling: Coupling, size: float, unit: str = "params", measured: float = 0.0
+    network: nn.Module,
+    coupling: Coupling,
+    size: float,
+    unit: str = "params",
+    measured: float = 0.0,
+    *,
+    proportions: Mapping[str, int] | None = None,
+    at_most: bool = False,
 ) -> dict[str, int]:
     """The units that each group gains, so that the network has as near a size as can be; no group shrinks.
+
+    Groups that are tied gain what their tie says, so many times.
 
     Args:
         network: what is to become wider.
@@ -24,6 +35,9 @@ def even_additions(
         size: what is wanted.
         unit: what it is counted in, as in a budget.
         measured: the network's own latency, where the unit is one.
+        proportions: the widths that all groups are to be the same multiple of; those that they have, if none. A network
+            that was widened before has rounded ones: to widen those again would round twice.
+        at_most: whether the size is a limit.
 
     >>> from ramet.growth.tracing.checking import find_coupling
     >>> net = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
@@ -31,9 +45,16 @@ def even_additions(
     {'0': 2, '2': 3}
     """
     sizes = {name: group.size for name, group in coupling.groups.items()}
+    shape = sizes if proportions is None else {name: proportions.get(name, width) for name, width in sizes.items()}
+    tied = {name for tie in coupling.ties for name in tie}
+    ties = [*coupling.ties, *({name: 1} for name in sizes if name not in tied)]
+    first, now = ([min(width[name] / n for name, n in tie.items()) for tie in ties] for width in (shape, sizes))
 
     def at(share: float) -> tuple[dict[str, int], float]:
-        added = {name: round(share * size) for name, size in sizes.items()}
+        added = dict.fromkeys(sizes, 0)
+        for tie, start, has in zip(ties, first, now, strict=True):
+            times = max(0, round(start + round(share * start) - has))
+            added.update({name: times * count for name, count in tie.items()})
         meter = Meter(network, coupling, [], unit, measured)
         for name, count in added.items():
             if count:
@@ -48,7 +69,7 @@ def even_additions(
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if at(middle)[1] <= size else (low, middle)
-    return min((at(low), at(high)), key=lambda found: abs(found[1] - size))[0]
+    return at(low)[0] if at_most else min((at(low), at(high)), key=lambda found: abs(found[1] - size))[0]
 
 
 def drawn_units(

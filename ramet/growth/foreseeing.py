@@ -44,7 +44,7 @@ def foresee(setup: GrowthSetup) -> Foresight:
     power = 2 if budget.unit == "neurons" else 1
     first_work = step_work(network, x, min(setup.settings.batch_size, len(x)))
     first_params = count_parameters(network)
-    scale(network, x[:PROBE], first_params * (sizes[-1] / size) ** power)
+    scale(network, x[:PROBE], first_params * (sizes[-1] / size) ** power, setup.ties)
     last_work = step_work(network, x, min(setup.settings.batch_size, len(x)))
     if rounds.by_work:
         work = rounds.foreseen.work

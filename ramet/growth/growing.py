@@ -21,14 +21,13 @@ from ramet.growth.budget import MEASURED, TARGET, Budget, Ends
 from ramet.growth.choosing import check_edit, choose_within
 from ramet.growth.evenly import drawn_units, even_additions
 from ramet.growth.history import GroupGrowth, GrowthStep, History, describe, replay
+from ramet.growth.looking import Growable, Looking
 from ramet.growth.meter import Meter
 from ramet.growth.methods import GROWTHS
 from ramet.growth.recipe import GrowRecipe
 from ramet.growth.rounds import Rounds
-from ramet.growth.surgery.blocks import BlockSite
-from ramet.growth.surgery.layers import Site, find_sites
-from ramet.growth.tracing.blocks import find_blocks
-from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.surgery.layers import Site
+from ramet.growth.ties import warn_apart
 from ramet.growth.work import step_work
 from ramet.params import Params
 from ramet.seeding import derive_seed, generator_states, restore_generators, seeded_globally, torch_generator
@@ -49,6 +48,7 @@ from ramet.training import (
 )
 from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
+from ramet.training.extras import Extras
 from ramet.training.functions import Loss
 from ramet.training.optimizers import group_rates
 from ramet.training.outputs import warn_of_probabilities
@@ -84,6 +84,9 @@ class Growing:
         max_steps: the largest number of growths, where rounds are foreseen.
         seeks_size: whether growth may end before its budget, because the network is good enough or growing no longer
             pays: it then begins as small as the network is, whatever the recipe says.
+        ties: ``none`` lets layers of a model with a configuration grow apart.
+        is_trained: whether the network's weights are worth keeping where it begins wider. Otherwise they are drawn anew
+            at that width: beside silent units, which keep what a network computes, those few would begin alone.
     """
 
     def __init__(
@@ -101,6 +104,8 @@ class Growing:
         keep_best: bool = False,
         max_steps: int | None = None,
         seeks_size: bool = False,
+        ties: str = "auto",
+        is_trained: bool = True,
         checkpoints: SavesCheckpoints | None = None,
         first_step: SavesCheckpoints | None = None,
         seconds_between_checkpoints: float = 30.0,
@@ -111,12 +116,13 @@ class Growing:
         self.loss: Loss = settings.loss_for(self.y) if loss is None else loss
         self._takes_logits = loss is None and settings.takes_logits
         self.seed, self.averages, self.max_steps = seed, averages or [], max_steps
-        self._may_begin_wider = max_steps != 0 and not seeks_size
+        self._may_begin_wider, self._is_trained = max_steps != 0 and not seeks_size, is_trained
         self.finish = settings.finish if isinstance(settings, GrowRecipe) else "continue"
         self.make_optimizer = optimizer or (lambda net: make_optimizer(net, settings))
         self.optimizer = self.make_optimizer(network)
         self._group_rates = group_rates(self.optimizer, settings)  # now: a checkpoint holds what the schedule made
         self.probe = self.x[:PROBE_SIZE]
+        self._looking = Looking(layers=budget.layers, ties=ties, needs_sites=method.needs_sites)
         self.trained = 0
         self.inside = Inside()
         self.rounds = Rounds(settings, self._batches(0).steps_per_epoch)
@@ -165,15 +171,16 @@ class Growing:
                 self._observe(first.score)
             return
         self.method.check_budget(self.budget.layers)
-        coupling, sites, blocks = self._look()
+        found = self._look()
+        coupling, sites = found.coupling, found.sites
         with evaluating(self.network):
             result = output_of(self.network(self.probe))  # refused before any training, if no loss can be taken of it
         if self._takes_logits:
             warn_of_probabilities(result, self.y[: len(result)])
         self.history.refusals = coupling.refusals
-        if not coupling.groups and not (self.budget.layers and (sites or blocks)):
-            reasons = "; ".join(f"{r.name}: {r.reason}" for r in coupling.refusals)
-            raise ConfigError(f"a network must have something that can grow, but got none ({reasons}).")
+        found.check(self.budget.layers)
+        if found.apart:
+            warn_apart(self.network, found.apart)
         size = self._meter(coupling, sites).size
         if self.budget.total <= size:
             raise ConfigError(
@@ -192,23 +199,23 @@ class Growing:
         groups = {name: coupling.groups[name] for name, count in added.items() if count}
         edit = Edit({n: drawn_units(self.network, coupling, g, added[n], generator) for n, g in groups.items()})
         carry_out(self.network, coupling, sites, edit, seed=self.seed, optimizer=self.optimizer, averages=self.averages)
+        if not self._is_trained:
+            redraw(self.network, derive_seed(self.seed, "begin"), self.optimizer)
         return {name: GroupGrowth(group.size, new=added[name]) for name, group in groups.items()}
 
     @property
     def size(self) -> float:
         """Of the present network, in the budget's unit."""
-        coupling, sites, _ = self._look()
-        return self._meter(coupling, sites).size
+        found = self._look()
+        return self._meter(found.coupling, found.sites).size
 
     def _step_work(self) -> float:
         """What a training step of the present network costs."""
         return step_work(self.network, self.x, min(self.settings.batch_size, len(self.x)))
 
-    def _look(self) -> tuple[Coupling, list[Site], list[BlockSite]]:
-        """What can grow now; blocks are looked for only if the budget allows any."""
-        coupling = find_coupling(self.network, self.probe)
-        blocks = find_blocks(self.network, self.probe, coupling)[0] if self.budget.layers else []
-        return coupling, find_sites(self.network, coupling)[0], blocks
+    def _look(self) -> Growable:
+        """What can grow now."""
+        return self._looking(self.network, self.probe, began=any(step.grew for step in self.history.steps))
 
     def _meter(self, coupling: Coupling, sites: list[Site], unit: str | None = None) -> Meter:
         unit = unit or self.budget.unit
@@ -296,6 +303,7 @@ class Growing:
         spent = inside.seconds
         where = f" of phase {phase}"
         step = Step(self.network, self.optimizer, settings, group_rates=self._group_rates, where=where)
+        extras = Extras(settings, self.network)
         read_ahead(self.x, batches, inside.number, num_updates)
         self.network.train()
         if averages and self._average is None:
@@ -305,7 +313,8 @@ class Growing:
             for number in range(inside.number, num_updates):
                 batch = settings.batch(self.x, self.y, batches[number].to(self.x.device), seed=seed, step=number)
                 rate = rounds.rate(phase, number, most, a_step, spent_work)
-                value = step(number, rate, lambda x, y: self.loss(output_of(self.network(x)), y), *batch)
+                extras.start(number / num_updates)
+                value = step(number, rate, lambda x, y: extras.loss(x, y, self.loss), *batch)
                 if number >= num_updates - batches.steps_per_epoch:
                     inside.total += value / min(batches.steps_per_epoch, num_updates)
                 if self._average is not None:
@@ -336,8 +345,8 @@ class Growing:
     def _measure(self, loss: float, seconds: float) -> GrowthStep:
         """Note what the trained network is: its sizes, its loss and its score."""
         step = self.history.steps[-1]
-        coupling = find_coupling(self.network, self.probe)
-        sites, _ = find_sites(self.network, coupling)
+        found = self._look()
+        coupling, sites = found.coupling, found.sites
         step.sizes = {unit: self._meter(coupling, sites, unit).size for unit in ("neurons", "flops")}
         step.sizes["params"] = count_parameters(self.network)
         step.budget_size = self._meter(coupling, sites).size
@@ -358,7 +367,8 @@ class Growing:
 
     def _grow(self, number: int) -> str:
         start = time.perf_counter()
-        coupling, sites, blocks = self._look()
+        found = self._look()
+        coupling, sites, blocks = found.coupling, found.sites, found.blocks
         meter = self._meter(coupling, sites)
         context = GrowthContext(
             network=self.network,
@@ -378,6 +388,7 @@ class Growing:
             recipe=self.settings,
             blocks=blocks,
             round_steps=self.rounds.early_steps,
+            proportions=self.history.widths_before({name: group.size for name, group in coupling.groups.items()}),
         )
         proposal = self.method.propose(context)
         if not proposal.candidates:

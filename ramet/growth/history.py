@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -93,6 +93,14 @@ class History:
     def work(self) -> float:
         """The multiply-adds of all trainings and growths, also of those behind the step that is kept."""
         return self.work_in_vain + sum(step.growing_work + step.training_work for step in self.steps)
+
+    def widths_before(self, now: Mapping[str, int]) -> dict[str, int]:
+        """The widths of the groups before anything grew, of those that they have now."""
+        first: dict[str, int] = {}
+        for step in self.steps:
+            for name, group in step.widened.items():
+                first.setdefault(name, group.units)
+        return {name: first.get(name, width) for name, width in now.items()}
 
     def to_json(self) -> dict[str, Any]:
         """The history as JSON values."""

@@ -35,6 +35,7 @@ def grow(
     patience: int | None = None,
     min_gain: float = 0.0,
     max_steps: int | None = None,
+    ties: str = "auto",
     seed: int = 0,
     in_place: bool = False,
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
@@ -67,6 +68,8 @@ def grow(
             then, or at any other end, is the network of the best step, which ``History.kept`` names.
         min_gain: what counts as a rise.
         max_steps: the largest number of growth steps.
+        ties: ``none`` lets layers of a model of Hugging Face grow apart; by default they grow as its configuration can
+            say, so that ``from_pretrained`` loads what ``save_network`` writes.
         seed: of everything random.
         in_place: grow ``network`` itself rather than a copy. Not to be combined with ``checkpoints``, because a
             network that has grown already cannot be resumed from, nor with ``patience``, because what has grown does
@@ -113,6 +116,7 @@ def grow(
         keep_best=ends.keeps_best,
         max_steps=max_steps,
         seeks_size=ends.seeks_size,
+        ties=ties,
         checkpoints=checkpoints,
         seconds_between_checkpoints=seconds_between_checkpoints,
     )

@@ -32,7 +32,7 @@ class Meter:
         blocks: Sequence[BlockSite] = (),
     ) -> None:
         self.unit, self.measured = unit, measured
-        self.groups = coupling.groups
+        self.groups, self.ties = coupling.groups, coupling.ties
         self.sites = list(sites)
         self._numbers = {site.name: number for number, site in enumerate(sites)}
         self.sizes: dict[Axis, int] = {}
@@ -123,6 +123,7 @@ def select(
     allowance: float,
     max_layers: int,
     min_units: int = 2,
+    most: int | None = None,
 ) -> list[int]:
     """The candidates with the highest scores that fit the allowance, greedily (sections 2.2 and 2.3), best first.
 
@@ -130,31 +131,57 @@ def select(
     at the first. A new layer is only made for at least ``min_units`` of its neurons (B.2), at no more than
     ``max_layers`` sites, copies of blocks included; the room of those that stay below is given to the next best
     candidates. A score of minus infinity is never chosen. ``places`` has for each candidate its kind and its group or
-    site; the meter counts what is chosen.
+    site; the meter counts what is chosen. Candidates of groups that are tied are chosen, and cost, together; of all
+    choices there are at ``most`` so many.
     """
-    order = scores.argsort(descending=True, stable=True).tolist()
+    choices = _choices(meter, places, scores)
     forbidden: set[str] = set()
     while True:
         chosen: list[int] = []
-        room = allowance
-        for number in order:
-            kind, where = places[number]
-            if room <= 0:
+        room, count = allowance, 0
+        for numbers in choices:
+            kind, where = places[numbers[0]]
+            if room <= 0 or count == most:
                 break  # every candidate has a cost
-            if scores[number] == -math.inf or (kind == "layer" and where in forbidden):
+            if kind == "layer" and where in forbidden:
                 continue
             is_deeper = kind == "block" or (kind == "layer" and where not in meter.layers)
             if is_deeper and len(meter.layers) + sum(meter.blocks.values()) >= max_layers:
                 continue
-            cost = meter.add(kind, where)
+            cost = sum(meter.add(*places[number]) for number in numbers)
             if cost > room + 1e-9:
-                meter.add(kind, where, -1)
+                for number in numbers:
+                    meter.add(*places[number], -1)
                 continue
-            room -= cost
-            chosen.append(number)
+            room, count = room - cost, count + 1
+            chosen += numbers
         thin = {where for where, count in meter.layers.items() if count < min_units}
         if not thin:
             return chosen
         for number in chosen:
             meter.add(*places[number], -1)
         forbidden |= thin
+
+
+def _choices(meter: Meter, places: Sequence[tuple[str, str]], scores: Tensor) -> list[list[int]]:
+    """What can be chosen, best first: candidates one by one, and of tied groups as many of each as the tie says.
+
+    The best of each group come together, then the next best; what they are worth is the mean of their scores.
+    """
+    order = [n for n in scores.argsort(descending=True, stable=True).tolist() if scores[n] != -math.inf]
+    if not meter.ties:
+        return [[number] for number in order]
+    tied = {name for tie in meter.ties for name in tie}
+    waiting: dict[str, list[int]] = {name: [] for name in tied}
+    choices = []
+    for number in order:
+        kind, where = places[number]
+        if kind in ("layer", "block") or where not in tied:
+            choices.append([number])
+        else:
+            waiting[where].append(number)
+    for tie in meter.ties:
+        for turn in range(min(len(waiting[name]) // count for name, count in tie.items())):
+            parts = (waiting[name][turn * count : (turn + 1) * count] for name, count in tie.items())
+            choices.append([number for part in parts for number in part])
+    return sorted(choices, key=lambda numbers: -sum(float(scores[number]) for number in numbers) / len(numbers))

@@ -14,11 +14,10 @@ from ramet.growth.base import Candidate, Growth, GrowthContext, Proposal, carry_
 from ramet.growth.budget import Budget
 from ramet.growth.choosing import check_edit, choose_within
 from ramet.growth.history import GrowthStep, describe
+from ramet.growth.looking import Looking
 from ramet.growth.meter import Meter
 from ramet.growth.methods.making import make_method
-from ramet.growth.surgery.layers import find_sites
-from ramet.growth.tracing.blocks import find_blocks
-from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.ties import warn_apart
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import Recipe
 from ramet.training.functions import Loss
@@ -50,6 +49,8 @@ class Grower:
             loader's if none.
         make_optimizer: what such methods train their candidates with; SGD at 0.01 if none.
         epochs: how long the loop trains between two growths, which is what the cost of scores is a share of.
+        ties: ``none`` lets layers of a model of Hugging Face grow apart; by default they grow as its configuration can
+            say, so that ``from_pretrained`` loads what ``save_network`` writes.
         seed: of everything random.
 
     Raises:
@@ -79,12 +80,14 @@ class Grower:
         validation: Loader | None = None,
         make_optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
         epochs: int = 10,
+        ties: str = "auto",
         seed: int = 0,
     ) -> None:
         self.network, self.loader, self.loss, self.seed = network, loader, loss, seed
         self.budget = Budget.parse(budget) if isinstance(budget, str) else budget
         self.method = make_method(method)
         self.method.check_budget(self.budget.layers)
+        self._looking = Looking(layers=self.budget.layers, ties=ties, needs_sites=self.method.needs_sites)
         self.optimizer, self.averages = optimizer, list(averages)
         self.steps: list[GrowthStep] = []
         self._validation, self._recipe = validation, Recipe(epochs=epochs)
@@ -160,12 +163,11 @@ class Grower:
         device = next((param.device for param in self.network.parameters()), torch.device("cpu"))
         seed = derive_seed(self.seed, "growth step", len(self.steps) + 1)
         x, y = next(_mini_batches(self.loader, device, seed, "probe"))
-        coupling = find_coupling(self.network, x[:PROBE_SIZE])
-        sites, _ = find_sites(self.network, coupling)
-        blocks = find_blocks(self.network, x[:PROBE_SIZE], coupling)[0] if self.budget.layers else []
-        if not coupling.groups and not (self.budget.layers and (sites or blocks)):
-            reasons = "; ".join(f"{refusal.name}: {refusal.reason}" for refusal in coupling.refusals)
-            raise ConfigError(f"a network must have something that can grow, but got none ({reasons}).")
+        found = self._looking(self.network, x[:PROBE_SIZE], began=any(step.grew for step in self.steps))
+        found.check(self.budget.layers)
+        coupling, sites, blocks = found.coupling, found.sites, found.blocks
+        if found.apart and not self.steps:
+            warn_apart(self.network, found.apart)
         held_x, held_y = x, y
         if self._validation is not None:
             parts = list(_once(self._validation, device, seed, "validation"))

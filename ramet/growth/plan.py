@@ -13,6 +13,9 @@ from ramet.registry import Spec, parse_options, parse_spec, split_list
 ARMS = ("plain", "scratch", "pruned", "start")
 """What a growth can be compared with; ``ramet.growth.arms`` says how each is made."""
 
+TIES = ("auto", "none")
+"""Layers of a model with a configuration grow together, or each by itself."""
+
 DEFAULT_METHOD = "even"
 """For a multiply-add of work, choosing where to grow has not given what training on gives (docs/decisions/070)."""
 
@@ -41,6 +44,8 @@ class GrowPlan:
             growth; the report says which network to take.
         ends: when growth ends, besides the end of the budget.
         onnx: write the grown networks for onnxruntime, too, and compare them there with the modules.
+        ties: auto lets layers of a model of Hugging Face grow together where its configuration has one number for them,
+            so that from_pretrained loads what comes of it; none lets each grow by itself, and only ramet loads it.
     """
 
     methods: tuple[str, ...] = option("auto", name="method", kind=str)
@@ -48,9 +53,11 @@ class GrowPlan:
     against: tuple[str, ...] = option("auto", kind=str)
     ends: Ends = field(default_factory=Ends)
     onnx: bool = False
+    ties: str = "auto"
 
     def __post_init__(self) -> None:
         require_types(self)
+        check_ties(self.ties)
         given = _listed("methods", self.methods)
         object.__setattr__(self, "methods", tuple(split_list(given) if isinstance(given, str) else given))
         if self.methods == ("auto",):
@@ -94,6 +101,12 @@ class GrowPlan:
         if budget.layers or "step" in parse_options(self.budget):
             return budget
         return replace(budget, step=DEFAULT_STEP, share=True)
+
+
+def check_ties(ties: str) -> None:
+    """Refuse what is no way to tie."""
+    if ties not in TIES:
+        raise ConfigError(f"ties are {' or '.join(TIES)}, but got {ties!r}.")
 
 
 def check_arm(arm: str) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ramet.costs import count_parameters
 from ramet.data import DataSet
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, told
 from ramet.exporting.card import Card, described_inputs
 from ramet.growth.budget import Budget, Ends
 from ramet.growth.growing import PROBE_SIZE, Growing
@@ -50,6 +50,9 @@ class GrowthSetup:
         described: what the network and the data are, in plain values, for the records.
         folder: of the run; ``identity`` is the run's, too.
         onnx: whether the grown networks are written for onnxruntime, too.
+        ties: whether layers of a model with a configuration grow together; not so for all methods if not for one,
+            because they have their first training in common.
+        is_trained: whether the first weights are worth keeping; see ``draws_weights``.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         seconds_a_turn: a task does steps until so much time has passed, and at least one.
     """
@@ -70,6 +73,8 @@ class GrowthSetup:
     folder: Path | None = None
     identity: str | None = None
     onnx: bool = False
+    ties: str = "auto"
+    is_trained: bool = True
     seconds_between_checkpoints: float = 30.0
     seconds_a_turn: float = 0.0
 
@@ -113,6 +118,16 @@ class GrowthSetup:
             network.load_state_dict(self.start)
         return network
 
+    def draws_weights(self, network: nn.Module) -> bool:
+        """Whether the weights of ``new_network`` were drawn just now, by a function that draws others by another seed.
+
+        One that reads them somewhere gives the same ones again, and a module comes as it is.
+        """
+        if self.weights is not None or self.saved is not None or not isinstance(self.network, str):
+            return False
+        again = replace(self, seed=self.seed + 1).new_network().state_dict()
+        return any(not torch.equal(value, again[name]) for name, value in network.state_dict().items())
+
     def checkpoints(self, method: str) -> Checkpoints | None:
         """The checkpoints of one method."""
         folder = self.folder
@@ -137,6 +152,8 @@ class GrowthSetup:
             keep_best=self.ends.keeps_best,
             max_steps=self.ends.max_steps,
             seeks_size=self.ends.seeks_size,
+            ties=self.ties,
+            is_trained=self.is_trained,
             checkpoints=self.checkpoints(method) if own is None else own,
             first_step=self.checkpoints(FIRST_STEP) if own is None else None,
             seconds_between_checkpoints=self.seconds_between_checkpoints,
@@ -215,11 +232,10 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     x, y = data.train.x[: max(2, PROBE_SIZE)], data.train.y[: max(2, PROBE_SIZE)]
     try:
         result = network(x)
-    except (Exception, SystemExit) as error:
-        first_line = (str(error).splitlines() or [""])[0]
-        raise ConfigError(
-            f"a network must run on {data.form}, but {setup.name} raises {type(error).__name__}: {first_line}"
-        ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise ConfigError(f"a network must run on {data.form}, but {setup.name} raises {told(error)}") from error
     outputs = output_of(result)
     expected = [*y.shape, data.num_classes]
     if not data.is_numeric and list(outputs.shape) not in (expected, [len(x), data.num_classes, *y.shape[1:]]):

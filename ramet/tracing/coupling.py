@@ -32,7 +32,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ramet.tracing.moves  # noqa: F401  (registers the rules of moving operations)
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, text_of
 from ramet.tracing.axes import Axis, Layout, fixed, layout_size, normal
 from ramet.tracing.labels import Dim, Hint, Ledger, Work
 from ramet.tracing.norms import Norm, problem_of, start_of
@@ -120,6 +120,7 @@ class Coupling:
         results: the identities of the tensors that the network returns.
         roles: for each dimension of a weight what it does with channels: it makes them (``out``), sums over them
             (``in``), is the ``norm`` of all, has a ``scale`` for each of them, or goes along otherwise (``follow``).
+        ties: groups that are to grow together, and by how many units each; none if each may grow by itself.
     """
 
     groups: dict[str, Group]
@@ -133,6 +134,7 @@ class Coupling:
     calls: list[Call] = field(default_factory=list)
     results: frozenset[int] = frozenset()
     roles: dict[tuple[str, int], str] = field(default_factory=dict)
+    ties: tuple[dict[str, int], ...] = ()
 
     def refuse(self, name: str, reason: str) -> None:
         """Take a group out, with the reason."""
@@ -285,7 +287,9 @@ def trace(network: nn.Module, inputs: Inputs) -> Coupling:
             with reads, _Recorder(ledger):
                 result = call(network, inputs)
         except Exception as error:
-            raise ConfigError(f"the network must run on a batch of the data, but it failed: {error}") from error
+            raise ConfigError(
+                f"the network must run on a batch of the data, but it failed: {text_of(error)}"
+            ) from error
     if reads.places:
         raise ConfigError(
             "a network's way must not depend on values, because growth sees one run of it and others may take another, "

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import weakref
 from pathlib import Path
@@ -89,6 +90,25 @@ def test_the_first_training_is_done_once_for_all_methods(case: Case) -> None:
     """The seconds that it took are measured: two trainings never have the same."""
     seconds = [case.records("undisturbed")[f"{method}/step-000/seconds"] for method in ("firefly", "net2net")]
     assert seconds[0]["training"] == seconds[1]["training"] > 0
+
+
+def test_weights_count_as_trained_unless_a_function_draws_them(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    body = """
+    import torch
+
+    def drawn(num_classes):
+        layers = torch.nn.Flatten(), torch.nn.Linear(64, 4), torch.nn.ReLU(), torch.nn.Linear(4, num_classes)
+        return torch.nn.Sequential(*layers)
+
+    def read(num_classes):
+        torch.manual_seed(7)
+        return drawn(num_classes)
+    """
+    own.write_text(textwrap.dedent(body))
+    networks = {"mlp:4": False, f"{own}:drawn": False, f"{own}:read": True}
+    assert {name: GrowJob(network=name).build(trust=True).is_trained for name in networks} == networks
+    assert GrowJob(network=make_network("mlp:4", in_channels=1, image_size=(8, 8), num_classes=10)).build().is_trained
 
 
 @pytest.mark.slow

@@ -63,6 +63,14 @@ def test_even_growth_keeps_proportions_and_can_learn_from_zeros():
     assert bool((grown[2].weight[8:, :4].norm(dim=1) > 0).all()), "drawn, although what is there has no spread"
 
 
+def test_even_growth_fills_its_step_although_groups_are_coarse():
+    """Of four units an eighth is none or one: 165 weights, where the step of 215 has room for that and little else."""
+    net = nn.Sequential(nn.Linear(100, 4), nn.ReLU(), nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+    context = make_context(net, torch.randn(8, 100), budget=Budget("params", 5000.0, 215.0))
+    before, after = (sum(p.numel() for p in each.parameters()) for each in (net, grow_once(Even(), context)[1]))
+    assert 0.9 * 215 <= after - before <= 215
+
+
 @pytest.mark.parametrize("name", ["firefly", "splitting", "net2net", "gradmax", "even"])
 @pytest.mark.parametrize("network", ["mobile", "language"])
 def test_methods_conform_on_images_and_text(name, network):

@@ -6,8 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from ramet.costs import count_parameters
 from ramet.errors import ConfigError
-from ramet.growth import Budget, GrowRecipe, grow
+from ramet.growth import Budget, GrowRecipe, grow, make_method
+from ramet.growth.arms import scale
+from ramet.growth.growing import Growing
+from ramet.growth.networks import vgg
 from ramet.runs import Checkpoints
 
 RECIPE = GrowRecipe(
@@ -132,6 +136,32 @@ def test_by_work_a_growth_begins_with_a_share_of_its_budget():
     # A budget in parameters is met as nearly as units allow: one has 4 + 1 weights and 2 that read it.
     _, history = grow(network(), data(), "params=100", "even", **still)
     assert abs(history.steps[0].sizes["params"] - 50) <= 7 / 2
+
+
+@pytest.mark.parametrize("params", [700, 900, 1400, 2000])
+def test_grown_evenly_in_two_steps_a_network_has_the_shape_of_a_plain_one(params):
+    x, y = torch.randn(8, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
+    torch.manual_seed(0)
+    start = vgg(1, 8, 4, width=(3, 3, 5))
+    settings = replace(WORK, begin=0.5, epochs=1, batch_size=4)
+    grown, history = grow(start, (x, y, x, y), f"params={params}, step=200%", "even", settings=settings)
+    assert history.steps[0].grew and history.steps[1].grew and count_parameters(grown) <= params
+    scale(start, x[:4], count_parameters(grown))
+    shapes = [[tuple(weight.shape) for weight in each.parameters()] for each in (grown, start)]
+    assert shapes[0] == shapes[1], "rounded twice, it would have other proportions"
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_wider_from_the_start_weights_are_kept_if_they_are_trained_and_drawn_anew_if_not(is_trained):
+    net, (x, y, *rest) = network(), data()
+    growing = Growing(
+        network=net, data=(x, y, *rest), budget=Budget.parse("neurons=12, step=200%"), method=make_method("even"),
+        settings=replace(WORK, begin=0.5), seed=0, is_trained=is_trained,
+    )  # fmt: skip
+    growing.start()
+    assert net[0].out_features == 6
+    assert torch.allclose(net(x), network()(x), atol=1e-6) == is_trained
+    assert bool((net[2].weight[:, 3:] == 0).all()) == is_trained, "drawn weights leave no unit unheard"
 
 
 @pytest.mark.parametrize("ends", [{"target": 0.99}, {"patience": 1}, {"max_steps": 0}, {}])

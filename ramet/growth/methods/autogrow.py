@@ -41,6 +41,11 @@ class AutoGrow(Growth):
         """It adds layers and nothing else."""
         return True
 
+    @property
+    def needs_sites(self) -> bool:
+        """It makes them itself."""
+        return True
+
     def propose(self, context: GrowthContext) -> Proposal:
         """One layer at the next place that is still on the list."""
         names = [site.name for site in context.sites]

@@ -132,8 +132,11 @@ class CandidateNetwork:
     ) -> None:
         self.context, self.new_scale = context, new_scale
 
+        tied = {name: count for tie in context.coupling.ties for name, count in tie.items()}
+
         def new_units(group: Group) -> int:
-            return min(group.size, MOST_NEW) if num_new is None else num_new
+            wanted = min(group.size, MOST_NEW) if num_new is None else num_new
+            return max(wanted, tied.get(group.name, 0)) if wanted else 0  # fewer than its tie has could not be chosen
 
         self._generator = context.generator("directions")
         over, coupling = copy_network(context.network), context.coupling

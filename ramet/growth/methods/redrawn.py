@@ -32,6 +32,11 @@ class Redrawn(Growth):
         """As the other method."""
         return self.method.needs_layers
 
+    @property
+    def needs_sites(self) -> bool:
+        """As the other method."""
+        return self.method.needs_sites
+
     def propose(self, context: GrowthContext) -> Proposal:
         """The other method's candidates."""
         return self.method.propose(context)

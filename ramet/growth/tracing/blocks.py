@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from ramet.errors import told
 from ramet.growth.surgery.blocks import BlockSite, copy_blocks
 from ramet.tracing.blocks import lists_of_blocks, possible_ends
 from ramet.tracing.coupling import Coupling, Inputs, Refusal
@@ -63,7 +64,7 @@ def _problem(probe: Probe, block: BlockSite) -> str:
         trial.get_submodule(path).register_forward_hook(compare, with_kwargs=True)
         change = largest_change(probe.before, probe.outputs(trial))
     except Exception as error:
-        return f"the network does not run with a copy of it: {(str(error).splitlines() or [repr(error)])[0]}"
+        return f"the network does not run with a copy of it: {told(error)}"
     if len(changes) != 1:
         return f"a copy of it behind it runs {len(changes)} times"
     if changes[0] > probe.tolerance:

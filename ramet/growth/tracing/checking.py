@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from ramet.errors import told
 from ramet.growth.surgery.widening import Widening, slot_shape
 from ramet.growth.surgery.writing import widen
 from ramet.tracing.coupling import Coupling, Group, Inputs, trace
@@ -27,7 +28,7 @@ def growth_problem(probe: Probe, coupling: Coupling, groups: Iterable[Group], *,
         widen(trial, coupling, {group.name: _trial(coupling, group, generator) for group in groups})
         after = probe.outputs(trial)
     except Exception as error:
-        return f"the network does not run once it is wider: {str(error).splitlines()[0] if str(error) else error!r}"
+        return f"the network does not run once it is wider: {told(error)}"
     change = largest_change(probe.before, after)
     if change > probe.tolerance:
         return f"the outputs change by {change:.1e} of their size when it is widened"

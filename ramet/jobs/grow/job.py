@@ -107,8 +107,9 @@ class GrowJob(Job["GrowthSetup"]):
         if self.plan.onnx or self.plan.budget_for(1).unit == "onnx_latency":
             check_installed()
         methods = self.plan.by_name
-        for text in methods.values():
-            make_method(text).check_budget(self.plan.budget_for(1).layers)
+        made = [make_method(text) for text in methods.values()]
+        for method in made:
+            method.check_budget(self.plan.budget_for(1).layers)
         source, options, saved = self._network(trust)
         setup = GrowthSetup(
             network=source,
@@ -123,6 +124,7 @@ class GrowJob(Job["GrowthSetup"]):
             seed=self.seed,
             weights=self.start,
             onnx=self.plan.onnx,
+            ties="none" if any(method.needs_sites for method in made) else self.plan.ties,
         )
         if setup.metric.is_share and ends.target is not None and not 0 < ends.target <= 1:
             rows = setup.data.rows
@@ -130,7 +132,8 @@ class GrowJob(Job["GrowthSetup"]):
         network = setup.new_network()
         start = {name: value.detach() for name, value in network.state_dict().items()}
         budget = self.plan.budget_for(count_parameters(network))
-        return rehearse(replace(setup, budget=budget, start=start))
+        is_trained = not setup.draws_weights(network)
+        return rehearse(replace(setup, budget=budget, start=start, is_trained=is_trained))
 
     def setting(self, setup: GrowthSetup) -> Json:
         """The data, the network's layers and what of them cannot grow, and the budget."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, told
 from ramet.spaces.base import Arch, Space, Supernet
 from ramet.spaces.own.module_space import fingerprint
 from ramet.spaces.slicing.cuts import Setting, SliceCut
@@ -334,8 +334,7 @@ def _check_sizes(space: ElasticSpace, probe: Probe, example: Tensor) -> None:
             space.cut(arch).carve(carved)
             change = largest_change(expected, with_order.outputs(carved))
         except Exception as error:
-            line = (str(error).splitlines() or [repr(error)])[0]
-            raise ConfigError(f"every size must run, but {space.name(arch)} does not: {line}") from error
+            raise ConfigError(f"every size must run, but {space.name(arch)} does not: {told(error)}") from error
         if change > with_order.tolerance:
             raise ConfigError(f"a size must be what its child is, but {space.name(arch)} differs by {change:.1e}.")
 

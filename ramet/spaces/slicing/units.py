@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, told
 from ramet.spaces.slicing.cuts import Setting, SliceCut
 from ramet.spaces.slicing.ordering import reorder, units_of
 from ramet.tracing.blocks import lists_of_blocks, possible_ends
@@ -51,7 +51,7 @@ def cutting_problem(probe: Probe, coupling: Coupling, group: Group) -> str | Non
         mask_units(masked, coupling, group, kept)
         change = largest_change(probe.outputs(masked), after)
     except Exception as error:
-        return f"the network does not run once it is narrower: {(str(error).splitlines() or [repr(error)])[0]}"
+        return f"the network does not run once it is narrower: {told(error)}"
     return None if change <= probe.tolerance else f"the outputs are off by {change:.1e} of their size without its units"
 
 
@@ -125,7 +125,7 @@ def _removal(probe: Probe, coupling: Coupling, name: str) -> tuple[str | None, f
         if largest_change(expected, probe.outputs(carved)) > probe.tolerance:
             return "the network without it is not the network in which it passes on what comes in", 0.0
     except Exception as error:
-        return f"the network does not run without it: {(str(error).splitlines() or [repr(error)])[0]}", 0.0
+        return f"the network does not run without it: {told(error)}", 0.0
     return None, float((after - before).norm() / before.norm().clamp_min(1e-30))
 
 
