@@ -40,6 +40,7 @@ class Method(ABC):
         takes_shared_head: Whether its tasks may have one head in common.
         needs_chain: Why it needs a chain of layers, a ``Skeleton``, as the end of a sentence; empty if it takes any
             module.
+        needs_units: Whether it adds and leaves out units of a network: neurons, channels, heads.
         keeps_start: Whether each task begins with the network's first weights, so that trained ones must be kept.
         needs_classes: Why each input must have one class, as the end of a sentence; empty if targets may also be
             numbers, or classes of tokens.
@@ -60,6 +61,7 @@ class Method(ABC):
     needs_earlier: ClassVar[bool] = False
     takes_shared_head: ClassVar[bool] = False
     needs_chain: ClassVar[str] = "it is written for one"
+    needs_units: ClassVar[bool] = False
     keeps_start: ClassVar[bool] = False
     needs_classes: ClassVar[str] = "it is written for classes"
     needs_accuracy: ClassVar[str] = ""
@@ -126,6 +128,12 @@ class Method(ABC):
                 f"the method {self.name} needs a chain of layers (mlp, conv) that is not trained yet, because "
                 f"{self.needs_chain}, but got a module; bind-and-grow, for one, takes any."
             )
+
+        if self.needs_units:
+            try:
+                _ = template.wiring
+            except ConfigError as error:
+                raise ConfigError(f"the method {self.name} adds and leaves out units: {error}") from None
 
     def check_targets(self, targets: Tensor, metric: Metric) -> None:
         """Refuse targets that this method cannot learn, and a metric that it cannot be measured by."""

@@ -39,9 +39,9 @@ class LearnPlan:
 
     Args:
         methods: one or several, joined by commas, each with options after a colon if wanted: warm-start, individual,
-            separate, naive, frozen, adapters, joint, elastic, distillation, replay, packnet, bind-and-grow and
-            random-growth take any network; progressive, firefly, learn-to-grow, cpg, den, rcl and apd take mlp and
-            conv.
+            separate, naive, frozen, adapters, joint, elastic, distillation, replay, packnet, bind-and-grow,
+            random-growth, progressive, learn-to-grow, apd, firefly, cpg, den or rcl. All take any network; the last
+            four one with channels, hidden units or heads that may come and go.
         onto: a saved joint network that learns the stream on top of what it knows. Individual networks and all methods
             then have its architecture.
         earlier: a stream with tasks that the network of onto knows, by their names: each is measured before and after.

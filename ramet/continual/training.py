@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -16,10 +16,11 @@ from ramet.guards import Guard
 from ramet.params import Params
 from ramet.runs import Checkpoints
 from ramet.seeding import seeded_globally
-from ramet.training import Batches, Held, SavedPart, Saver, Settings, Step, global_generators
+from ramet.training import Batches, Held, SavedPart, Saver, Settings, Step, global_generators, output_of
 from ramet.training.acceleration import compiled
 from ramet.training.averaging import WeightAverage
 from ramet.training.batches import read_ahead
+from ramet.training.extras import Extras
 from ramet.training.functions import OptimizerFactory
 
 __all__ = ["Held", "Samples", "Saves", "classification", "epoch_work", "train"]
@@ -64,7 +65,7 @@ class Saves:
 
 
 def classification(
-    network: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor], Any],
     data: Split,
     settings: Settings,
     penalty: Callable[[], Tensor | float] | None = None,
@@ -76,7 +77,7 @@ def classification(
     of_outputs = settings.loss_for(data.y)
 
     def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
-        value = of_outputs(network(x), y)
+        value = of_outputs(output_of(network(x)), y)
         return value if penalty is None else value + penalty()
 
     return loss, data
@@ -147,6 +148,7 @@ def train(
     saver = Saver(saves.phase(phase), parts, seconds=saves.seconds)
     batches = Batches(len(data.y), settings.batch_size, seed)
     num_steps = settings.epochs * batches.steps_per_epoch
+    extras = Extras(settings, module, one_head=False)
     _set_modes(module, frozen)
     each = _epoch_work(module, loss, data, settings, batches, list(params.values()))  # before it is compiled
     saves.work.add(phase, each * settings.epochs)
@@ -158,6 +160,7 @@ def train(
             indices = batches[number].to(data.x.device)
             x, y = settings.batch(data.x, data.y, indices, seed=seed, step=number)
             factor = settings.learning_rate_at(number, num_steps) / settings.learning_rate
+            extras.start(number // batches.steps_per_epoch / settings.epochs)
             step(number, factor, loss, x, y, indices, guard=guard)
             if average is not None:
                 average.update(number, num_steps)

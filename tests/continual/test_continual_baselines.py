@@ -163,15 +163,16 @@ def test_learn_to_grow_refuses_bad_options():
 
 def test_picking_by_hand():
     network = suite.make_skeletons()["linear"].make_network(2, seed=0)
-    maskable = [torch.zeros_like(network[place].weights.weight, dtype=torch.bool) for place in range(2)]
-    maskable[0][0, :2] = True
+    names = [f"{layer}.weights.weight" for layer in ("layer1", "layer2")]
+    maskable = {name: torch.zeros_like(network.get_parameter(name), dtype=torch.bool) for name in names}
+    maskable[names[0]][0, :2] = True
     masked, plain = PickedNetwork(network, maskable), network.layer1.weights.weight
     assert [len(scores) for scores in masked.scores] == [2, 0]
     x = torch.randn(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(masked(x), network(x)), "all weights are picked at first"
     with torch.no_grad():
         masked.scores[0][1] = 0.004
-    effective = masked.effective(0)
+    effective = masked.effective()[names[0]]
     assert effective[0, 1] == 0 and torch.equal(effective[:, 2:], plain[:, 2:]) and effective[0, 0] == plain[0, 0]
     # Straight through: the gradient of a score is that of the masked weight, times the weight.
     toward = torch.randn(effective.shape, generator=torch.Generator().manual_seed(1))

@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.continual import METHODS, BindAndGrow, JointNetwork, Stream, Task, learn, make_method
 from ramet.continual.methods.bind_and_grow.budget import choose_within
+from ramet.continual.methods.individual import Individual
 from ramet.continual.networks.backbone import Backbone
 from ramet.continual.networks.block_graph import START
 from ramet.continual.networks.making import make_template
@@ -27,17 +28,30 @@ from ramet.training import Batches, accuracy
 IMAGES = {"in_channels": 1, "image_size": (5, 5), "num_classes": 3}
 ON_MODULES = [name for name in METHODS if not METHODS.class_of(name).needs_chain]
 # What is left of so few weights after two prunings by three quarters learns nothing.
-OPTIONS = {"replay": {"memory": 12}, "random-growth": {"draw": 2}, "packnet": {"prune": 0.5}}
+OPTIONS = {
+    "replay": {"memory": 12},
+    "random-growth": {"draw": 2},
+    "packnet": {"prune": 0.5},
+    "firefly": {"goal": 1.0, "neurons": 4, "candidates": 3, "rounds": 1},
+    "den": {"loss_threshold": 0.0, "new_units": 3},
+    "rcl": {"trials": 2, "max_units": 4},
+    "cpg": {"prune_step": 0.45},
+}
+
+
+UNITS = [name for name in METHODS if METHODS.class_of(name).needs_units]
+"""Methods that add and leave out units; those that share a module by units or blocks of it are held to a ViT, too."""
+ON_VITS = [*UNITS, "apd", "learn-to-grow", "progressive"]
 
 
 @cache
-def templates(folder):
+def templates(folder, linear):
     """In place of the suite's chains: modules without batch norm, with it, and trained on patterns of its own."""
     network = trained()
     safetensors.torch.save_file(network.state_dict(), folder / "small.safetensors")
     file = str(folder / "small.safetensors")
     return {
-        "linear": make_template("module_networks:Layered", **IMAGES),
+        "linear": make_template(f"module_networks:{linear}", **IMAGES),
         "linear with batch norm": make_template("module_networks:Small", **IMAGES),
         "convolution with batch norm": make_template("module_networks:Small", **IMAGES, start=file),
     }
@@ -51,13 +65,13 @@ def trained():
 
 
 @pytest.fixture
-def on_modules(monkeypatch, tmp_path_factory):
+def on_modules(name, monkeypatch, tmp_path_factory):
     """The conformance suite, with modules in place of chains."""
-    made = templates(tmp_path_factory.getbasetemp())
+    made = templates(tmp_path_factory.getbasetemp(), "TinyViT" if name in ON_VITS else "Layered")
     monkeypatch.setattr(suite, "make_skeletons", lambda: made)
 
 
-QUICK = ("individual", "adapters", "replay", "packnet", "bind-and-grow")
+QUICK = ("individual", "adapters", "replay", "packnet", "bind-and-grow", "firefly")
 """Run with the required tests, too: one of each way to share a module."""
 
 
@@ -72,16 +86,17 @@ def test_conformance(name, check, on_modules):
 def test_which_methods_take_modules():
     assert set(ON_MODULES) == {
         "individual", "separate", "warm-start", "naive", "frozen", "adapters", "joint", "elastic", "distillation",
-        "replay", "packnet", "bind-and-grow", "random-growth",
+        "replay", "packnet", "bind-and-grow", "random-growth", "apd",
+        "firefly", "den", "rcl", "cpg", "learn-to-grow", "progressive",
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ON_MODULES])
-def test_methods_that_need_a_chain_say_why(name):
-    with pytest.raises(
-        ConfigError, match=f"the method {name} needs a chain of layers .* because it.*, but got a module"
-    ):
-        make_method(name).start(make_template(Small, **IMAGES), SETTINGS, 0)
+def test_methods_that_need_a_chain_say_why():
+    class OfChains(Individual):
+        name, needs_chain = "of-chains", "it is written for one"
+
+    with pytest.raises(ConfigError, match=r"of-chains needs a chain of layers .* because it .*, but got a module"):
+        OfChains().start(make_template(Small, **IMAGES), SETTINGS, 0)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,15 @@ from ramet.errors import ConfigError
 from ramet.jobs.learn import LearnJob
 
 CODE = """
-from module_networks import ResNet
+from module_networks import Layered, ResNet
 
 
 def network(in_channels, num_classes):
     return ResNet(in_channels, num_classes, width=3)
+
+
+def layered(in_channels, image_size, num_classes):
+    return Layered(in_channels, image_size, num_classes)
 """
 STREAM = ["--stream", "split-digits:2", "--train-size", "60", "--eval-size", "60", "--epochs", "1"]
 
@@ -33,8 +36,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "of_a_user.py").write_text(CODE)
     safetensors.torch.save_file(ResNet(1, 7, width=3).state_dict(), tmp_path / "trained.safetensors")
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    sys.modules.pop("of_a_user", None)
+    return tmp_path
 
 
 def body(network):
@@ -124,7 +126,7 @@ def test_a_saved_network_goes_on_with_another_stream(files, capsys, method):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--network", "of_a_user.py:network", "--method", "firefly"], "the method firefly needs a chain of layers"),
+        (["--network", "of_a_user.py:layered", "--method", "firefly"], "the method firefly adds and leaves out units"),
         (["--network", "of_a_user.py:nothing", "--method", "naive"], "must define nothing"),
         (["--network", "mlp:5", "--start", "trained.safetensors", "--method", "naive"], "weights must fit the network"),
         (["--network", "of_a_user.py:network", "--start", "none.pt", "--method", "naive"], "there is no"),

@@ -85,6 +85,35 @@ class ViT(nn.Module):
         return self.head(self.norm(x)[:, 0])
 
 
+class OpenAttention(Attention):
+    """One whose code says nowhere how many channels all heads have together, so that heads may come and go."""
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        q, k, v = self.qkv(x).view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class TinyViT(nn.Module):
+    """A vision transformer for images of 5 x 5 that learns within few steps, because its head reads all tokens."""
+
+    def __init__(self, in_channels=1, num_classes=10, width=8, depth=1):
+        super().__init__()
+        self.patch = nn.Conv2d(in_channels, width, 2, 2)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.positions = nn.Parameter(0.02 * torch.randn(1, 5, width))
+        self.blocks = nn.Sequential(*(EncoderLayer(width, 2) for _ in range(depth)))
+        for block in self.blocks:
+            block.attn = OpenAttention(width, 2)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(self.norm(self.blocks(x)).mean(1))
+
+
 class TorchViT(nn.Module):
     """The same idea with torch's own encoder layers."""
 

@@ -5,7 +5,6 @@ The fixture ``stranger`` puts such a file into a folder and gives its reference,
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 FILES = {
@@ -259,9 +258,3 @@ def put(kind: str, folder: Path) -> str:
     name, code = FILES[kind]
     (folder / f"strange_{kind}.py").write_text(code)
     return f"{folder / f'strange_{kind}.py'}:{name}"
-
-
-def forget_imports() -> None:
-    """Forget what was imported of such files, so that the next one with the same name is read."""
-    for module in [name for name in sys.modules if name.startswith("strange_")]:
-        del sys.modules[module]

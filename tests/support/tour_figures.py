@@ -58,15 +58,15 @@ def grown(*tests: tuple[float, float]) -> GrownFigures:
     """Growths and their plain networks, by their test accuracies."""
     pairs = []
     for seed, (grown_test, plain_test) in enumerate(tests or ((0.95, 0.9), (0.96, 0.92))):
-        plain = PlainFigures(parameters=310, epochs=7, validation=0.9, test=plain_test)
+        plain = PlainFigures(parameters=310, steps=70, validation=0.9, test=plain_test)
         pairs.append(
             GrownPair(
                 seed=seed,
                 parameters=[100, 200, 300],
                 validation=[0.3, 0.7, 0.94],
                 test=grown_test,
-                same_work=plain,
-                same_passes=replace(plain, epochs=12, test=0.97),
+                plain=plain,
+                start=PlainFigures(parameters=100, steps=200, validation=0.6, test=0.62),
             )
         )
     return GrownFigures(pairs=pairs)

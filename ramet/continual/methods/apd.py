@@ -13,12 +13,13 @@ from torch.nn.functional import softshrink
 
 from ramet.continual.method import Method
 from ramet.continual.methods.optimizers import ProximalSgd, Sparse
-from ramet.continual.networks.keeping import copied, is_own, num_trained
-from ramet.continual.networks.skeletons import weights_of
+from ramet.continual.networks.keeping import copied, num_trained
+from ramet.continual.networks.matrices import body_matrices
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally
+from ramet.training import output_of
 
 GATE_START = 2.0
 """Where gates begin: the sigmoid is 0.88, so that a task begins with nearly all of the shared weights."""
@@ -55,30 +56,30 @@ def retroactive_penalty(residual: Tensor, sparsity: float, drift: float) -> Tens
 class DecomposedNetwork(nn.Module):
     """The network of the present task, and the gates of earlier ones, which move along with the shared weights.
 
-    Biases, batch norms and the head of ``network`` are the task's own; the weights of its layers are not used.
-    ``shared``, sigma of each layer, and ``gates``, for each earlier task those of each layer, are copied.
+    Of ``network`` the matrices ``names`` are not used, and everything else is the task's own. ``shared``, sigma of each
+    matrix, and ``gates``, for each earlier task those of each matrix, are copied.
     """
 
-    def __init__(self, network: nn.Sequential, shared: Sequence[Tensor], gates: Sequence[Sequence[Tensor]]) -> None:
+    def __init__(
+        self, network: nn.Module, names: Sequence[str], shared: Sequence[Tensor], gates: Sequence[Sequence[Tensor]]
+    ) -> None:
         super().__init__()
         self.network = network
+        self._names = list(names)
         self.shared = nn.ParameterList([nn.Parameter(sigma.clone()) for sigma in shared])
         self.adaptive = nn.ParameterList([nn.Parameter(torch.zeros_like(sigma)) for sigma in shared])
         fresh = [torch.full((len(sigma),), GATE_START, device=sigma.device) for sigma in shared]
         self.gates = nn.ModuleList(
             [nn.ParameterList([nn.Parameter(gate.clone()) for gate in own]) for own in [*gates, fresh]]
         )
-        for layer in list(network)[:-1]:
-            layer.get_parameter("weights.weight").requires_grad_(False)
+        for name in names:
+            network.get_parameter(name).requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the present task, [batch, classes]."""
-        *layers, head = self.network
-        parts = zip(layers, self.shared, self._gates(len(self.gates) - 1), self.adaptive, strict=True)
-        for layer, sigma, gate, tau in parts:
-            x = functional_call(layer, {"weights.weight": compose(sigma, gate, tau)}, (x,))
-        logits: Tensor = head(x)
-        return logits
+        parts = zip(self._names, self.shared, self._gates(len(self.gates) - 1), self.adaptive, strict=True)
+        composed = {name: compose(sigma, gate, tau) for name, sigma, gate, tau in parts}
+        return output_of(functional_call(self.network, composed, (x,)))
 
     def residuals(self, targets: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
         """For each earlier task and layer, its old weights (``targets``) less what it now has of the shared ones."""
@@ -112,6 +113,10 @@ class AdditiveDecomposition(Method):
     The first task trains sigma and its gate alone. Biases, batch norms and heads, of which the paper says nothing, are
     each task's own. Own weights count as parameters, and are stored with their places, where they are not zero.
 
+    Of a module, the matrices of linear layers, convolutions and attention are taken apart, and everything else (norms,
+    tokens, positions) is each task's own. Of a trained one, sigma begins so that the first task begins with the trained
+    matrices, and what is a later task's own begins as the first task left it.
+
     Left out: the hierarchical consolidation of section 3.2, which clusters the own weights of tasks. Departs from the
     paper: own weights are made sparse by a proximal map instead of a subgradient; gates begin at a sigmoid of 0.88.
 
@@ -123,7 +128,7 @@ class AdditiveDecomposition(Method):
     """
 
     name: ClassVar[str] = "apd"
-    needs_chain: ClassVar[str] = "it takes the weights of a chain's layers apart"
+    needs_chain: ClassVar[str] = ""
     sparsity: float = 4e-4
     drift: float = 100.0
 
@@ -135,16 +140,28 @@ class AdditiveDecomposition(Method):
             )
 
     def _begin(self) -> None:
-        layers = self.skeleton.make_body(self.seed, "shared")
-        self._shared = [weights_of(layer).weight.detach().clone().to(self.device) for layer in layers]
+        body = self.template.make_features(self.seed, "shared")
+        first = body_matrices(body, self.template.head_name).values()
+        # What is trained already is divided by what the gates begin as.
+        share = torch.tensor(GATE_START).sigmoid() if self.template.is_trained else torch.ones(())
+        self._shared = [(weight.detach() / share).to(self.device) for weight in first]
         self._gates: list[list[Tensor]] = []
         self._adaptive: list[list[Tensor]] = []
         self._own: list[dict[str, Tensor]] = []
 
+    def _network(self, num_classes: int, *role: str | int) -> tuple[nn.Module, list[str]]:
+        """A network of a task, and the names of its matrices below the head, which are taken apart."""
+        network = self.template.make_network(num_classes, self.seed, *role).to(self.device)
+        return network, list(body_matrices(network, self.template.head_name))
+
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         place = len(self.tasks)
-        network = self.skeleton.make_network(task.info.num_classes, self.seed, "task", place).to(self.device)
-        module = DecomposedNetwork(network, self._shared, self._gates).to(self.device)
+        network, names = self._network(task.info.num_classes, "task", place)
+        if place and self.template.is_trained:
+            head = f"{self.template.head_name}."
+            begun = {name: value for name, value in self._own[0].items() if not name.startswith(head)}
+            network.load_state_dict(begun, strict=False)
+        module = DecomposedNetwork(network, names, self._shared, self._gates).to(self.device)
         targets = [self._weights(old) for old in range(place)]
         penalties = [Sparse(tau, l1=self.sparsity) for tau in module.adaptive] if place else []
 
@@ -167,12 +184,12 @@ class AdditiveDecomposition(Method):
             optimizer=lambda groups: ProximalSgd(groups, penalties, self.settings),
             saves=saves,
         )
-        self._take(module, targets)
+        self._take(module, names, targets)
         own = sum(int(tau.count_nonzero()) for tau in self._adaptive[place])
         return {"own_share": own / sum(tau.numel() for tau in self._adaptive[place])}
 
     @torch.no_grad()
-    def _take(self, module: DecomposedNetwork, targets: Sequence[Sequence[Tensor]]) -> None:
+    def _take(self, module: DecomposedNetwork, names: Sequence[str], targets: Sequence[Sequence[Tensor]]) -> None:
         """Keep what was trained, and give earlier tasks the own weights that bring them back to where they were."""
         residuals = module.residuals(targets)
         self._adaptive = [
@@ -180,7 +197,7 @@ class AdditiveDecomposition(Method):
         ] + [copied(module.adaptive.parameters())]
         self._shared = copied(module.shared.parameters())
         self._gates = [copied(gates.parameters()) for gates in module.gates]
-        self._own.append({name: value for name, value in copied(module.network).items() if is_own(name)})
+        self._own.append({name: value for name, value in copied(module.network).items() if name not in names})
 
     @torch.no_grad()
     def _weights(self, place: int) -> list[Tensor]:
@@ -192,18 +209,23 @@ class AdditiveDecomposition(Method):
         """A plain network with the task's weights, composed."""
         place = self.place(name)
         with seeded_globally(0, "taken out"):  # fresh weights are drawn before the task's own are put in
-            network = self.skeleton.make_network(self.tasks[place].num_classes, 0).to(self.device)
+            network, names = self._network(self.tasks[place].num_classes)
         network.load_state_dict(self._own[place], strict=False)
         with torch.no_grad():
-            for layer, weight in zip(network, self._weights(place), strict=False):
-                weights_of(layer).weight.copy_(weight)
+            for matrix, weight in zip(names, self._weights(place), strict=True):
+                network.get_parameter(matrix).copy_(weight)
         return network.eval()
 
     def num_parameters(self) -> int:
         """Shared weights, gates, own weights that are not zero, biases, batch norms and heads."""
         adaptive = sum(int(tau.count_nonzero()) for taus in self._adaptive for tau in taus)
         gates = sum(gate.numel() for gates in self._gates for gate in gates)
-        return sum(sigma.numel() for sigma in self._shared) + gates + adaptive + num_trained(self._own)
+        return (
+            sum(sigma.numel() for sigma in self._shared)
+            + gates
+            + adaptive
+            + num_trained(self._own, self.template.untrained)
+        )
 
     def state(self) -> dict[str, Any]:
         """The parts; own weights as places and values."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,13 +14,13 @@ from torch.func import functional_call
 from ramet.continual.method import Method
 from ramet.continual.methods.optimizers import SgdAndAdam
 from ramet.continual.methods.packnet import MAX_TASKS, largest
-from ramet.continual.networks.keeping import copied, is_own, num_trained, packed, unpacked
-from ramet.continual.networks.skeletons import weights_of
+from ramet.continual.networks.keeping import copied, num_trained, packed, unpacked
+from ramet.continual.networks.matrices import body_matrices
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Held, Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally
-from ramet.training import Settings, accuracy
+from ramet.training import Settings, accuracy, output_of
 
 START, THRESHOLD = 0.01, 0.005
 """Where scores begin and above which a weight is picked, as in Piggyback, which the paper takes its masks from."""
@@ -36,29 +36,32 @@ def picked(scores: Tensor) -> Tensor:
 
 
 class PickedNetwork(nn.Module):
-    """A network of which the weights that are ``maskable``, booleans for each layer, have a learned binary mask."""
+    """A network of which the weights that are ``maskable``, booleans by the name of a matrix, have a learned mask."""
 
-    def __init__(self, network: nn.Sequential, maskable: Sequence[Tensor]) -> None:
+    def __init__(self, network: nn.Module, maskable: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.network = network
-        self._maskable = list(maskable)
+        self._maskable = dict(maskable)
         # Scores of the weights that are picked from, and of no others: [number of such weights].
         self.scores = nn.ParameterList(
-            [nn.Parameter(torch.full((int(mask.sum()),), START, device=mask.device)) for mask in maskable]
+            [nn.Parameter(torch.full((int(mask.sum()),), START, device=mask.device)) for mask in maskable.values()]
         )
 
-    def effective(self, place: int) -> Tensor:
-        """The weights of a layer as this task sees them."""
-        weight, mask = weights_of(self.network[place]).weight, self._maskable[place]
-        return weight * torch.ones_like(weight).masked_scatter(mask, picked(self.scores[place]))
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """The matrices that tasks share, in order."""
+        return [self.network.get_parameter(name) for name in self._maskable]
+
+    def effective(self) -> dict[str, Tensor]:
+        """The matrices with what is not picked left out, by name."""
+        found = {}
+        for (name, mask), weight, scores in zip(self._maskable.items(), self.weights, self.scores, strict=True):
+            found[name] = weight * torch.ones_like(weight).masked_scatter(mask, picked(scores))
+        return found
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, [batch, classes]."""
-        *layers, head = self.network
-        for place, layer in enumerate(layers):
-            x = functional_call(layer, {"weights.weight": self.effective(place)}, (x,))
-        logits: Tensor = head(x)
-        return logits
+        return output_of(functional_call(self.network, self.effective(), (x,)))
 
     @torch.no_grad()
     def picks(self) -> list[Tensor]:
@@ -78,6 +81,10 @@ class CompactPickGrow(Method):
     The goal is the accuracy of a network that learns the task alone, as in the paper, or a given one. A task that
     misses it at every width keeps its best one, and is pruned as long as it stays that good. Biases and batch norm are
     each task's own. Who owns a weight is one byte and whether a task picks it one bit; both count as stored.
+
+    Of a module, weights are the matrices of linear layers, convolutions and attention, and everything else is each
+    task's own. Layers are the groups of channels, hidden units or heads that growth's trace finds; channels that a
+    layer norm runs over keep their width. The weights of a trained network are where the first task begins.
 
     Departs from the paper: a width that does not help is not kept; pruning is a ladder of shares, each held while the
     rest is trained, where the paper raises the share within an epoch too; the shares are chosen on validation data,
@@ -100,7 +107,9 @@ class CompactPickGrow(Method):
 
     name: ClassVar[str] = "cpg"
     needs_accuracy: ClassVar[str] = "its goal is one"
-    needs_chain: ClassVar[str] = "it widens a chain's layers"
+    needs_chain: ClassVar[str] = ""
+    needs_units: ClassVar[bool] = True
+    keeps_start: ClassVar[bool] = True
     forgets_nothing: ClassVar[bool] = True
     target_option: ClassVar[str] = "goal"
     goal: float = 0.0
@@ -126,24 +135,28 @@ class CompactPickGrow(Method):
 
     def _begin(self) -> None:
         self.width = 1.0
+        network = self._network(1.0, 1, "start")
+        self._names = list(body_matrices(network, self.template.head_name))
         # Weights of all tasks, [neurons, inputs, ...]; owner 0 is free, k belongs to the k-th task.
-        self._weights = [weights_of(layer).weight.detach().clone() for layer in self._layers(1.0, "start")]
+        self._weights = [network.get_parameter(name).detach().clone() for name in self._names]
         self._owners = [torch.zeros_like(weights, dtype=torch.uint8) for weights in self._weights]
         self._widths: list[float] = []
         self._picks: list[list[Tensor]] = []
         self._own: list[dict[str, Tensor]] = []
         self._said: list[str] = []
 
-    def _layers(self, width: float, *role: str | int) -> list[nn.Sequential]:
-        """Fresh layers of a width, which is a multiple of the skeleton's."""
-        sizes = [max(1, round(layer.width * width)) for layer in self.skeleton.layers]
-        with seeded_globally(self.seed, "weights", *role):
-            return [layer.to(self.device) for layer in self.skeleton.make_layers(sizes)]
+    def _sizes(self, width: float) -> list[int]:
+        """The units of each place at a width, which is a multiple of the template's."""
+        return [max(1, round(size * width)) for size in self.template.wiring.sizes]
 
-    def _make_network(self, layers: Sequence[nn.Sequential], num_classes: int) -> nn.Sequential:
-        """Layers with a fresh head, which is drawn from the global generator."""
-        head = self.skeleton.make_head(num_classes, in_width=len(weights_of(layers[-1]).weight))
-        return self.skeleton.assemble(layers, head.to(self.device))
+    def _network(self, width: float, num_classes: int, *role: str | int) -> nn.Module:
+        """A fresh network of a width."""
+        with seeded_globally(self.seed, "weights", *role):
+            return self.template.make_of_widths(self._sizes(width), num_classes).to(self.device)
+
+    def _firsts(self, width: float) -> list[Tensor]:
+        """The units that were there at a width: they come first."""
+        return [torch.arange(size) for size in self._sizes(width)]
 
     # Learning a task.
 
@@ -172,7 +185,7 @@ class CompactPickGrow(Method):
     def _individual(self, task: TaskData, saves: Saves) -> float:
         """The validation accuracy of a network that learns the task alone."""
         place = len(self.tasks)
-        network = self.skeleton.make_network(task.info.num_classes, self.seed, "alone", place).to(self.device)
+        network = self.template.make_network(task.info.num_classes, self.seed, "alone", place).to(self.device)
         loss, seed = classification(network, task.train, self.settings), derive_seed(self.seed, "alone", place)
         train(network, *loss, self.settings, seed=seed, saves=saves, phase="alone")
         return accuracy(network, task.validation.x, task.validation.y)
@@ -195,18 +208,20 @@ class CompactPickGrow(Method):
     def _draft(self, width: float, num_classes: int) -> tuple[PickedNetwork, list[Tensor]]:
         """A network of a width: the weights there are, new ones around them, biases and head of its own."""
         place = len(self.tasks)
-        layers, owners = self._layers(width, "task", place, f"{width:g}"), []
-        for layer, old, old_owner in zip(layers, self._weights, self._owners, strict=True):
-            weight = weights_of(layer).weight
+        network, owners = self._network(width, num_classes, "task", place, f"{width:g}"), []
+        sizes, firsts, wiring = self._sizes(width), self._firsts(self.width), self.template.wiring
+        for name, old, old_owner in zip(self._names, self._weights, self._owners, strict=True):
+            weight = network.get_parameter(name)
             owner = torch.zeros_like(weight, dtype=torch.uint8)
-            corner = (slice(old.shape[0]), slice(old.shape[1]))
             with torch.no_grad():
-                weight[corner] = old
-            owner[corner] = old_owner
+                wiring.put(name, weight, sizes, firsts, old)
+            wiring.put(name, owner, sizes, firsts, old_owner)
             owners.append(owner)
         with seeded_globally(self.seed, "head", place):
-            network = self._make_network(layers, num_classes)
-        return PickedNetwork(network, [owner != 0 for owner in owners]), owners
+            head = self.template.make_head_of_widths(sizes, num_classes).to(self.device)
+        network.set_submodule(self.template.head_name, head)
+        maskable = {name: owner != 0 for name, owner in zip(self._names, owners, strict=True)}
+        return PickedNetwork(network, maskable), owners
 
     def _fit(
         self,
@@ -224,7 +239,7 @@ class CompactPickGrow(Method):
             *classification(network, task.train, settings),
             settings,
             seed=derive_seed(self.seed, "task", len(self.tasks), phase),
-            held=[Held(weights_of(layer).weight, mask) for layer, mask in zip(network.network, still, strict=False)],
+            held=[Held(weight, mask) for weight, mask in zip(network.weights, still, strict=True)],
             optimizer=(lambda groups: SgdAndAdam(groups, scores, self.mask_rate, settings)) if scores else None,
             saves=saves,
             phase=phase,
@@ -245,8 +260,7 @@ class CompactPickGrow(Method):
         for share in ladder(self.prune_step, self.max_prune):
             kept = []
             with torch.no_grad():
-                for layer, mine in zip(network.network, own, strict=False):
-                    weight = weights_of(layer).weight
+                for weight, mine in zip(network.weights, own, strict=True):
                     kept.append(largest(weight, mine, 1 - share))
                     weight[mine & ~kept[-1]] = 0.0
             self._fit(network, [~mask for mask in kept], task, settings, saves, f"prune-{share:g}")
@@ -265,34 +279,34 @@ class CompactPickGrow(Method):
         self.width = width
         for i, (owner, mask) in enumerate(zip(owners, kept, strict=True)):
             owner[mask] = place + 1
-            weight = weights_of(network.network[i]).weight.detach().clone()
+            weight = network.weights[i].detach().clone()
             weight[owner == 0] = 0.0
             self._weights[i], self._owners[i] = weight, owner
         self._widths.append(width)
         self._picks.append(network.picks())
-        self._own.append({name: tensor for name, tensor in copied(network.network).items() if is_own(name)})
+        own = copied(network.network).items()
+        self._own.append({name: tensor for name, tensor in own if name not in self._names})
 
     # What was learned.
 
     def network(self, name: str) -> nn.Module:
         """The task's weights, those of earlier tasks that it picked, and zeros."""
         place = self.place(name)
-        with seeded_globally(0, "taken out"):  # fresh weights are drawn before the task's own are put in
-            layers = self._layers(self._widths[place], "taken out")
-            network = self._make_network(layers, self.tasks[place].num_classes)
+        network = self._network(self._widths[place], self.tasks[place].num_classes, "taken out")
         network.load_state_dict(self._own[place], strict=False)
+        sizes, firsts, wiring = self._sizes(self.width), self._firsts(self._widths[place]), self.template.wiring
         with torch.no_grad():
-            for i, layer in enumerate(layers):
-                weight = weights_of(layer).weight
-                corner = (slice(weight.shape[0]), slice(weight.shape[1]))
-                owner, picks = self._owners[i][corner], self._picks[place][i].to(weight.dtype)
+            for i, matrix in enumerate(self._names):
+                weight = wiring.take(matrix, self._weights[i], sizes, firsts)
+                owner, picks = wiring.take(matrix, self._owners[i], sizes, firsts), self._picks[place][i]
                 used = (owner == place + 1).to(weight.dtype)
-                weight.copy_(self._weights[i][corner] * used.masked_scatter((owner > 0) & (owner <= place), picks))
+                used = used.masked_scatter((owner > 0) & (owner <= place), picks.to(weight.dtype))
+                network.get_parameter(matrix).copy_(weight * used)
         return network.eval()
 
     def num_parameters(self) -> int:
         """The weights of all layers, free ones too, and the biases, batch norms and heads of all tasks."""
-        return sum(weights.numel() for weights in self._weights) + num_trained(self._own)
+        return sum(weights.numel() for weights in self._weights) + num_trained(self._own, self.template.untrained)
 
     def state(self) -> dict[str, Any]:
         """Weights, a byte for the owner of each, a bit for each pick, and what is each task's own."""

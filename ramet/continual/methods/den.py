@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,12 +13,12 @@ from torch.nn.functional import cross_entropy
 from ramet.continual.methods.master_method import MasterMethod
 from ramet.continual.methods.optimizers import ProximalSgd, Sparse
 from ramet.continual.networks.draft_widths import with_new, with_only
-from ramet.continual.networks.master import Draft, like
-from ramet.continual.networks.skeletons import weights_of
+from ramet.continual.networks.master import Draft
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Held, Saves, classification, train
 from ramet.errors import ConfigError
 from ramet.seeding import derive_seed, seeded_globally
+from ramet.training import output_of
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,6 +46,10 @@ class ExpandableNetwork(MasterMethod):
     because the copy then begins with what the task had learned. Batch norm, which the paper does not have, is each
     task's own.
 
+    Of a module, neurons are the units that ``MasterMethod`` names. What holds none is trained by the first task alone,
+    and a head of attention is one neuron, however many weights it has. A trained network is where the first task
+    begins.
+
     Args:
         l1: Mu of the first network, of a later task's first head and of new neurons; the released code's is 1e-5, for
             much longer trainings.
@@ -60,7 +64,6 @@ class ExpandableNetwork(MasterMethod):
     """
 
     name: ClassVar[str] = "den"
-    needs_chain: ClassVar[str] = "it splits the neurons of a chain's layers"
     l1: float = 1e-4
     l2: float = 1e-4
     group: float = 0.03
@@ -80,18 +83,14 @@ class ExpandableNetwork(MasterMethod):
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         draft, notes = self._first(task, saves) if not self.tasks else self._later(task, saves)
-        for place, origin in enumerate(draft.origins):
-            old = origin >= 0
-            self.master.biases[place][origin[old]] = weights_of(draft.network[place]).bias.detach()[old]
         self.master.add(draft)
         notes["widths"] = self.master.widths
         self._said.append(self._sentence(task.info.name, notes))
         return notes
 
     def _first(self, task: TaskData, saves: Saves) -> tuple[Draft, dict[str, Any]]:
-        network = self.skeleton.make_network(task.info.num_classes, self.seed, "first").to(self.device)
-        draft = Draft.of_own(self.skeleton, network)
-        penalties = [Sparse(weights_of(layer).weight, l1=self.l1) for layer in network]
+        draft = self._whole(task, saves)
+        penalties = [Sparse(param, l1=self.l1) for param in draft.matrices(head=True).values()]
         self._fit(draft, task, saves, "first", penalties=penalties)
         return draft, {"selected": 0, "added": 0, "removed": 0, "split": 0}
 
@@ -109,23 +108,23 @@ class ExpandableNetwork(MasterMethod):
 
     def _select(self, draft: Draft, task: TaskData, saves: Saves) -> int:
         """Algorithm 2: a sparse head, then the weights that it depends on; the number of neurons retrained."""
-        network = draft.network
-        head = weights_of(network[-1]).weight
+        shared = set(draft.wiring.shared)
         self._fit(
             draft,
             task,
             saves,
             "head",
-            rate=lambda name: float(name.startswith("head.") or ".norm." in name),
-            penalties=[Sparse(head, l1=self.l1)],
+            rate=lambda name: float(name not in shared),
+            penalties=[Sparse(draft.head_weight, l1=self.l1)],
         )
-        selected = reachable(draft)
-        held, chosen = [], []
-        for place, (rows, inputs) in enumerate(zip(selected[1:], selected, strict=False)):
-            weights = weights_of(network[place])
-            pairs = _pairs(rows, inputs, weights.weight)
-            held += [Held(weights.weight, ~pairs), Held(weights.bias, ~rows.to(weights.bias.device))]
-            chosen.append((weights.weight, pairs))
+        _, *selected = reachable(draft)
+        matrices, held, chosen = draft.matrices(), [], []
+        for name, param in draft.params().items():
+            picked = draft.wiring.mask(name, selected, param.device)
+            if name in matrices:
+                picked = picked & _read_inputs(draft, name, selected)
+                chosen.append((param, picked.expand_as(param)))
+            held.append(Held(param, ~picked if draft.wiring.dims(name) else torch.ones_like(picked)))
         self._fit(
             draft,
             task,
@@ -134,7 +133,7 @@ class ExpandableNetwork(MasterMethod):
             held=held,
             penalty=lambda: self.l2 * sum((weight * pairs).square().sum() for weight, pairs in chosen),
         )
-        return sum(int(rows.sum()) for rows in selected[1:])
+        return sum(int(rows.sum()) for rows in selected)
 
     def _expand(self, draft: Draft, task: TaskData, saves: Saves) -> tuple[Draft, int, int]:
         """Algorithm 3: new neurons, of which the useless ones go; how many stay and how many went."""
@@ -142,16 +141,17 @@ class ExpandableNetwork(MasterMethod):
             wide = with_new(draft, [self.new_units] * len(draft.widths))
         held, penalties = wide.held(), []
         locked = {id(entry.param): entry.mask for entry in held}
-        for place, origin in enumerate(wide.origins):
-            weight = weights_of(wide.network[place]).weight
+        wiring, is_old = wide.wiring, wide.locked()
+        for name, weight in wide.matrices().items():
             free = ~locked[id(weight)].expand_as(weight)
-            rows = (origin < 0).to(weight.device)
-            penalties.append(Sparse(weight, l1=self.l1, group=self.group, rows=rows, mask=free))
+            makes = 0 in wiring.dims(name) and (name, 0) not in wiring.readers
+            rows = ~wiring.marked(name, 0, is_old) if makes else torch.zeros(len(weight), dtype=torch.bool)
+            penalties.append(Sparse(weight, l1=self.l1, group=self.group, rows=rows.to(weight.device), mask=free))
         self._fit(wide, task, saves, "expanded", held=held, penalties=penalties)
         keep = []
-        for place, origin in enumerate(wide.origins):
-            read = weights_of(wide.network[place]).weight.detach().flatten(1).any(1).cpu()
-            keep.append((origin >= 0) | read)
+        for place, old in enumerate(is_old):
+            incoming = _incoming(wide, place, wide.matrices())
+            keep.append(old | incoming.any(1).cpu())
         grown = with_only(wide, keep)
         added = sum(grown.widths) - sum(draft.widths)
         return grown, added, sum(wide.widths) - sum(grown.widths)
@@ -160,11 +160,14 @@ class ExpandableNetwork(MasterMethod):
         """Algorithm 4: train near the old weights, and copy the neurons that went too far; how many."""
         # In Eq. 5 the old weights are those before this task, not those after its selective retraining.
         before = self._old_weights(draft)
-        self._fit(draft, task, saves, "drift", penalty=lambda: self.drift * _distance(draft, before))
-        moved = []
-        for place, old in enumerate(before):
-            weight = weights_of(draft.network[place]).weight.detach()
-            moved.append(((weight - old) * _old_pairs(draft, place)).flatten(1).norm(dim=1).cpu())
+        # What holds no neuron could not be copied, and stays.
+        held = [entry for entry in draft.held() if entry.mask.numel() == 1]
+        self._fit(draft, task, saves, "drift", held=held, penalty=lambda: self.drift * _distance(draft, before))
+        moves = {
+            name: (weight.detach() - old) * draft.old(name)
+            for (name, weight), old in zip(draft.matrices().items(), before, strict=True)
+        }
+        moved = [_incoming(draft, place, moves).norm(dim=1).cpu() for place in range(len(draft.origins))]
         num_split = 0
         for origin, distance in zip(draft.origins, moved, strict=True):
             split = (origin >= 0) & (distance > self.split_threshold)
@@ -172,21 +175,19 @@ class ExpandableNetwork(MasterMethod):
             origin[split] = -1
             num_split += int(split.sum())
         if num_split:
-            self._fit(draft, task, saves, "split", penalty=lambda: self.drift * _distance(draft, before))
+            self._fit(draft, task, saves, "split", held=held, penalty=lambda: self.drift * _distance(draft, before))
         return num_split
 
     def _old_weights(self, draft: Draft) -> list[Tensor]:
         """The weights before this task, in the shape of a draft's; zero where there were none."""
-        with seeded_globally(0, "shapes"):
-            chosen = [origin[origin >= 0] for origin in draft.origins]
-            old = self.master.draft(chosen, 1)
+        chosen = [origin[origin >= 0] for origin in draft.origins]
+        firsts = [torch.arange(len(units)) for units in chosen]  # old neurons come first in a draft that was widened
         before = []
-        for place in range(len(draft.origins)):
-            weight = torch.zeros_like(weights_of(draft.network[place]).weight.detach())
-            # Old neurons come first in a draft that was widened.
-            source = weights_of(old.network[place]).weight.detach()
-            weight[: source.shape[0], : source.shape[1]] = source
-            before.append(weight)
+        for name, param in draft.matrices().items():
+            old = torch.zeros_like(param.detach())
+            source = draft.wiring.take(name, self.master.tensors[name], self.master.widths, chosen)
+            draft.wiring.put(name, old, draft.widths, firsts, source)
+            before.append(old)
         return before
 
     def _fit(
@@ -215,7 +216,7 @@ class ExpandableNetwork(MasterMethod):
 
     @torch.no_grad()
     def _loss_of(self, draft: Draft, task: TaskData) -> float:
-        return float(cross_entropy(draft.network.eval()(task.train.x), task.train.y))
+        return float(cross_entropy(output_of(draft.network.eval()(task.train.x)), task.train.y))
 
     def _sentence(self, name: str, notes: dict[str, Any]) -> str:
         return (
@@ -226,34 +227,43 @@ class ExpandableNetwork(MasterMethod):
 
 @torch.no_grad()
 def reachable(draft: Draft) -> list[Tensor]:
-    """What the head depends on along weights that are not zero: booleans over the inputs, then over each layer."""
-    above = torch.ones(len(weights_of(draft.network[-1]).weight), dtype=torch.bool)
-    found: list[Tensor] = []
-    for place in reversed(range(len(draft.network))):
-        weight = weights_of(draft.network[place]).weight.cpu()
-        units = draft.widths[place - 1] if place else weight.shape[1]
-        # [rows, units, weights of a unit]: a unit may have several, where an image is flattened or a kernel is wide.
-        above = (weight != 0)[above].reshape(int(above.sum()), units, -1).any(2).any(0)
-        found.insert(0, above)
-    return found
+    """What the head depends on along weights that are not zero: booleans over the inputs, then over each place."""
+    wiring, found = draft.wiring, [torch.zeros(width, dtype=torch.bool) for width in draft.widths]
+    matrices, is_new = draft.matrices(head=True), True
+    while is_new:  # a chain is walked down; in a module, units may be read in several places
+        is_new = False
+        for name, param in reversed(matrices.items()):
+            used = (param != 0) & wiring.made(name, found, param.device)
+            for place in range(len(found)):
+                for dim in wiring.dims(name, place):
+                    if (name, dim) in wiring.readers:
+                        read = wiring.rows(name, dim, place, used, draft.widths).flatten(1).any(1).cpu()
+                        is_new = is_new or bool((read & ~found[place]).any())
+                        found[place] = found[place] | read
+    first = next(iter(matrices))
+    return [_read_inputs(draft, first, found).flatten().cpu(), *found]
 
 
-def _old_pairs(draft: Draft, place: int) -> Tensor:
-    """Which weights of a layer are between two old neurons, in the shape of the weights."""
-    return _pairs(draft.origins[place] >= 0, draft.locked_in(place), weights_of(draft.network[place]).weight)
+@torch.no_grad()
+def _read_inputs(draft: Draft, name: str, found: Sequence[Tensor]) -> Tensor:
+    """Which inputs of a matrix some of the units that were found read; all, where inputs are units; broadcast."""
+    weight = draft.params(head=True)[name]
+    if 1 in draft.wiring.dims(name):
+        return torch.ones([1] * weight.ndim, dtype=torch.bool, device=weight.device)
+    used = (weight != 0) & draft.wiring.made(name, found, weight.device)
+    return used.movedim(1, 0).flatten(1).any(1).reshape(1, -1, *[1] * (weight.ndim - 2))
 
 
-def _pairs(rows: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-    """Which weights go from some inputs or neurons to some rows, booleans in the shape of the weights."""
-    inputs = inputs.repeat_interleave(weight.shape[1] // len(inputs))
-    pairs = rows[:, None] & inputs[None, :]
-    return like(pairs, weight).expand_as(weight)
+def _incoming(draft: Draft, place: int, values: Mapping[str, Tensor]) -> Tensor:
+    """The values of tensors that belong to the making of each unit of a place, [units, values]."""
+    makers = [each for each in draft.wiring.holders(place, reading=False) if each[0] in values]
+    rows = [draft.wiring.rows(name, dim, place, values[name].detach(), draft.widths) for name, dim in makers]
+    return torch.cat([each.flatten(1) for each in rows], 1)
 
 
 def _distance(draft: Draft, before: Sequence[Tensor]) -> Tensor:
     """The squared distance of the weights between old neurons from their old values."""
     terms = []
-    for place, old in enumerate(before):
-        weight = weights_of(draft.network[place]).weight
-        terms.append(((weight - old) * _old_pairs(draft, place)).square().sum())
+    for (name, weight), old in zip(draft.matrices().items(), before, strict=True):
+        terms.append(((weight - old) * draft.old(name)).square().sum())
     return torch.stack(terms).sum()

@@ -53,7 +53,7 @@ class FormerAnswers(Part):
             self._answers = [torch.cat(answers) for answers in zip(*parts, strict=True)]
 
     def _asked(self, network: SharedNetwork, x: Tensor) -> list[Tensor]:
-        features = network.body(x) if self._num_heads else x
+        features = network.features(x) if self._num_heads else x
         return [head(features) for head in network.heads[: self._num_heads]]
 
     def with_terms(self, total: Tensor, shared: SharedNetwork, features: Tensor, batch: Minibatch) -> Tensor:

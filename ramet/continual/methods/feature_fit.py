@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from ramet.training import evaluating
+from ramet.training import evaluating, output_of
 
 PENALTIES = (1e-3, 1e-2, 1e-1)
 """Ridge penalties as shares of the number of samples, for features of unit variance; the best of them counts."""
@@ -70,7 +70,7 @@ def _judged(outputs: Tensor, targets: Tensor, are_classes: bool) -> FeatureFit:
 def _features(body: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Rows of features, [samples, features]; of tokens, [samples * tokens, features]."""
     with evaluating(body):
-        seen = torch.cat([body(part) for part in torch.split(x, SEEN_AT_ONCE)])
+        seen = torch.cat([output_of(body(part)) for part in torch.split(x, SEEN_AT_ONCE)])
     are_tokens = not y.is_floating_point() and y.ndim > 1
     return (seen.flatten(0, 1) if are_tokens and seen.ndim > 2 else seen.flatten(1)).double().clone()
 

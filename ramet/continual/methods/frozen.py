@@ -12,6 +12,7 @@ from ramet.continual.methods.head_fitting import fit_head
 from ramet.continual.methods.shared_body import SharedBody
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, train
+from ramet.training import output_of
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,7 +38,7 @@ class Frozen(SharedBody):
 
         def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
             with torch.no_grad():
-                x = body(x)
+                x = output_of(body(x))
             return of_outputs(head(x), y)
 
         train(head, loss, task.train, self.settings, seed=seed, saves=saves)

@@ -12,7 +12,7 @@ from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Samples, Saves, train
 from ramet.data import Split
 from ramet.seeding import derive_seed, torch_generator
-from ramet.training import Settings, evaluating
+from ramet.training import Settings, evaluating, output_of
 
 FITTED = 5000
 """The most images that the first weights of a head are fitted to, where all of a network is trained afterwards."""
@@ -56,7 +56,7 @@ def fit_head(
     rows = rows.to(data.x.device)
     saves = Saves() if saves is None else saves
     with evaluating(body), saves.work.counted("features"):
-        seen = torch.cat([body(data.x[part]) for part in torch.split(rows, SEEN_AT_ONCE)])
+        seen = torch.cat([output_of(body(data.x[part])) for part in torch.split(rows, SEEN_AT_ONCE)])
     features = Samples(seen.clone(), data.y[rows])  # what is computed in inference mode could not be trained on
 
     def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:

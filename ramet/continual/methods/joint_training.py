@@ -39,7 +39,7 @@ class Joint(SharedBody):
 
         def loss(x: Tensor, y: Tensor, indices: Tensor) -> Tensor:
             check_targets(y, are_numbers)
-            return self.mixture_loss(self.shared.body(x), y, places[indices])
+            return self.mixture_loss(self.shared.features(x), y, places[indices])
 
         train(
             self.shared,

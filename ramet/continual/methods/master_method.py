@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from ramet.continual.method import Method
+from ramet.continual.methods.head_fitting import copy_with_fitted_head
 from ramet.continual.networks.master import Draft, Master
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
@@ -17,13 +18,29 @@ from ramet.training import accuracy
 
 @dataclass(kw_only=True, eq=False)
 class MasterMethod(Method):
-    """A method whose tasks use neurons of one master network; sub-classes learn, and say a sentence about each task."""
+    """A method whose tasks use neurons of one master network; sub-classes learn, and say a sentence about each task.
 
+    The neurons of a module are the units that growth's trace finds: channels (those that a residual connection adds up
+    are one), hidden units, heads of attention. Channels that a layer norm runs over stay as many as they are. Batch
+    norms and the head are each task's own, and so are vectors that belong to no unit; all else is the master's.
+    """
+
+    needs_chain: ClassVar[str] = ""
+    needs_units: ClassVar[bool] = True
+    keeps_start: ClassVar[bool] = True
     needs_accuracy: ClassVar[str] = "it weighs what a task gains in accuracy"
 
     def _begin(self) -> None:
-        self.master = Master(self.skeleton, self.device)
+        self.master = Master(self.template, self.device)
         self._said: list[str] = []
+
+    def _whole(self, task: TaskData, saves: Saves) -> Draft:
+        """A network of all the template's units, all of them the first task's own; a trained one has a fitted head."""
+        if self.template.is_trained:
+            network = copy_with_fitted_head(self.template, task, self.settings, ("first",), seed=self.seed, saves=saves)
+        else:
+            network = self.template.make_network(task.info.num_classes, self.seed, "first").to(self.device)
+        return Draft.of_own(self.template, network)
 
     def _trained(self, draft: Draft, task: TaskData, saves: Saves, phase: str, *role: str) -> float:
         """Train what is new in a draft, by batches of its role; gives the accuracy on validation data."""

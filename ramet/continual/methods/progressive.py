@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, fx, nn
 
 from ramet.continual.method import Method
+from ramet.continual.methods.progressive_columns import ModuleColumn, make_column, traced
+from ramet.continual.networks.backbone import Backbone
 from ramet.continual.networks.keeping import copied
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
@@ -81,7 +83,7 @@ class ProgressiveColumn(nn.Module):
 class Columns(nn.Module):
     """Columns in the order of the tasks, up to that of one; gives its logits."""
 
-    def __init__(self, columns: Sequence[ProgressiveColumn]) -> None:
+    def __init__(self, columns: Sequence[ProgressiveColumn | ModuleColumn]) -> None:
         super().__init__()
         self.columns = nn.ModuleList(columns)
 
@@ -103,20 +105,31 @@ class Progressive(Method):
     Departs from the paper: the scales alpha begin at 1, where the paper draws small random values, because a few
     hundred steps do not raise them again.
 
+    Of a module, a column is a copy of it, trained or fresh, and adapters stand behind its blocks: what a block gives
+    and what earlier columns give there go on together. They begin at zero, so that a column begins as if it were alone.
+    A task's network that reads other columns is exported as a graph of torch's operations.
+
     Reference: Rusu et al., Progressive neural networks, 2016.
     """
 
     name: ClassVar[str] = "progressive"
-    needs_chain: ClassVar[str] = "its columns read the layers of a chain"
+    needs_chain: ClassVar[str] = ""
+    keeps_start: ClassVar[bool] = True
     forgets_nothing: ClassVar[bool] = True
 
     def _begin(self) -> None:
-        self.columns: list[ProgressiveColumn] = []
+        self.columns: list[ProgressiveColumn | ModuleColumn] = []
+
+    def _made(self, num_classes: int, place: int) -> ProgressiveColumn | ModuleColumn:
+        """A fresh column of a task, drawn from the global generator."""
+        if isinstance(self.template, Backbone):
+            return make_column(self.template, num_classes, place, self.seed, self.device)
+        return ProgressiveColumn(self.skeleton, num_classes, place).to(self.device)
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         place, data = len(self.tasks), task.train
         with seeded_globally(self.seed, "column", place):
-            column = ProgressiveColumn(self.skeleton, task.info.num_classes, place).to(self.device)
+            column = self._made(task.info.num_classes, place)
 
         of_outputs = self.settings.loss_for(data.y)
 
@@ -135,13 +148,22 @@ class Progressive(Method):
     def network(self, name: str) -> nn.Module:
         """The columns up to the task's own, traced into torch's own classes."""
         columns = Columns(copy.deepcopy(self.columns[: self.place(name) + 1])).eval()
+        if isinstance(self.template, Backbone):
+            only = columns.columns[0]
+            return only.network if len(columns.columns) == 1 else traced(columns, self.template)  # type: ignore[return-value]
         graph = fx.Tracer().trace(columns)
         for node in graph.nodes:
             node.type = None  # A pickle would carry an annotation that is a string, where nothing resolves it.
         return fx.GraphModule(columns, graph, class_name="Columns").eval()
 
-    def units(self) -> dict[str, Any]:
+    def view(self, name: str) -> nn.Module:
+        """The columns themselves, up to the task's own."""
+        return Columns(self.columns[: self.place(name) + 1]).eval()
+
+    def units(self) -> dict[str, Any] | None:
         """Which neurons each task reads: those of its own column and of all before it."""
+        if isinstance(self.template, Backbone):
+            return None
         layers = self.skeleton.layers
         return self._units(lambda place: [[layer.width] * (place + 1) for layer in layers])
 
@@ -157,6 +179,6 @@ class Progressive(Method):
         """The inverse of ``state``."""
         self.columns = []
         for place, (task, tensors) in enumerate(zip(self.tasks, state["columns"], strict=True)):
-            column = ProgressiveColumn(self.skeleton, task.num_classes, place).to(self.device)
+            column = self._made(task.num_classes, place)
             column.load_state_dict(tensors)
             self.columns.append(column.eval())

@@ -29,7 +29,8 @@ class Reinforced(MasterMethod):
     What was taken from where: expansion, reward and the actor-critic are those of section 3. We read the paper to train
     the controller anew for each task, and do so. It does not say what the value network looks like: here it is an LSTM
     like the controller. Each trial trains for as long as the settings say, so that a task costs ``trials`` trainings;
-    the paper has far more. Batch norm, which the paper does not have, is each task's own.
+    the paper has far more. Batch norm, which the paper does not have, is each task's own. Of a module, a decision is
+    on the units of a group that ``MasterMethod`` names; a trained network is where the first task begins.
 
     Args:
         trials: How many networks a task tries; one that was tried already costs nothing.
@@ -42,7 +43,6 @@ class Reinforced(MasterMethod):
     """
 
     name: ClassVar[str] = "rcl"
-    needs_chain: ClassVar[str] = "it widens a chain's layers"
     forgets_nothing: ClassVar[bool] = True
     trials: int = 10
     max_units: int = 30
@@ -65,8 +65,7 @@ class Reinforced(MasterMethod):
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         if not self.tasks:
-            network = self.skeleton.make_network(task.info.num_classes, self.seed, "first").to(self.device)
-            draft = Draft.of_own(self.skeleton, network)
+            draft = self._whole(task, saves)
             notes: dict[str, Any] = {"added": draft.widths, "validation": self._trained(draft, task, saves, "first")}
         else:
             draft, notes = self._search(task, saves)
@@ -80,7 +79,7 @@ class Reinforced(MasterMethod):
         place = len(self.tasks)
         with seeded_globally(self.seed, "controller", place):
             controller = ExpansionController(
-                len(self.skeleton.layers), self.max_units, hidden=self.controller_hidden, rate=self.controller_rate
+                len(self.master.widths), self.max_units, hidden=self.controller_hidden, rate=self.controller_rate
             )
         generator = torch_generator(self.seed, "decisions", place)
         rewards: dict[tuple[int, ...], float] = {}

@@ -19,6 +19,7 @@ from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.guards import Guard, chain
 from ramet.seeding import derive_seed
+from ramet.training import output_of
 
 
 class SharedNetwork(nn.Module):
@@ -32,8 +33,12 @@ class SharedNetwork(nn.Module):
 
     def forward(self, x: Tensor, task: int) -> Tensor:
         """The logits of one task, [batch, classes]."""
-        logits: Tensor = self.head(task)(self.body(x))
+        logits: Tensor = self.head(task)(self.features(x))
         return logits
+
+    def features(self, x: Tensor) -> Tensor:
+        """What heads take, [batch, features]; a body may give it as its ``logits``, beside other things."""
+        return output_of(self.body(x))
 
     def head(self, task: int) -> nn.Module:
         """The head of a task."""
@@ -49,7 +54,7 @@ class TaskView(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits of the head's task, [batch, classes]."""
-        logits: Tensor = self.head(self.body(x))
+        logits: Tensor = self.head(output_of(self.body(x)))
         return logits
 
 
@@ -148,7 +153,7 @@ class SharedBody(Method):
             places = torch.full_like(indices, place)
             for part in self.parts:
                 x, y, places = part.rehearse((x, y, places))
-            features: Tensor = self.shared.body(x)
+            features = self.shared.features(x)
             if rehearses:
                 total, features = self.mixture_loss(features, y, places), features[: len(indices)]
             else:

@@ -6,19 +6,23 @@ import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ramet.continual.networks import SKELETONS
+from ramet.continual.networks.coupled import resize, trace_units
 from ramet.continual.networks.cutting import Cut, cut_network
 from ramet.continual.networks.recording import copied_network
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template, seeded
+from ramet.continual.networks.wiring import Wiring
 from ramet.data import InputForm
 from ramet.errors import ConfigError
-from ramet.seeding import seeded_globally
+from ramet.seeding import seeded_globally, torch_generator
+from ramet.tracing.coupling import Coupling
 from ramet.training.weights import check_module, load_weights
 
 
@@ -96,6 +100,17 @@ class Backbone(Template):
         """What an input is."""
         return self._form
 
+    @property
+    def head_name(self) -> str:
+        """The linear layer that gives the logits."""
+        return self.cut.head
+
+    @property
+    def untrained(self) -> frozenset[str]:
+        """Buffers, frozen parameters, and the further names of tensors that are known by several."""
+        trained = {name for name, param in self.module.named_parameters() if param.requires_grad}
+        return frozenset(self.module.state_dict()) - trained
+
     def start(self) -> dict[str, Tensor]:
         """The first weights below the head."""
         state = self.module.state_dict()
@@ -105,16 +120,45 @@ class Backbone(Template):
         """The module without its head."""
         return self._with_head(self._drawn(seed, *role), nn.Identity())
 
-    def make_head(self, num_classes: int) -> nn.Linear:
-        """A linear layer like the module's own, of so many classes."""
+    def make_head(self, num_classes: int, *, in_features: int | None = None) -> nn.Linear:
+        """A linear layer like the module's own, of so many classes, and of other inputs if given."""
         old = self.module.get_submodule(self.cut.head)
         assert isinstance(old, nn.Linear)
-        return nn.Linear(old.in_features, num_classes, bias=old.bias is not None, dtype=old.weight.dtype)
+        inputs = in_features or old.in_features
+        return nn.Linear(inputs, num_classes, bias=old.bias is not None, dtype=old.weight.dtype)
 
     def make_network(self, num_classes: int, seed: int, *role: str | int) -> nn.Module:
         """The module with a fresh head."""
         head = seeded(lambda: self.make_head(num_classes), seed, *role, "head")
         return self._with_head(self._drawn(seed, *role), head)
+
+    @cached_property
+    def _units(self) -> tuple[Wiring, Coupling]:
+        return trace_units(self.module, self.form, self.cut)
+
+    @property
+    def wiring(self) -> Wiring:
+        """The channels, hidden units and heads that the tensors of the module hold.
+
+        Raises:
+            ConfigError: there are none that may come and go.
+        """
+        return self._units[0]
+
+    def make_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Module:
+        """The module with other widths, drawn from the global generator; a trained one keeps its first units."""
+        wiring, coupling = self._units
+        seed = int(torch.randint(2**62, ()))
+        network = self._drawn(seed, "widths")
+        if tuple(widths) != wiring.sizes:
+            norms = [name for block in self.cut.blocks for name in block.norms]
+            resize(network, wiring, coupling, widths, norms, torch_generator(seed, "units"))
+        return self._with_head(network, seeded(lambda: self.make_head_of_widths(widths, num_classes), seed, "head"))
+
+    def make_head_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Linear:
+        """A linear layer like the module's own for features of other widths."""
+        wiring = self.wiring
+        return self.make_head(num_classes, in_features=wiring.shape(wiring.head_weight, widths)[1])
 
     def joined(self, body: nn.Module, head: nn.Module) -> nn.Module:
         """The module with these weights."""

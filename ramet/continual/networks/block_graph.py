@@ -16,6 +16,7 @@ from ramet.continual.networks.cutting import block_outputs
 from ramet.continual.networks.graph import Features, LayerGraph, LayerNode, PathStep, Reduce, TaskPath
 from ramet.continual.networks.matrices import matrices
 from ramet.continual.networks.template import Template
+from ramet.training import output_of
 
 START = "the trained network"
 """The path of the weights that a trained network came with: there before all tasks, and without a head."""
@@ -78,6 +79,46 @@ class BlockGraph(LayerGraph):
                 norms = self.add_node(self._weights(source.norms).copied(), LayerNode(place, task, key, NORMS))
             steps.append(PathStep(key, patch, norms))
         return tuple(steps)
+
+    def add_chosen(
+        self,
+        task: str,
+        sources: Sequence[PathStep | None],
+        patches: Sequence[Mapping[str, Any] | None],
+        drawn: nn.Module,
+        generator: Callable[[int], torch.Generator],
+    ) -> tuple[PathStep, ...]:
+        """The steps of a new path that shares or adapts its sources, and has the blocks of a drawn network for none."""
+        steps = []
+        for place, (source, values) in enumerate(zip(sources, patches, strict=True)):
+            patch = None
+            if source is None:
+                key = self.add_node(self.block_of(drawn, place), LayerNode(place, task))
+                norms = self.norms_of(drawn, place)
+            else:
+                key, patch = source.node, source.patch
+                norms = None if source.norms is None else self.norms_at(source).copied()
+                if values is not None:
+                    made = self.adapter(self.nodes[key], values, generator(place))
+                    patch = self.add_node(made, LayerNode(place, task, key, dict(values)))
+            own = None if norms is None else self.add_node(norms, LayerNode(place, task, key, NORMS))
+            steps.append(PathStep(key, patch, own))
+        return tuple(steps)
+
+    def adapter(self, block: nn.Module, values: Mapping[str, Any], generator: torch.Generator) -> BlockAdapter:
+        """An adapter beside a block, which at first changes nothing."""
+        assert isinstance(block, BlockWeights)
+        return BlockAdapter(block, self._matrices, values, generator)
+
+    def norms_at(self, step: PathStep) -> BlockWeights:
+        """The batch norms of a step that has some."""
+        assert step.norms is not None
+        return self._weights(step.norms)
+
+    def norms_of(self, network: nn.Module, place: int) -> BlockWeights | None:
+        """The batch norms of a block of a plain network, copies; None if it has none."""
+        names, named = self.backbone.cut.blocks[place].norms, _tensors(network)
+        return BlockWeights({name: named[name] for name in names}).copied() if names else None
 
     def block(self, step: PathStep) -> BlockWeights:
         """The tensors of a step as plain ones of their own, an adapter merged into them."""
@@ -188,8 +229,7 @@ class BlockView(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The logits of the task, [batch, classes]."""
         changed = {name: made(self.network.get_parameter(name)) for name, made in self.maps_by_name().items()}
-        logits: Tensor = functional_call(self.network, changed, (x,)) if changed else self.network(x)
-        return logits
+        return output_of(functional_call(self.network, changed, (x,)) if changed else self.network(x))
 
 
 def new_graph(template: Template) -> LayerGraph:

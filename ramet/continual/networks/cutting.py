@@ -264,13 +264,14 @@ def block_outputs(
     ``run`` calls the network, where that is not done by ``network(x)``.
     """
     found: dict[int, Any] = {}
-    with _listening(network, cut, lambda place, tensor: found.__setitem__(place, reduce(tensor))), torch.no_grad():
+    with listening(network, cut, lambda place, tensor: found.__setitem__(place, reduce(tensor))), torch.no_grad():
         (network if run is None else run)(x)
     return [found[place] for place in range(len(cut.blocks))]
 
 
 @contextmanager
-def _listening(network: nn.Module, cut: Cut, tell: Any) -> Iterator[None]:
+def listening(network: nn.Module, cut: Cut, tell: Callable[[int, Tensor], Any]) -> Iterator[None]:
+    """Within it, ``tell`` is called with each block's place and output; what it gives, unless None, goes on instead."""
     handles = []
     for place, block in enumerate(cut.blocks):
         if block.end:

@@ -1,59 +1,49 @@
-"""A draft with more neurons, or with fewer."""
+"""A draft with more units, or with fewer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from ramet.continual.networks.master import Draft, columns
-from ramet.continual.networks.skeletons import norm_of, weights_of
+from ramet.continual.networks.master import Draft
+from ramet.growth.surgery.writing import read_tensor
 
 
 @torch.no_grad()
 def with_new(draft: Draft, counts: Sequence[int]) -> Draft:
-    """A draft with new neurons at the end of each layer, which at first changes nothing; the old one stays as it is.
+    """A draft with new units at the end of each place, which at first changes nothing; the old one stays as it is.
 
-    A new neuron has torch's own first weights for all neurons before it, drawn from the global generator (see
-    ``seeded_globally``); older neurons and the head read it with weights of zero.
+    A new unit has first weights for all that it reads as ``make_of_widths`` draws them from the global generator (see
+    ``seeded_globally``); what older units, the head and all that is fixed read of it is zero.
     """
-    skeleton, network = draft.skeleton, draft.network
-    widths = [width + count for width, count in zip(draft.widths, counts, strict=True)]
-    wide = skeleton.make_of_widths(widths, len(weights_of(network[-1]).weight))
-    wide = wide.to(weights_of(network[0]).weight.device)
-    for old_layer, new_layer in zip(network, wide, strict=True):
-        old, new = weights_of(old_layer), weights_of(new_layer)
-        rows, inputs = old.weight.shape[:2]
-        new.weight[:rows, inputs:] = 0.0
-        new.weight[:rows, :inputs] = old.weight
-        new.bias[:rows] = old.bias
-        for source, tensor in _norms(old_layer, new_layer):
-            tensor[: len(source)].copy_(source) if tensor.ndim else tensor.copy_(source)
+    wiring, old_sizes = draft.wiring, draft.widths
+    sizes = [width + count for width, count in zip(old_sizes, counts, strict=True)]
+    wide = draft.made_of_widths(sizes)
+    old_units = [torch.arange(size) for size in old_sizes]
+    is_old = [torch.arange(size) < old for size, old in zip(sizes, old_sizes, strict=True)]
+    for name, old, new in _pairs(draft, wide):
+        silent = wiring.reading(name, is_old, new.device) & wiring.made(name, is_old, new.device)
+        new.masked_fill_(silent, 0)
+        wiring.put(name, new, sizes, old_units, old)
     new_origins = [torch.full((count,), -1) for count in counts]
-    return Draft(skeleton, wide, [torch.cat(pair) for pair in zip(draft.origins, new_origins, strict=True)])
+    origins = [torch.cat(pair) for pair in zip(draft.origins, new_origins, strict=True)]
+    return Draft(draft.skeleton, wide, origins, is_first=draft.is_first)
 
 
 @torch.no_grad()
 def with_only(draft: Draft, keep: Sequence[Tensor]) -> Draft:
-    """A draft with some of its neurons, given by booleans for each layer; the old one stays as it is."""
-    skeleton, kept = draft.skeleton, [mask.nonzero()[:, 0] for mask in keep]
-    network, head = draft.network, weights_of(draft.network[-1]).weight
-    less = skeleton.make_of_widths([len(neurons) for neurons in kept], len(head)).to(head.device)
-    for place, (old_layer, new_layer) in enumerate(zip(network, less, strict=True)):
-        old, new = weights_of(old_layer), weights_of(new_layer)
-        rows = kept[place] if place < len(kept) else torch.arange(len(head))
-        inputs = columns(kept[place - 1], skeleton.spread(place)) if place else torch.arange(old.weight.shape[1])
-        new.weight.copy_(old.weight[rows][:, inputs])
-        new.bias.copy_(old.bias[rows])
-        for source, tensor in _norms(old_layer, new_layer):
-            tensor.copy_(source[rows] if tensor.ndim else source)
-    return Draft(skeleton, less, [origin[neurons] for origin, neurons in zip(draft.origins, kept, strict=True)])
+    """A draft with some of its units, given by booleans for each place; the old one stays as it is."""
+    kept = [mask.nonzero()[:, 0] for mask in keep]
+    less = draft.made_of_widths([len(units) for units in kept])
+    for name, old, new in _pairs(draft, less):
+        new.copy_(draft.wiring.take(name, old, draft.widths, kept))
+    origins = [origin[units] for origin, units in zip(draft.origins, kept, strict=True)]
+    return Draft(draft.skeleton, less, origins, is_first=draft.is_first)
 
 
-def _norms(old_layer: nn.Module, new_layer: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    """The tensors of two layers' batch norms, in pairs; none if they have no batch norm."""
-    old, new = norm_of(old_layer), norm_of(new_layer)
-    if old is None or new is None:
-        return []
-    return [(old.state_dict()[name], tensor) for name, tensor in new.state_dict().items()]
+def _pairs(draft: Draft, other: nn.Module) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """The tensors of a draft and of a network of other widths, by name."""
+    for name in draft.wiring.layouts:
+        yield name, read_tensor(draft.network, name), read_tensor(other, name)

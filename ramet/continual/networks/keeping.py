@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,14 @@ def copied(value: Any, device: str | None = None) -> Any:
     return [copied(item, device) for item in value]
 
 
-def num_trained(states: Iterable[Mapping[str, Tensor]]) -> int:
-    """The numbers in the states of layers that a training changes: all but the statistics of batch norms."""
+def num_trained(states: Iterable[Mapping[str, Tensor]], without: Container[str] = ()) -> int:
+    """The numbers in the states of layers that a training changes: all but the statistics of batch norms.
+
+    ``without`` are the names of further tensors that are not counted: constants of a module.
+    """
     running = ("running_mean", "running_var", "num_batches_tracked")
-    return sum(t.numel() for state in states for name, t in state.items() if not name.endswith(running))
-
-
-def is_own(name: str) -> bool:
-    """Whether a tensor of a network's state is the head's, a bias or a batch norm's: no weight of a shared layer."""
-    return name.startswith("head.") or not name.endswith("weights.weight")
+    counted = ((name, t) for state in states for name, t in state.items() if name not in without)
+    return sum(t.numel() for name, t in counted if not name.endswith(running))
 
 
 def packed(masks: Iterable[Iterable[Tensor]]) -> list[list[Tensor]]:

@@ -1,160 +1,170 @@
-"""The master network: the neurons of all tasks, of which each task uses those that its masks name."""
+"""The master network: the units of all tasks, of which each task uses those that its masks name."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from ramet.continual.networks.keeping import copied, num_trained, packed, unpacked
-from ramet.continual.networks.skeletons import Skeleton, weights_of
+from ramet.continual.networks.matrices import matrices
+from ramet.continual.networks.template import Template
+from ramet.continual.networks.wiring import Wiring
 from ramet.continual.training import Held
+from ramet.growth.surgery.writing import read_tensor
 
 
 class Draft:
-    """The network of one task while it is being made: a compact chain, and where each of its neurons comes from.
+    """The network of one task while it is being made: a compact one, and where each of its units comes from.
 
-    ``origins`` has for each layer the master's neuron that each of its neurons is, -1 for one of its own; [neurons].
+    Units are the neurons of a chain's layers, or a module's channels, hidden units and heads (``wiring.py``).
+    ``origins`` has for each place the master's unit that each of its units is, -1 for one of its own; [units]. Tensors
+    that hold no unit are the ``is_first`` task's, and stay as they are in later ones.
     """
 
-    def __init__(self, skeleton: Skeleton, network: nn.Sequential, origins: Sequence[Tensor]) -> None:
-        self.skeleton, self.network, self.origins = skeleton, network, list(origins)
+    def __init__(
+        self, skeleton: Template, network: nn.Module, origins: Sequence[Tensor], *, is_first: bool = False
+    ) -> None:
+        self.skeleton, self.network, self.origins, self.is_first = skeleton, network, list(origins), is_first
 
     @classmethod
-    def of_own(cls, skeleton: Skeleton, network: nn.Sequential) -> Draft:
-        """A network of which all neurons are its own."""
-        return cls(skeleton, network, [torch.full((len(weights_of(layer).weight),), -1) for layer in network][:-1])
+    def of_own(cls, skeleton: Template, network: nn.Module) -> Draft:
+        """A network of which all units are its own."""
+        widths = skeleton.wiring.widths({name: tensor.shape for name, tensor in network.state_dict().items()})
+        return cls(skeleton, network, [torch.full((width,), -1) for width in widths], is_first=True)
+
+    @property
+    def wiring(self) -> Wiring:
+        """Which units the tensors of the network hold."""
+        return self.skeleton.wiring
 
     @property
     def widths(self) -> list[int]:
-        """The neurons of each layer."""
+        """The units of each place."""
         return [len(origin) for origin in self.origins]
 
+    @property
+    def head_weight(self) -> Tensor:
+        """The matrix of the head, [classes, features]."""
+        return read_tensor(self.network, self.wiring.head_weight)
+
+    def made_of_widths(self, widths: Sequence[int]) -> nn.Module:
+        """A network like this one of other widths, drawn from the global generator."""
+        head = self.head_weight
+        return self.skeleton.make_of_widths(widths, len(head)).to(head.device)
+
+    def params(self, *, head: bool = False) -> dict[str, nn.Parameter]:
+        """The parameters that a master shares between tasks, in order; and the matrix of the head, if wanted."""
+        names = (*self.wiring.shared, *([self.wiring.head_weight] if head else []))
+        found = {name: read_tensor(self.network, name) for name in names}
+        return {name: tensor for name, tensor in found.items() if isinstance(tensor, nn.Parameter)}
+
+    def matrices(self, *, head: bool = False) -> dict[str, nn.Parameter]:
+        """Those of the parameters that are matrices of layers and hold units."""
+        found = matrices(self.network)
+        return {n: param for n, param in self.params(head=head).items() if n in found and self.wiring.dims(n)}
+
+    def norms(self) -> list[nn.Module]:
+        """The modules that have statistics of the task's own."""
+        own = [name for name, _ in self.network.named_buffers() if name not in self.wiring.shared]
+        return [self.network.get_submodule(name) for name in dict.fromkeys(name.rpartition(".")[0] for name in own)]
+
     def locked_in(self, place: int) -> Tensor:
-        """Which inputs of layer ``place`` come from the master: all of an image, and its neurons; [inputs]."""
-        if place == 0:
-            channels = self.skeleton.shape_before(0)[0]
-            return torch.ones(channels * self.skeleton.spread(0), dtype=torch.bool)
-        return (self.origins[place - 1] >= 0).repeat_interleave(self.skeleton.spread(place))
+        """Which inputs of a chain's layer come from the master: all of an image, and its neurons; [inputs]."""
+        name = f"{self.wiring.names[place]}.weights.weight"
+        locked = self.wiring.marked(name, 1, self.locked())
+        return locked.expand(read_tensor(self.network, name).shape[1])
+
+    def locked(self) -> list[Tensor]:
+        """For each place, which units are the master's."""
+        return [origin >= 0 for origin in self.origins]
+
+    def old(self, name: str) -> Tensor:
+        """Which values of a shared tensor are the master's, those between its units; broadcast."""
+        param = read_tensor(self.network, name)
+        mask = self.wiring.mask(name, self.locked(), param.device)
+        return mask & (not self.is_first)
 
     def held(self) -> list[Held]:
-        """What no training may change: weights between two neurons of the master, and the biases of such neurons."""
-        held = []
-        for place, origin in enumerate(self.origins):
-            weights = weights_of(self.network[place])
-            locked = origin >= 0
-            pairs = locked[:, None] & self.locked_in(place)[None, :]
-            held.append(Held(weights.weight, like(pairs, weights.weight)))
-            held.append(Held(weights.bias, locked.to(weights.bias.device)))
-        return held
+        """What no training may change: weights between two units of the master, and the biases of such units."""
+        return [Held(param, self.old(name)) for name, param in self.params().items()]
 
 
 class Master:
-    """All neurons of all tasks, layer by layer, and for each task a mask over them, a head and batch norms of its own.
+    """All units of all tasks, place by place, and for each task a mask over them, and what is the task's own.
 
-    A neuron has weights from every neuron before it; those between neurons that no task uses together are zero and
-    belong to nobody: they are neither counted nor stored. Neurons are only ever added, so that what a mask takes out
-    stays the same, bit for bit. While a task is learned the weights lie in dense matrices, zeros included.
+    A unit has weights from every unit that it can read; those between units that no task uses together are zero and
+    belong to nobody: they are neither counted nor stored. Units are only ever added, so that what a mask takes out
+    stays the same, bit for bit. While a task is learned the weights lie in dense tensors, zeros included.
     """
 
-    def __init__(self, skeleton: Skeleton, device: str) -> None:
+    def __init__(self, skeleton: Template, device: str) -> None:
         self.skeleton, self.device = skeleton, device
-        self.weights: list[Tensor] = []
-        self.biases: list[Tensor] = []
-        for place in range(len(skeleton.layers)):
-            in_width = skeleton.shape_before(0)[0] if place == 0 else 0
-            shape = list(weights_of(skeleton.make_layer(place)).weight.shape)
-            shape[:2] = [0, in_width * skeleton.spread(place)]
-            self.weights.append(torch.zeros(shape, device=device))
-            self.biases.append(torch.zeros(0, device=device))
-        self._used = self._unused()
+        self.widths: list[int] = [0] * len(skeleton.wiring.names)
+        self.tensors: dict[str, Tensor] = {}
         self.masks: list[list[Tensor]] = []
         self.tops: list[dict[str, Tensor]] = []
 
     @property
-    def widths(self) -> list[int]:
-        """The neurons of each layer, over all tasks."""
-        return [len(bias) for bias in self.biases]
+    def wiring(self) -> Wiring:
+        """Which units the tensors hold."""
+        return self.skeleton.wiring
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """The shared tensors that are no biases of units, in order."""
+        return [tensor for name, tensor in self.tensors.items() if not self._is_bias(name)]
+
+    def _is_bias(self, name: str) -> bool:
+        return len(self.wiring.layouts[name]) == 1 and self.wiring.dims(name) == [0]
 
     def draft(self, chosen: Sequence[Tensor], num_classes: int) -> Draft:
-        """Some neurons, ascending for each layer, as a network; its head and norms come from the global generator."""
-        network = self.skeleton.make_of_widths([len(neurons) for neurons in chosen], num_classes).to(self.device)
-        for place, neurons in enumerate(chosen):
-            weights = weights_of(network[place])
-            inputs = self._inputs(place, chosen)
-            with torch.no_grad():
-                weights.weight.copy_(self.weights[place][neurons[:, None], inputs[None, :]])
-                weights.bias.copy_(self.biases[place][neurons])
-        return Draft(self.skeleton, network, [neurons.clone() for neurons in chosen])
-
-    def _inputs(self, place: int, numbers: Sequence[Tensor]) -> Tensor:
-        """Which inputs of a layer's weights come from some neurons of each layer: of an image, all."""
-        if place == 0:
-            return torch.arange(self.weights[0].shape[1])
-        return columns(numbers[place - 1], self.skeleton.spread(place))
+        """Some units, ascending for each place, as a network; what is its own comes from the global generator."""
+        network = self.skeleton.make_of_widths([len(units) for units in chosen], num_classes).to(self.device)
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                read_tensor(network, name).copy_(self.wiring.take(name, tensor, self.widths, chosen))
+        return Draft(self.skeleton, network, [units.clone() for units in chosen])
 
     def add(self, draft: Draft) -> None:
-        """Take in the neurons of a finished task that are its own, and remember which ones it uses."""
-        before = self.widths
-        numbers: list[Tensor] = []
-        for place, origin in enumerate(draft.origins):
-            weights = weights_of(draft.network[place])
-            own = origin < 0
-            number = origin.clone()
-            number[own] = torch.arange(before[place], before[place] + int(own.sum()))
-            shape = list(self.weights[place].shape)
-            shape[0] = before[place] + int(own.sum())
-            if place:
-                shape[1] = self.widths[place - 1] * self.skeleton.spread(place)
-            inputs = self._inputs(place, numbers)
-            grown = torch.zeros(shape, device=self.device)
-            grown[: before[place], : self.weights[place].shape[1]] = self.weights[place]
-            # Locked pairs are written back as they were: the training held them, bit for bit.
-            grown[number[:, None], inputs[None, :]] = weights.weight.detach()
-            self.weights[place] = grown
-            self.biases[place] = torch.cat([self.biases[place], weights.bias.detach()[own]])
+        """Take in the units of a finished task that are its own, and remember which ones it uses."""
+        wiring, before, numbers, widths = self.wiring, self.widths, [], []
+        for width, origin in zip(before, draft.origins, strict=True):
+            own, number = origin < 0, origin.clone()
+            number[own] = torch.arange(width, width + int(own.sum()))
             numbers.append(number)
-        self.masks.append([_mask(number, width) for number, width in zip(numbers, self.widths, strict=True)])
-        self._use(numbers)
-        names = [name for name in draft.network.state_dict() if ".norm." in name or name.startswith("head.")]
-        state, orders = draft.network.state_dict(), [torch.argsort(number) for number in numbers]
-        self.tops.append({name: self._sorted(name, state[name], orders).clone() for name in names})
+            widths.append(width + int(own.sum()))
+        for name in wiring.shared:
+            value = read_tensor(draft.network, name).detach()
+            grown = torch.zeros(wiring.shape(name, widths), dtype=value.dtype, device=self.device)
+            if name in self.tensors:
+                wiring.put(name, grown, widths, [torch.arange(width) for width in before], self.tensors[name])
+            # What is locked is written back as it was: the training held it, bit for bit.
+            wiring.put(name, grown, widths, numbers, value)
+            self.tensors[name] = grown
+        self.widths = widths
+        self.masks.append([_mask(number, width) for number, width in zip(numbers, widths, strict=True)])
+        orders = [torch.argsort(number) for number in numbers]
+        own_tensors = {
+            name: wiring.take(name, value, draft.widths, orders).clone()
+            for name, value in draft.network.state_dict().items()
+            if name in wiring.layouts and name not in wiring.shared
+        }
+        self.tops.append(own_tensors)
 
-    def _unused(self) -> list[Tensor]:
-        """Which neurons some task uses together, [neurons, neurons before], when there is no neuron yet."""
-        channels = self.skeleton.shape_before(0)[0]
-        return [torch.zeros(0, 0 if place else channels, dtype=torch.bool) for place in range(len(self.weights))]
+    def _used(self, name: str) -> Tensor:
+        """Which values of a shared tensor are in some task's network; broadcast over dimensions that have no units."""
+        wiring = self.wiring
+        used = torch.zeros([1] * len(wiring.layouts[name]), dtype=torch.bool)
+        for masks in self.masks:
+            flags = [pad(mask, (0, width - len(mask))) for mask, width in zip(masks, self.widths, strict=True)]
+            used = used | wiring.mask(name, flags)
+        return used
 
-    def _use(self, numbers: Sequence[Tensor]) -> None:
-        """Note that a task uses some neurons of each layer together."""
-        before = torch.arange(self.skeleton.shape_before(0)[0])
-        widths = [len(before), *self.widths]
-        for place, number in enumerate(numbers):
-            known = self._used[place]
-            used = torch.zeros(widths[place + 1], widths[place], dtype=torch.bool)
-            used[: known.shape[0], : known.shape[1]] = known
-            used[number[:, None], before[None, :]] = True
-            self._used[place], before = used, number
-
-    def _pairs(self, place: int) -> Tensor:
-        """Which weights of a layer are in some task's network, [outputs, inputs]."""
-        return self._used[place].repeat_interleave(self.skeleton.spread(place), dim=1).to(self.device)
-
-    def _sorted(self, name: str, value: Tensor, orders: Sequence[Tensor]) -> Tensor:
-        """A tensor of a batch norm or a head, in the order of the master's numbers instead of the draft's."""
-        if value.ndim == 0:
-            return value
-        if name == "head.weights.weight":
-            return value[:, columns(orders[-1], self.skeleton.spread(len(orders)))]
-        if name.startswith("head."):
-            return value
-        layers = [layer.name for layer in self.skeleton.layers]
-        return value[orders[layers.index(name.split(".")[0])]]
-
-    def network(self, place: int, num_classes: int) -> nn.Sequential:
+    def network(self, place: int, num_classes: int) -> nn.Module:
         """The compact network of a task, taken out by its masks."""
         chosen = [mask.nonzero()[:, 0] for mask in self.masks[place]]
         network = self.draft(chosen, num_classes).network
@@ -162,28 +172,30 @@ class Master:
         return network.eval()
 
     def uses(self, place: int) -> list[list[int]]:
-        """For each layer, how many neurons a task uses of those that came with the first task, the second, ..."""
+        """For each place, how many units a task uses of those that came with the first task, the second, ..."""
         counts = []
         for layer, mask in enumerate(self.masks[place]):
-            # Neurons are only ever added, so that a mask is as long as its layer was when its task was finished.
+            # Units are only ever added, so that a mask is as long as its place was when its task was finished.
             ends = [len(masks[layer]) for masks in self.masks[: place + 1]]
             starts = [0, *ends[:-1]]
             counts.append([int(mask[start:end].sum()) for start, end in zip(starts, ends, strict=True)])
         return counts
 
     def num_parameters(self) -> int:
-        """The weights that are in some task's network, and those of all heads and batch norms."""
-        kernels = [weights[:1, :1].numel() if weights.numel() else 0 for weights in self.weights]
-        spreads = [self.skeleton.spread(place) for place in range(len(self.weights))]
-        pairs = [int(used.sum()) for used in self._used]
-        inside = sum(math.prod(sizes) for sizes in zip(pairs, spreads, kernels, strict=True))
-        return inside + sum(self.widths) + num_trained(self.tops)
+        """The weights that are in some task's network, and those that are each task's own."""
+        inside = 0
+        for name, tensor in self.tensors.items():
+            if name not in self.skeleton.untrained and tensor.numel():
+                used = self._used(name)
+                inside += int(used.sum()) * (tensor.numel() // used.numel())
+        return inside + num_trained(self.tops, self.skeleton.untrained)
 
     def state(self) -> dict[str, Any]:
-        """Tensors, with a bit for each neuron of a mask."""
+        """Tensors, with a bit for each unit of a mask."""
+        stored = {name: tensor[self._used(name).expand_as(tensor)] for name, tensor in self.tensors.items()}
         return {
-            "weights": [weights[self._pairs(place)] for place, weights in enumerate(self.weights)],
-            "biases": copied(self.biases),
+            "weights": [values for name, values in stored.items() if not self._is_bias(name)],
+            "biases": copied([self.tensors[name] for name in stored if self._is_bias(name)]),
             "masks": packed(self.masks),
             "lengths": [[len(mask) for mask in masks] for masks in self.masks],
             "tops": copied(self.tops),
@@ -191,18 +203,20 @@ class Master:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
-        self.biases, self.tops = copied(state["biases"], self.device), copied(state["tops"], self.device)
+        self.tops, self.tensors = copied(state["tops"], self.device), {}
         self.masks = unpacked(state["masks"], state["lengths"])
-        self._used = self._unused()
-        for masks in self.masks:
-            self._use([mask.nonzero()[:, 0] for mask in masks])
-        for place, values in enumerate(state["weights"]):
-            pairs = self._pairs(place)
-            if values.ndim == self.weights[place].ndim:  # earlier versions stored weights that belong to nobody as well
-                self.weights[place] = values.to(self.device)
+        if not self.masks:
+            return
+        self.widths = list(state["lengths"][-1])
+        weights, biases = iter(state["weights"]), iter(state["biases"])
+        for name in self.wiring.shared:
+            values = next(biases if self._is_bias(name) else weights).to(self.device)
+            tensor = torch.zeros(self.wiring.shape(name, self.widths), dtype=values.dtype, device=self.device)
+            if values.shape == tensor.shape:  # earlier versions stored weights that belong to nobody as well
+                tensor.copy_(values)
             else:
-                self.weights[place] = torch.zeros(*pairs.shape, *values.shape[1:], device=self.device)
-                self.weights[place][pairs] = values.to(self.device)
+                tensor[self._used(name).expand_as(tensor).to(self.device)] = values.flatten()
+            self.tensors[name] = tensor
 
 
 def columns(neurons: Tensor, spread: int) -> Tensor:
@@ -212,11 +226,6 @@ def columns(neurons: Tensor, spread: int) -> Tensor:
     [0, 1, 4, 5]
     """
     return (neurons[:, None] * spread + torch.arange(spread)).flatten()
-
-
-def like(pairs: Tensor, weight: Tensor) -> Tensor:
-    """A mask over [out, in] in the shape of a linear map's or a convolution's weight, kernels of size 1."""
-    return pairs.reshape(*pairs.shape, *[1] * (weight.ndim - 2)).to(weight.device)
 
 
 def _mask(numbers: Tensor, width: int) -> Tensor:

@@ -9,6 +9,16 @@ ATTENTION = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"
 """The matrices that torch's attention holds itself; its last map is a linear layer."""
 
 
+def body_matrices(network: nn.Module, head: str) -> dict[str, nn.Parameter]:
+    """The matrices of a task's network that are trained, without those of its head.
+
+    >>> list(body_matrices(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), "2"))
+    ['0.weight']
+    """
+    found = matrices(network).items()
+    return {name: param for name, param in found if param.requires_grad and not name.startswith(f"{head}.")}
+
+
 def matrices(network: nn.Module) -> dict[str, nn.Parameter]:
     """All matrices by name; one that two layers share is there once.
 

@@ -13,8 +13,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ramet.continual.networks.flow import Flow
 from ramet.data import InputForm
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, told
 from ramet.seeding import seeded_globally, torch_generator
+from ramet.training.outputs import logits_of
 
 BATCH = 2
 """Inputs of the pass: batch norm needs two."""
@@ -114,13 +115,14 @@ def record(network: nn.Module, form: InputForm | Sequence[int]) -> Recorded:
 
 def _called_with(network: nn.Module, x: Tensor, shown: nn.Module, form: InputForm) -> Any:
     try:
-        return network(x)
-    except Exception as error:  # whatever a network of the user's own raises
-        first_line = (str(error).splitlines() or [""])[0]
+        result = network(x)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a network of the user's own raises
         mode = " in training mode" if network.training else ""
-        raise ConfigError(
-            f"a network must run{mode} on {form}, but {called(shown)} raises {type(error).__name__}: {first_line}"
-        ) from error
+        raise ConfigError(f"a network must run{mode} on {form}, but {called(shown)} raises {told(error)}") from error
+    logits = logits_of(result)
+    return result if logits is None else logits
 
 
 def _check_logits(whole: Any, network: nn.Module, form: InputForm) -> None:
@@ -159,8 +161,7 @@ def copied_network(network: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(network).cpu()
     except Exception as error:  # tensors that are no leaves, locks, files: whatever a module of one's own holds
-        first_line = (str(error).splitlines() or [""])[0]
-        raise ConfigError(f"a network must be one that can be copied, but {called(network)}: {first_line}") from error
+        raise ConfigError(f"a network must be one that can be copied, but {called(network)}: {told(error)}") from error
 
 
 def called(network: nn.Module) -> str:

@@ -8,17 +8,19 @@ from abc import ABC
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol, cast
 
 from torch import Tensor, nn
 
 from ramet.continual.networks import SKELETONS
 from ramet.continual.networks.template import Template, seeded
+from ramet.continual.networks.wiring import Wiring
 from ramet.continual.streams.stream import TaskInfo
 from ramet.costs import count_parameters
 from ramet.data import InputForm
 from ramet.errors import ConfigError, DataError
+from ramet.tracing.axes import Axis, Layout, fixed, single
 
 
 class Weights(Protocol):
@@ -138,6 +140,31 @@ class Skeleton(Template, LearnableNetwork):
         is_conv = place < len(self.layers) and self.layers[place].kind == "conv"
         return 1 if is_conv else math.prod(self.shape_before(place)[1:])
 
+    @cached_property
+    def wiring(self) -> Wiring:
+        """The neurons that each tensor of a network holds; weights and biases of layers are what tasks may share."""
+        axes = tuple(Axis(layer.width) for layer in self.layers)
+        layouts: dict[str, tuple[Layout, ...]] = {}
+        for place in range(len(axes) + 1):
+            inputs = self.shape_before(place)[0] * self.spread(place)
+            pixels = fixed(self.spread(place), "pixels")[0]
+            before = fixed(inputs, "an image") if place == 0 else ((axes[place - 1], *pixels),)
+            is_head = place == len(axes)
+            made = fixed(1, "classes") if is_head else single(axes[place])
+            kernel = 1 if is_head else self.layers[place].kernel
+            name = "head" if is_head else self.layers[place].name
+            is_conv = not is_head and self.layers[place].kind == "conv"
+            layouts[f"{name}.weights.weight"] = (made, before, *[fixed(kernel, "a kernel")] * (2 if is_conv else 0))
+            layouts[f"{name}.weights.bias"] = (made,)
+            if self.batch_norm and not is_head:
+                of_norms = ("weight", "bias", "running_mean", "running_var")
+                layouts |= {f"{name}.norm.{each}": (made,) for each in of_norms}
+                layouts[f"{name}.norm.num_batches_tracked"] = ()
+        weights = [f"{layer.name}.weights.weight" for layer in self.layers]
+        shared = tuple(f"{name}.weights.{kind}" for name in self.names for kind in ("weight", "bias"))
+        readers = frozenset((name, 1) for name in (*weights[1:], "head.weights.weight"))
+        return Wiring(self.names, axes, layouts, readers, shared, "head.weights.weight")
+
     def make_layer(self, place: int, *, in_width: int | None = None, width: int | None = None) -> nn.Sequential:
         """A layer of fresh weights from the global generator (see ``seeded_globally``), of other widths if given."""
         layer = self.layers[place]
@@ -183,7 +210,11 @@ class Skeleton(Template, LearnableNetwork):
 
     def make_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Sequential:
         """A fresh network whose layers have other widths, drawn from the global generator."""
-        return self.assemble(self.make_layers(widths), self.make_head(num_classes, in_width=widths[-1]))
+        return self.assemble(self.make_layers(widths), self.make_head_of_widths(widths, num_classes))
+
+    def make_head_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Sequential:
+        """A fresh head on a last layer of another width."""
+        return self.make_head(num_classes, in_width=widths[-1])
 
     def make_layers(self, widths: Sequence[int]) -> list[nn.Sequential]:
         """Fresh layers of other widths, drawn from the global generator."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from torch import nn
 
+from ramet.continual.networks.wiring import Wiring
 from ramet.continual.streams.stream import TaskInfo
 from ramet.data import InputForm
 from ramet.errors import DataError
@@ -39,6 +40,29 @@ class Template(ABC):
     @abstractmethod
     def form(self) -> InputForm:
         """What an input is."""
+
+    @property
+    def head_name(self) -> str:
+        """The name of the head in a task's network."""
+        return "head"
+
+    @property
+    @abstractmethod
+    def wiring(self) -> Wiring:
+        """Which units the tensors of a network hold; a ``ConfigError`` if there are none that may come and go."""
+
+    @abstractmethod
+    def make_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Module:
+        """A network whose places have other widths, drawn from the global generator."""
+
+    @abstractmethod
+    def make_head_of_widths(self, widths: Sequence[int], num_classes: int) -> nn.Module:
+        """A fresh head for such a network, likewise."""
+
+    @property
+    def untrained(self) -> frozenset[str]:
+        """The names in a network's state, statistics of batch norms aside, that no training changes."""
+        return frozenset()
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -172,7 +172,7 @@ class Changed(nn.Module):
     ("ending", "words"),
     [
         (lambda net, x: (net.head(x), x), "gives tuple"),
-        (lambda net, x: {"logits": net.head(x)}, "gives dict"),
+        (lambda net, x: {"classes": net.head(x)}, "gives dict"),
         (lambda net, x: net.head(x)[:, 0], r"gives shape \[2\]"),
         (lambda net, x: F.log_softmax(net.head(x), 1), "ends with LogSoftmax, while 'head' is not the last"),
         (lambda net, x: net.head(x) + net.head(x), "ends with Add"),

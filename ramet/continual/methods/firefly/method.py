@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
 
 from ramet.continual.methods.firefly.candidates import grow_draft
 from ramet.continual.methods.firefly.neuron_masks import train_masks
 from ramet.continual.methods.master_method import MasterMethod
 from ramet.continual.networks.master import Draft
+from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves
 from ramet.errors import ConfigError
 from ramet.growth import grow
+from ramet.growth.growing import PROBE_SIZE
+from ramet.growth.tracing.checking import find_coupling
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.training import accuracy
 
@@ -33,8 +35,9 @@ class ContinualFirefly(MasterMethod):
     validation data, neurons are unlocked (a copy of the old one that this task may change) or added, whichever lowers
     the loss most, and trained. Each task's network is taken out of the master network by its mask, bit for bit.
 
-    Batch norm, where the skeleton has it, is each task's own, because its statistics are. A locked neuron may read new
-    neurons of the present task: such a weight is in no earlier network.
+    Batch norm, where the network has it, is each task's own, because its statistics are. A locked neuron may read new
+    neurons of the present task: such a weight is in no earlier network. Of a module, neurons are the units that
+    ``MasterMethod`` names; a trained network is where the first task begins, all of it and without a growth.
 
     Args:
         goal: The validation accuracy at which a task is solved.
@@ -57,7 +60,6 @@ class ContinualFirefly(MasterMethod):
     """
 
     name: ClassVar[str] = "firefly"
-    needs_chain: ClassVar[str] = "its masks are over the neurons of a chain's layers"
     forgets_nothing: ClassVar[bool] = True
     target_option: ClassVar[str] = "goal"
     goal: float = 0.99
@@ -98,29 +100,41 @@ class ContinualFirefly(MasterMethod):
 
     def _first(self, task: TaskData, saves: Saves) -> tuple[Draft, dict[str, Any]]:
         """The first network: thin, and grown by splitting and new neurons while the task is not solved."""
-        skeleton = self.skeleton
-        widths = [max(1, round(self.start_share * layer.width)) for layer in skeleton.layers]
+        if self.template.is_trained:
+            draft = self._whole(task, saves)
+            score = self._trained(draft, task, saves, "first", "first")
+            return draft, {"validation": score, "reused": 0, "unlocked": 0, "new": sum(draft.widths), "growths": 0}
+        # A trace of a module does not see a group of one unit, such as a single head, so that it could not grow again.
+        least = 1 if isinstance(self.template, Skeleton) else 2
+        sizes = self.template.wiring.sizes
+        widths = [min(width, max(least, round(self.start_share * width))) for width in sizes]
         with seeded_globally(self.seed, "first"):
-            thin = skeleton.make_of_widths(widths, task.info.num_classes).to(self.device)
+            thin = self.template.make_of_widths(widths, task.info.num_classes).to(self.device)
+        options: dict[str, Any] = {"num_new": self.candidates}
+        start = sum(widths)
+        if not isinstance(self.template, Skeleton):
+            # Only what a draft can hold may grow; the budget counts all that could.
+            groups = find_coupling(thin, task.train.x[:PROBE_SIZE]).groups
+            options["only"] = [name for name in self.template.wiring.names if name in groups]
+            start = sum(group.size for group in groups.values())
         grown, history = grow(
             thin,
             (task.train.x, task.train.y, task.validation.x, task.validation.y),
-            f"neurons={sum(widths) + max(1, self.rounds) * self.neurons}, step={self.neurons}",
+            f"neurons={start + max(1, self.rounds) * self.neurons}, step={self.neurons}",
             method="firefly",
-            method_options={"num_new": self.candidates},
+            method_options=options,
             settings=self.settings,
             target=self.goal,
             max_steps=self.rounds,
             seed=derive_seed(self.seed, "task", 0),
             checkpoints=saves.phase("grow"),
         )
-        assert isinstance(grown, nn.Sequential)
         # Counted by its sizes: each training goes forward and twice as far back, and a growth costs as much as one and
         # a half epochs (docs/decisions/018). What ran before a kill is counted so, too.
         epochs = [self.settings.epochs + (GROWTH_EPOCHS if step.grew else 0) for step in history.steps]
         each = [3 * len(task.train) * step.sizes["flops"] for step in history.steps]
         saves.work.add("grow", sum(size * number for size, number in zip(each, epochs, strict=True)))
-        draft = Draft.of_own(skeleton, grown)
+        draft = Draft.of_own(self.template, grown)
         score = accuracy(grown, task.validation.x, task.validation.y)
         counts = {"reused": 0, "unlocked": 0, "new": sum(draft.widths), "growths": len(history.steps) - 1}
         return draft, {"validation": score} | counts
@@ -132,7 +146,7 @@ class ContinualFirefly(MasterMethod):
         classes = task.info.num_classes
         with seeded_globally(self.seed, "head", place):
             full = self.master.draft(everything, classes)
-        most = [max(1, round(self.reuse * layer.width)) for layer in self.skeleton.layers] if self.reuse else None
+        most = [max(1, round(self.reuse * width)) for width in self.template.wiring.sizes] if self.reuse else None
         chosen = train_masks(full, data, self.settings, seed=seed, mask_rate=self.mask_rate, saves=saves, most=most)
         with seeded_globally(self.seed, "head", place):
             draft = self.master.draft(chosen, classes)
@@ -170,4 +184,4 @@ class ContinualFirefly(MasterMethod):
 
     def units(self) -> dict[str, Any]:
         """Which neurons each task uses, by the task that they were made for."""
-        return self._units(self.master.uses)
+        return self._units(self.master.uses, layers=self.template.wiring.names)

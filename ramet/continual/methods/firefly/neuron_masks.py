@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from ramet.continual.networks.master import Draft
+from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.training import Saves, classification, train
 from ramet.data import Split
-from ramet.training import Settings
+from ramet.training import Settings, output_of
 
 START, THRESHOLD = 0.01, 0.005
 
@@ -44,6 +46,31 @@ class MaskedNetwork(nn.Module):
         return logits
 
 
+class MaskedReaders(nn.Module):
+    """A module of which the weights that read units are multiplied by binary masks over these.
+
+    What nobody reads might as well not be there: the same as masks over what the units give, wherever a module adds up,
+    normalises and reshapes that.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__()
+        self.network = draft.network
+        self._draft = (draft,)  # which is no module, and holds the network a second time
+        self.scores = nn.ParameterList([nn.Parameter(torch.full((width,), START)) for width in draft.widths])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, [batch, classes]."""
+        (draft,) = self._draft
+        wiring, masked = draft.wiring, dict[str, Tensor]()
+        for place, scores in enumerate(self.scores):
+            mask = binary(scores)
+            for name, dim in wiring.holders(place, reading=True):
+                weight = masked.get(name, self.network.get_parameter(name))
+                masked[name] = weight * wiring.along(name, dim, place, mask, draft.widths)
+        return output_of(functional_call(self.network, masked, (x,)))
+
+
 def train_masks(
     draft: Draft,
     data: Split,
@@ -58,12 +85,17 @@ def train_masks(
 
     The head learns at a tenth of the settings' learning rate: Adam takes larger steps than SGD.
     """
-    masked = MaskedNetwork(draft.network, draft.widths).to(data.x.device)
+    masked: MaskedNetwork | MaskedReaders = MaskedReaders(draft)
+    if isinstance(draft.network, nn.Sequential) and isinstance(draft.skeleton, Skeleton):
+        masked = MaskedNetwork(draft.network, draft.widths)
+    masked.to(data.x.device)
+    shared = {f"network.{name}" for name in draft.wiring.shared}
+    flags = {name: param.requires_grad for name, param in draft.network.named_parameters()}
 
     def rate(name: str) -> float:
         if name.startswith("scores."):
             return mask_rate / settings.learning_rate
-        return 0.1 if ".norm." in name or ".head." in name else 0.0
+        return 0.0 if name in shared or not flags[name.removeprefix("network.")] else 0.1
 
     for name, param in masked.named_parameters():
         param.requires_grad_(rate(name) > 0)
@@ -77,7 +109,8 @@ def train_masks(
         saves=saves,
         phase="masks",
     )
-    draft.network.requires_grad_(True)
+    for name, param in draft.network.named_parameters():
+        param.requires_grad_(flags[name])
     limits = [len(scores) for scores in masked.scores] if most is None else most
     return [kept(scores.detach().cpu(), limit) for scores, limit in zip(masked.scores, limits, strict=True)]
 

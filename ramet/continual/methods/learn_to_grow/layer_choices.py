@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from ramet.continual.methods.optimizers import SgdAndAdam
 from ramet.continual.networks.graph import LayerGraph, PathStep, take
 from ramet.continual.networks.patches import Patch, make_patch
 from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.continual.training import Saves, train
 from ramet.costs import count_parameters
 from ramet.data import Split
@@ -56,12 +58,47 @@ def list_choices(graph: LayerGraph, skeleton: Skeleton, rank: int) -> list[list[
     return choices
 
 
-class ChoiceNetwork(nn.Module):
+class ChoiceMixture(nn.Module):
     """All choices at once: a layer gives the mixture of what its choices give, and the head is new.
 
     x_(l+1) is the sum over choices c of softmax(alpha_l)_c g_l^c(x_l), with ``scores`` for alpha (section 3.2, Eq. 2).
-    Earlier layers are copied from the graph, and stay as they are; the seed is that of fresh weights.
+    ``old`` holds copies of earlier layers, which stay as they are, and ``fresh`` what is trained; the seed is that of
+    fresh weights.
     """
+
+    def __init__(
+        self, template: Template, choices: Sequence[Sequence[LayerChoice]], num_classes: int, seed: int
+    ) -> None:
+        super().__init__()
+        self.old, self.fresh, self.choices = nn.ModuleDict(), nn.ModuleDict(), choices
+        with seeded_globally(seed, "head"):
+            self.head = template.make_head(num_classes)
+        self.scores = nn.ParameterList([nn.Parameter(torch.zeros(len(options))) for options in choices])
+
+    @abstractmethod
+    def _take(self, place: int, index: int, choice: LayerChoice, x: Tensor) -> Tensor:
+        """What a choice of a layer makes of its input."""
+
+    def forward(self, x: Tensor, mixtures: Sequence[Tensor]) -> Tensor:
+        """Logits, [batch, classes], from images and for each layer the probabilities of its choices."""
+        self._images = x
+        for place, (options, mixture) in enumerate(zip(self.choices, mixtures, strict=True)):
+            x = torch.stack(
+                [
+                    share * self._take(place, index, choice, x)
+                    for index, (choice, share) in enumerate(zip(options, mixture, strict=True))
+                ]
+            ).sum(0)
+        logits: Tensor = self.head(x)
+        return logits
+
+    def mixtures(self) -> list[Tensor]:
+        """The probabilities of each layer's choices."""
+        return [scores.softmax(0) for scores in self.scores]
+
+
+class ChoiceNetwork(ChoiceMixture):
+    """The choices of a chain's layers."""
 
     def __init__(
         self,
@@ -71,11 +108,10 @@ class ChoiceNetwork(nn.Module):
         num_classes: int,
         seed: int,
     ) -> None:
-        super().__init__()
+        super().__init__(skeleton, choices, num_classes, seed)
         keys = dict.fromkeys(key for options in choices for c in options if c.source for key in c.source.keys)
-        self.old = nn.ModuleDict({key: copy.deepcopy(graph.nodes[key]) for key in keys}).requires_grad_(False)
-        self.fresh = nn.ModuleDict()
-        self.choices = choices
+        self.old.update({key: copy.deepcopy(graph.nodes[key]) for key in keys})
+        self.old.requires_grad_(False)
         for place, options in enumerate(choices):
             for index, choice in enumerate(options):
                 if choice.patch is not None:
@@ -88,21 +124,6 @@ class ChoiceNetwork(nn.Module):
                 else:
                     continue
                 self.fresh[f"{place}-{index}"] = module.requires_grad_(True)
-        with seeded_globally(seed, "head"):
-            self.head = skeleton.make_head(num_classes)
-        self.scores = nn.ParameterList([nn.Parameter(torch.zeros(len(options))) for options in choices])
-
-    def forward(self, x: Tensor, mixtures: Sequence[Tensor]) -> Tensor:
-        """Logits, [batch, classes], from images and for each layer the probabilities of its choices."""
-        for place, (options, mixture) in enumerate(zip(self.choices, mixtures, strict=True)):
-            x = torch.stack(
-                [
-                    share * self._take(place, index, choice, x)
-                    for index, (choice, share) in enumerate(zip(options, mixture, strict=True))
-                ]
-            ).sum(0)
-        logits: Tensor = self.head(x)
-        return logits
 
     def _take(self, place: int, index: int, choice: LayerChoice, x: Tensor) -> Tensor:
         if choice.kind == "reuse":
@@ -115,10 +136,6 @@ class ChoiceNetwork(nn.Module):
             return adapted
         out: Tensor = module(x)
         return out
-
-    def mixtures(self) -> list[Tensor]:
-        """The probabilities of each layer's choices."""
-        return [scores.softmax(0) for scores in self.scores]
 
 
 def expected_size(mixtures: Sequence[Tensor], choices: Sequence[Sequence[LayerChoice]]) -> Tensor:
@@ -137,7 +154,7 @@ def expected_size(mixtures: Sequence[Tensor], choices: Sequence[Sequence[LayerCh
 
 
 def search_choices(
-    network: ChoiceNetwork,
+    network: ChoiceMixture,
     data: Split,
     settings: Settings,
     *,

@@ -11,8 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from ramet.continual.methods.layer_graph_method import LayerGraphMethod, LayerGrowth, add_steps
-from ramet.continual.methods.learn_to_grow.layer_choices import ChoiceNetwork, LayerChoice, list_choices, search_choices
-from ramet.continual.networks.graph import LayerGraph, LayerNode, PathView, TaskPath
+from ramet.continual.methods.learn_to_grow.block_choices import BlockChoices, list_block_choices
+from ramet.continual.methods.learn_to_grow.layer_choices import (
+    ChoiceMixture,
+    ChoiceNetwork,
+    LayerChoice,
+    list_choices,
+    search_choices,
+)
+from ramet.continual.networks.block_graph import BlockGraph, read_graph
+from ramet.continual.networks.graph import LayerGraph, LayerNode, TaskPath
 from ramet.continual.networks.template import seeded
 from ramet.continual.streams.stream import TaskData
 from ramet.continual.training import Saves, classification, train
@@ -35,6 +43,10 @@ class LearnToGrow(LayerGraphMethod):
     of low rank beside them. A layer with its map can be reused but not adapted again. Where the skeleton has batch
     norm, maps have one of their own; that of a reused layer stays as it is.
 
+    Of a module, layers are the blocks that it is cut into, batch norms are the task's own even in a block that it
+    reuses, and ``rank=0`` means no adapted blocks. What a trained network came with is there like an earlier task, and
+    a new block begins as a copy of it.
+
     Args:
         reuse: ``fixed`` never changes an earlier layer; ``tuned`` trains reused ones too, and forgets a little.
         rank: The rank of the map beside a linear layer, 0 for none.
@@ -49,7 +61,7 @@ class LearnToGrow(LayerGraphMethod):
     """
 
     name: ClassVar[str] = "learn-to-grow"
-    needs_chain: ClassVar[str] = "it chooses among the layers of a chain"
+    needs_chain: ClassVar[str] = ""
     reuse: Literal["fixed", "tuned"] = "fixed"
     rank: int = 4
     size_penalty: float = 0.1
@@ -83,25 +95,30 @@ class LearnToGrow(LayerGraphMethod):
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
         # Layers are added to a copy, so that a failure leaves the network as it was.
-        graph = LayerGraph.from_state(self.graph_.to_state()).to(self.device)
-        options = list_choices(graph, self.skeleton, self.rank)
-        if self.tasks:
+        graph = read_graph(self.graph_.to_state(), self.template).to(self.device)
+        if isinstance(graph, BlockGraph):
+            options = list_block_choices(graph, self.rank)
+        else:
+            options = list_choices(graph, self.skeleton, self.rank)
+        if graph.paths:
             probabilities = self._search(graph, options, task, saves)
         else:
             probabilities = [torch.ones(1) for _ in options]
         chosen = [choices[int(shares.argmax())] for choices, shares in zip(options, probabilities, strict=True)]
         path = self._add_path(graph, task, chosen)
-        self._train_path(PathView(graph, path), chosen, task, saves)
+        self._train_path(graph, path, chosen, task, saves)
         graph.add_path(path)
         self.graph_ = graph
         decision = [
             {
-                "layer": layer.name,
+                "layer": layer,
                 "choice": choice.kind,
-                "source": None if choice.source is None else graph.about[choice.source.keys[-1]].task,
+                "source": None
+                if choice.source is None
+                else graph.about[choice.source.patch or choice.source.node].task,
                 "probability": float(shares.max()),
             }
-            for layer, choice, shares in zip(self.skeleton.layers, chosen, probabilities, strict=True)
+            for layer, choice, shares in zip(self.template.names, chosen, probabilities, strict=True)
         ]
         self.decisions.append(decision)
         return {"added_parameters": graph.num_parameters(task.info.name), "choices": decision}
@@ -110,7 +127,13 @@ class LearnToGrow(LayerGraphMethod):
         self, graph: LayerGraph, options: Sequence[Sequence[LayerChoice]], task: TaskData, saves: Saves
     ) -> list[Tensor]:
         seed = derive_seed(self.seed, "search", len(self.tasks))
-        network = ChoiceNetwork(graph, self.skeleton, options, task.info.num_classes, seed).to(self.device)
+        num_classes = task.info.num_classes
+        network: ChoiceMixture
+        if isinstance(graph, BlockGraph):
+            network = BlockChoices(graph, options, num_classes, seed)
+        else:
+            network = ChoiceNetwork(graph, self.skeleton, options, num_classes, seed)
+        network.to(self.device)
         return search_choices(
             network,
             task.train,
@@ -123,33 +146,53 @@ class LearnToGrow(LayerGraphMethod):
 
     def _add_path(self, graph: LayerGraph, task: TaskData, chosen: Sequence[LayerChoice]) -> TaskPath:
         """The task's way through the graph, with its own layers added; the path itself is not."""
-        info, skeleton, number = task.info, self.skeleton, len(self.tasks)
-
-        def own_layer(place: int) -> nn.Module:
-            return seeded(lambda: skeleton.make_layer(place), self.seed, "own", number, place)
-
-        growths = [LayerGrowth(choice.source, patch=choice.patch) for choice in chosen]
+        info, template, number = task.info, self.template, len(self.tasks)
         patch_generator = partial(torch_generator, self.seed, "patch", number)
-        steps = add_steps(graph, self.device, info.name, growths, own_layer, patch_generator)
-        head = seeded(lambda: skeleton.make_head(info.num_classes), self.seed, "head", number).to(self.device)
-        head_key = graph.add_node(head, LayerNode(len(skeleton.layers), info.name))
-        return TaskPath(info.name, info.num_classes, skeleton, steps, head_key)
+        if isinstance(graph, BlockGraph):
+            drawn = template.make_network(info.num_classes, self.seed, "own", number).to(self.device)
+            steps = graph.add_chosen(
+                info.name,
+                [choice.source for choice in chosen],
+                [choice.patch for choice in chosen],
+                drawn,
+                patch_generator,
+            )
+        else:
 
-    def _train_path(self, view: PathView, chosen: Sequence[LayerChoice], task: TaskData, saves: Saves) -> None:
+            def own_layer(place: int) -> nn.Module:
+                return seeded(lambda: self.skeleton.make_layer(place), self.seed, "own", number, place)
+
+            growths = [LayerGrowth(choice.source, patch=choice.patch) for choice in chosen]
+            steps = add_steps(graph, self.device, info.name, growths, own_layer, patch_generator)
+        head = seeded(lambda: template.make_head(info.num_classes), self.seed, "head", number).to(self.device)
+        head_key = graph.add_node(head, LayerNode(len(template.names), info.name))
+        return TaskPath(info.name, info.num_classes, template, steps, head_key)
+
+    def _train_path(
+        self, graph: LayerGraph, path: TaskPath, chosen: Sequence[LayerChoice], task: TaskData, saves: Saves
+    ) -> None:
+        view = graph.view(path)
+        # Of a block, batch norms are the new task's own, whatever it reuses.
+        chosen = [
+            choice if choice.source is None else replace(choice, source=replace(choice.source, norms=None))
+            for choice in chosen
+        ]
         old = {key for choice in chosen if choice.source is not None for key in choice.source.keys}
         # Only a layer that is reused as it is may be tuned: an adapted one has its map for that.
         tuned = {key for choice in chosen if choice.kind == "reuse" and choice.source for key in choice.source.keys}
         tuned = tuned - {c.source.node for c in chosen if c.kind == "adapt" and c.source}
         old_rates = dict.fromkeys(old, 0.0) | dict.fromkeys(tuned if self.reuse == "tuned" else (), self.tune_rate)
 
+        key_of = {id(param): key for key in sorted(old) for param in graph.nodes[key].parameters()}
+        keys = {name: key_of.get(id(param), "") for name, param in view.named_parameters()}
+
         def rate(name: str) -> float:
-            return old_rates.get(name.split(".")[1], 1.0)
+            return old_rates.get(keys[name], 1.0)
 
         anchors = {
-            name: param.detach().clone()
-            for name, param in view.named_parameters()
-            if name.split(".")[1] in old and rate(name) > 0
+            name: param.detach().clone() for name, param in view.named_parameters() if keys[name] and rate(name) > 0
         }
+        flags = [(param, param.requires_grad) for param in view.parameters()]
 
         loss, data = classification(view, task.train, self.settings)
 
@@ -160,7 +203,7 @@ class LearnToGrow(LayerGraphMethod):
             return value
 
         for name, param in view.named_parameters():
-            param.requires_grad_(rate(name) > 0)
+            param.requires_grad_(param.requires_grad and rate(name) > 0)
         train(
             view,
             anchored_loss,
@@ -168,11 +211,12 @@ class LearnToGrow(LayerGraphMethod):
             self.settings,
             seed=derive_seed(self.seed, "task", len(self.tasks)),
             rate=rate,
-            frozen=[view.nodes[key] for key in sorted(old)],
+            frozen=[graph.nodes[key] for key in sorted(old)],
             saves=saves,
             phase="path",
         )
-        view.requires_grad_(True)
+        for param, flag in flags:
+            param.requires_grad_(flag)
 
     def explain(self) -> list[str]:
         """What each layer of each task became, and how sure the search was."""
@@ -192,5 +236,5 @@ class LearnToGrow(LayerGraphMethod):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The inverse of ``state``."""
-        self.graph_ = LayerGraph.from_state(state["graph"]).to(self.device)
+        self.graph_ = read_graph(state["graph"], self.template).to(self.device)
         self.decisions = [list(decision) for decision in state["decisions"]]
