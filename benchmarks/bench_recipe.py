@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from benchmarks.rows import Row
-from benchmarks.timing import cpu_milliseconds
+from benchmarks.timing import cpu_milliseconds, keep_memory
 from ramet.training import Batches, Recipe, Step, make_optimizer
 from ramet.training.augmentation import augmentation_of
 
@@ -30,6 +30,7 @@ def residual_network() -> nn.Module:
 
 def run() -> list[Row]:
     torch.set_num_threads(1)
+    keep_memory()
     residual = step_row("a small residual network", residual_network(), (3, IMAGE, IMAGE))
     return [residual, small_row(), augmentation_row()]
 

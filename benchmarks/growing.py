@@ -42,7 +42,7 @@ JUDGED = ("usps", "notmnist", "gtsrb")
 TUNING_SEED = 100
 RATES = (0.03, 0.1)
 """Learning rates that every arm is tuned over."""
-GENERATION = 2
+GENERATION = 3
 """Of the default growth, and of what has its work: records of earlier ones (docs/decisions/059) are not mixed in."""
 
 
@@ -108,6 +108,7 @@ def grow(data: DataSet, scale: Scale, rate: float, seed: int, options: dict[str,
         method=make_method(method),
         settings=GrowRecipe(batch_size=scale.batch_size, learning_rate=rate, **recipe),
         seed=seed,
+        is_trained=False,
     )
     growing.start()
     while growing.advance(Ends()) is not None:

@@ -50,6 +50,8 @@ GUARDS: dict[str, tuple[Callable[[float], Guard], tuple[float, ...]]] = {
 RATES = (RATE, 1e-3, 3e-4)
 """Learning rates without a guard: small steps forget less, too."""
 JUDGED = ("projection, all inputs", 0.01)
+WISH = 0.995
+"""The share of A that other seeds must keep under a strength for it to be chosen: half of what may be lost."""
 
 
 def run(seed: int) -> Iterator[dict[str, Any]]:
@@ -106,7 +108,7 @@ def table(records: list[dict[str, Any]]) -> str:
         for strength, value in row.items():
             words = f"rate {strength:.2g}" if name == "none" else f"{strength:g}"
             lines.append(f"| {name} | {words} | {100 * value:.1f} | {100 * learned[name][strength]:.1f} |")
-    return "\n".join([*lines, "", *(_judged(records, apart) for apart in (WORDS, HALF))])
+    return "\n".join([*lines, "", *(_judged(records, apart) for apart in (WORDS, HALF)), _chosen_by_others(records)])
 
 
 def _judged(records: list[dict[str, Any]], apart: int) -> str:
@@ -122,6 +124,34 @@ def _judged(records: list[dict[str, Any]], apart: int) -> str:
         f"- {'No word' if apart == WORDS else 'Half of the words'} shared, {_counted(len(pairs))}: {JUDGED[0]} at "
         f"{JUDGED[1]:g} keeps at least {share:.1%} of A in every seed ({plain:.1%} in the mean without a guard), at a "
         f"cost of {cost.text()} points of B; A is {'never' if is_above else 'in some seed'} below unguarded."
+    )
+
+
+def chosen_by_others(records: list[dict[str, Any]], seed: int) -> float:
+    """The weakest strength of the judged guard with which each seed but this one keeps what is wished of A.
+
+    The strongest that was tried, if there is none.
+    """
+    rows = [row for row in records if (row["apart"], row["guard"]) == (HALF, JUDGED[0]) and row["seed"] != seed]
+    tried = [strength for strength in GUARDS[JUDGED[0]][1] if any(row["strength"] == strength for row in rows)]
+    for strength in tried:
+        if min(row["kept"] / row["before"] for row in rows if row["strength"] == strength) >= WISH:
+            return strength
+    return tried[-1]
+
+
+def _chosen_by_others(records: list[dict[str, Any]]) -> str:
+    """What the judged guard keeps and costs in each seed at the strength that the others choose, in a sentence."""
+    of = {(row["guard"], row["strength"], row["seed"]): row for row in records if row["apart"] == HALF}
+    seeds = sorted({row["seed"] for row in of.values()})
+    chosen = {seed: chosen_by_others(records, seed) for seed in seeds}
+    pairs = [(of[JUDGED[0], chosen[seed], seed], of["none", RATES[0], seed]) for seed in seeds]
+    share = min(guarded["kept"] / guarded["before"] for guarded, _ in pairs)
+    costs = [100 * (free["learned"] - guarded["learned"]) for guarded, free in pairs]
+    words = ", ".join(f"{strength:g}" for strength in sorted(set(chosen.values()), reverse=True))
+    return (
+        f"- Half of the words shared, each seed at the strength that the others choose ({words}): at least {share:.1%} "
+        f"of A is kept, at a cost of {t_interval(costs).text()} points of B, {max(costs):.2f} at most."
     )
 
 

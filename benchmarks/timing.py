@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import time
 from collections.abc import Callable
@@ -27,6 +29,22 @@ def cpu_milliseconds(*functions: Callable[[], object], repeats: int = 15) -> lis
                 function()
             best[i] = min(best[i], 1000 * (time.process_time() - start) / calls[i])
     return best
+
+
+def keep_memory() -> None:
+    """Let the C library keep what tensors free, for all of the process.
+
+    Otherwise it hands large pieces back to the system, which clears them page by page when they are wanted again: up to
+    a fifth of a step, for one of two equal loops and not for the other, as the heap happens to lie.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # other systems have no such call
+        library = ctypes.CDLL(None)
+        for option, value in ((_M_MMAP_THRESHOLD, 1 << 30), (_M_TRIM_THRESHOLD, (1 << 31) - 1)):
+            library.mallopt(option, value)
+
+
+_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1
+"""Of the C library's ``mallopt``."""
 
 
 def remark_on_others() -> str:

@@ -63,6 +63,8 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
     # A zero column with lambda 0 has no scale; 1 on the diagonal keeps it from mattering.
     diagonal = torch.where(scales > 0, (regularisation**0.5 / safe).square().clamp(min=noise), 1.0)
     if columns.shape[-1] == 1:
+        # What is exact already is the caller's own, and stays.
+        p = p.clone() if p is projection else p
         return _close_column(p, columns, diagonal).to(projection.dtype)
     px = p @ columns  # [..., width, n]
     block = columns.mT @ px  # [..., n, n]
@@ -73,7 +75,7 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
 
 
 def _close_column(p: Tensor, column: Tensor, regularisation: Tensor) -> Tensor:
-    """Eq. 8 itself, for one column, [..., width, 1], and lambda, [..., 1].
+    """Eq. 8 itself, in place, for one column, [..., width, 1], and lambda, [..., 1].
 
     Mean inputs are single columns, one a layer and model. Entry by entry: many small matrices in a batch are multiplied
     one after the other, which takes three times as long as all of the rest.
@@ -81,7 +83,7 @@ def _close_column(p: Tensor, column: Tensor, regularisation: Tensor) -> Tensor:
     px = (p * column.mT).sum(-1, keepdim=True)  # [..., width, 1]
     size = (column * px).sum(-2, keepdim=True) + regularisation.unsqueeze(-1)  # [..., 1, 1]
     share = torch.where(size > 0, px / size, 0.0)  # rounding may leave less than nothing of a closed direction
-    return torch.addcmul(p, share, px.mT, value=-1)
+    return p.addcmul_(share, px.mT, value=-1)
 
 
 def close_gram(projection: Tensor, gram: Tensor, regularisation: float) -> Tensor:

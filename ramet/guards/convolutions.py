@@ -16,6 +16,8 @@ from ramet.guards.precision import precise
 
 READERS = Readers()
 
+Shape = tuple[int, ...]
+
 
 @READERS.of(functional.conv1d, functional.conv2d, functional.conv3d)
 def _conv(
@@ -27,29 +29,38 @@ def _conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Iterable[Meeting]:
-    dims = weight.dim() - 2
-    kernel, strides, gaps = tuple(weight.shape[2:]), _each(stride, dims), _each(dilation, dims)
-    shape = tuple(weight.shape)
-    whole = Arrangement(shape, tuple(range(dims + 2)), (groups, shape[0] // groups, math.prod(shape[1:])))
+    given = (stride, padding, dilation)
+    kept = (tuple(value) if isinstance(value, list) else value for value in given)  # lists have no hash
+    kernel, strides, gaps, pads, whole = _geometry(tuple(weight.shape), *kept, groups)
 
     def inputs(mean: bool) -> Tensor:
-        pads = _pads(padding, kernel, gaps)
         return conv_columns(input, kernel, strides, gaps, groups, pads=pads, padding_mode="zeros", mean=mean)
 
     def pooled() -> Tensor:
-        return pooled_column(input, kernel, gaps, groups, pads=_pads(padding, kernel, gaps))
+        return pooled_column(input, kernel, gaps, groups, pads=pads)
 
-    is_simple = dims == 2 and all(step == 1 for step in strides)
+    is_simple = strides == (1, 1)
     return [Meeting(weight, "matrix", inputs, whole, bias, 1, has_positions=True, pooled=pooled if is_simple else None)]
 
 
-def _each(value: Any, dims: int) -> tuple[int, ...]:
+@lru_cache(maxsize=1024)  # asked for every convolution in every step
+def _geometry(
+    shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
+) -> tuple[Shape, Shape, Shape, Shape, Arrangement]:
+    """The kernel, its strides and dilations, what is padded, and how the weight is a matrix."""
+    dims, kernel = len(shape) - 2, shape[2:]
+    strides, gaps = _each(stride, dims), _each(dilation, dims)
+    whole = Arrangement(shape, tuple(range(dims + 2)), (groups, shape[0] // groups, math.prod(shape[1:])))
+    return kernel, strides, gaps, _pads(padding, kernel, gaps), whole
+
+
+def _each(value: Any, dims: int) -> Shape:
     if isinstance(value, int):
         return (value,) * dims
     return tuple(value) * dims if len(value) == 1 else tuple(value)
 
 
-def _pads(padding: Any, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> list[int]:
+def _pads(padding: Any, kernel: Shape, dilation: Shape) -> Shape:
     """What is put before and after each axis, the last axis first, as ``functional.pad`` wants it."""
     pairs = []
     for axis, (size, gap) in enumerate(zip(kernel, dilation, strict=True)):
@@ -58,7 +69,7 @@ def _pads(padding: Any, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> l
             pairs.append((total // 2, total - total // 2))
         else:
             pairs.append((_each(padding, len(kernel))[axis],) * 2)
-    return [value for pair in reversed(pairs) for value in pair]
+    return tuple(value for pair in reversed(pairs) for value in pair)
 
 
 def conv_columns(
@@ -102,22 +113,18 @@ def pooled_column(
     x = precise(x if x.dim() == 4 else x.unsqueeze(0))
     if not any(pads) and all(reach == 1 for reach in kernel):  # every pixel is a patch
         return x.mean((0, 2, 3)).reshape(groups, -1, 1)
-    x = mean_over_samples(x)
-    size = tuple(x.shape[2:])
+    size, last = (x.shape[2], x.shape[3]), mean_over_samples(x)[0].permute(1, 2, 0)  # [height, width, in]
     if size[0] * size[1] * math.prod(kernel) <= _SMALL:
         parts = _parts_of_image(size, tuple(kernel), tuple(dilation), tuple(pads), x.dtype, x.device)
-        means = (parts @ x[0].permute(1, 2, 0).reshape(parts.shape[1], -1)).T  # [in, kernel]
+        means = (parts @ last.reshape(parts.shape[1], -1)).T  # [in, kernel]
         return means.reshape(groups, -1, 1)
     rows, columns = _parts_of_axes(size, tuple(kernel), tuple(dilation), tuple(pads), x.dtype, x.device)
-    last = x[0].permute(1, 2, 0)  # [height, width, in]
     along = (rows @ last.reshape(len(last), -1)).reshape(len(rows), *last.shape[1:])  # [kernel, width, in]
     return (columns @ along).permute(2, 0, 1).reshape(groups, -1, 1)
 
 
 _SMALL = 2**14
 """Entries of the matrix for a whole image up to which one product with it is quicker than one for each axis."""
-
-Shape = tuple[int, ...]
 
 
 @lru_cache(maxsize=256)

@@ -118,10 +118,10 @@ class HeldProjections:
         """The keys of those whose weight is on a path."""
         return [key for key, projector in self._projectors.items() if projector.closed and weight_of(key) in path]
 
-    def project(self, path: Params, updates: Params) -> None:
-        """Project the updates of the parameters on a path, in place in ``updates``."""
+    def project(self, keys: Iterable[str], updates: Params) -> None:
+        """Project the updates of the parameters of some products, in place in ``updates``."""
         # One matrix product a layer: shapes differ, so that there is no list form of it. Rows come last, see below.
-        for key in sorted(self.closed_on(path), key=lambda key: isinstance(self._projectors[key], DiagonalProjector)):
+        for key in sorted(keys, key=lambda key: isinstance(self._projectors[key], DiagonalProjector)):
             self._project(key, updates)
 
     def _project(self, key: str, updates: Params) -> None:

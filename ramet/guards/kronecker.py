@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -133,7 +132,7 @@ class KroneckerPlasticity(Guard):
             self._check_width(seen.product, seen.output.shape[seen.axis])
             factors.add_inputs(seen.inputs, num_repeats)
             # A hook that held the output which it is on would keep it, and all of its graph, for good.
-            told = replace(seen, output=None, inputs=seen.inputs.new_empty(0))
+            told = seen._replace(output=None, inputs=seen.inputs.new_empty(0))
 
             def on_gradient(gradient: Tensor) -> None:
                 # The loss of a part is a share of the mean over the whole mini-batch, not a mean of its own.

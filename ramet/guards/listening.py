@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,10 +31,11 @@ SHOWN = "shows_products"
 """By this attribute a class of layers with a forward of its own says that torch's functions meet its parameters."""
 
 Slot = tuple[str, Kind, bool]
+Owner = tuple[str, Tensor]
+"""A parameter, with its name."""
 
 
-@dataclass(frozen=True)
-class SeenProduct:
+class SeenProduct(NamedTuple):
     """One product that happened.
 
     Attributes:
@@ -112,7 +113,7 @@ def listening(layers: Layers, named: Named, ears: Ears) -> Iterator[None]:
     with ExitStack() as stack:
         is_compiled, hooked = False, set[nn.Module]()
         for _, layer in layers:
-            is_compiled |= _is_compiled(layer)
+            is_compiled = is_compiled or _is_compiled(layer)
             if not _has_own_kernel(layer) or layer in hooked:  # or it is used in several places
                 continue
             # Whose function is torch's own inside is seen there; only its output's gradient needs a hook.
@@ -196,15 +197,15 @@ def _kind_of(layer: type[nn.Module]) -> type[nn.Module] | None:
     return next((kind for kind in (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d) if issubclass(layer, kind)), None)
 
 
-@contextmanager
-def _exactly(device: str) -> Iterator[None]:
+def _exactly(device: str) -> AbstractContextManager[None]:
     """Without gradients, and in the precision of the tensors."""
-    with torch.no_grad():
-        if torch.is_autocast_enabled(device):
-            with torch.autocast(device, enabled=False):
-                yield
-        else:
-            yield
+    return _without_autocast(device) if torch.is_autocast_enabled(device) else torch.no_grad()
+
+
+@contextmanager
+def _without_autocast(device: str) -> Iterator[None]:
+    with torch.no_grad(), torch.autocast(device, enabled=False):
+        yield
 
 
 def _never(*_: Any) -> bool:
@@ -229,39 +230,50 @@ class _Listening(TorchFunctionMode):
     def __init__(self, layers: Layers, named: Named, ears: Ears) -> None:
         super().__init__()
         self._layers, self._ears = layers, ears
-        self._owners: dict[int, tuple[str, Tensor]] = {}
+        self._owners: dict[int, Owner] = {}
         for name, param in named:
             self._owners.setdefault(id(param), (name, param))
         self._calls: list[_Call] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is functional.multi_head_attention_forward:
+            return self._attend(*args, **kwargs)
+        met = self._met((*args, *kwargs.values()))
+        if not met:  # nearly all calls, in every step: so nothing else is asked for them
+            return func(*args, **kwargs)
         reader = READERS.get(func)
         if reader is None:
-            if func is functional.multi_head_attention_forward:
-                return self._attend(*args, **kwargs)
             if getattr(func, "__name__", "") == "__get__":  # attributes: a view, or no tensor at all
                 return func(*args, **kwargs)
-            return self._call(func, args, kwargs, ())
+            return self._call(func, args, kwargs, met)
         seen: list[Read] = []
         for meeting in reader(*args, **kwargs):  # before the call, since a function may work in place
             if self._owner(meeting.weight) is not None or self._owner(meeting.bias) is not None:
                 seen += self._read(meeting)
-        output = self._call(func, args, kwargs, seen)
+        read = {name for _, product, *_ in seen for name in (product.weight, product.bias)}
+        output = self._call(func, args, kwargs, [(owner, tensor) for owner, tensor in met if owner[0] not in read])
         if seen:
             self._tell(seen, output)
         return output
 
-    def _call(self, func: Any, args: Any, kwargs: Any, seen: Collection[Read]) -> Any:
-        """What the function gives; parameters that it uses and that are not among what was seen are noted."""
-        if not self._meets((*args, *kwargs.values())):  # nearly all calls, in every step: so nothing is made for them
-            return func(*args, **kwargs)
-        read = {name for _, product, *_ in seen for name in (product.weight, product.bias)}
-        met = []
-        for tensor in tensors_in((*args, *kwargs.values())):
-            owner = self._owner(tensor)
-            if owner is not None and owner[1].requires_grad and owner[0] not in read and not is_lazy(owner[1]):
-                met.append((owner, tensor))
+    def _met(self, values: Iterable[Any]) -> list[tuple[Owner, Tensor]]:
+        """The parameters, and the views of some, among the arguments of a call."""
+        owners, found = self._owners, []
+        for value in values:
+            if isinstance(value, Tensor):
+                owner = owners.get(id(value))
+                if owner is None and value._base is not None:
+                    owner = owners.get(id(value._base))
+                if owner is not None:
+                    found.append((owner, value))
+            elif isinstance(value, list | tuple):
+                found += self._met(value)
+        return found
+
+    def _call(self, func: Any, args: Any, kwargs: Any, unread: list[tuple[Owner, Tensor]]) -> Any:
+        """What the function gives; parameters that it uses, and of which nothing was read, are noted."""
+        met = [(owner, tensor) for owner, tensor in unread if owner[1].requires_grad and not is_lazy(owner[1])]
         if not met or not torch.is_grad_enabled() or all(owner[0] in self._ears.missed for owner, _ in met):
             return func(*args, **kwargs)
         given, nodes = nodes_of(tensors_in((*args, *kwargs.values()))), [nodes_of([tensor]) for _, tensor in met]
@@ -271,17 +283,6 @@ class _Listening(TorchFunctionMode):
             if node and any(is_made_of(one, tensor, node[0], given) for one in results):
                 self._miss(*owner)
         return output
-
-    def _meets(self, values: Collection[Any]) -> bool:
-        """Whether a parameter, or a view of one, is among the arguments of a call."""
-        owners = self._owners
-        for value in values:
-            if isinstance(value, Tensor):
-                if id(value) in owners or (value._base is not None and id(value._base) in owners):
-                    return True
-            elif isinstance(value, list | tuple) and self._meets(value):
-                return True
-        return False
 
     def _miss(self, name: str, param: Tensor) -> None:
         """A parameter is used, and not in a product that is seen."""
@@ -300,14 +301,10 @@ class _Listening(TorchFunctionMode):
         finally:
             _num_samples.reset(before)
 
-    def _owner(self, tensor: Any) -> tuple[str, Tensor] | None:
+    def _owner(self, tensor: Tensor | None) -> Owner | None:
         """The parameter that a tensor is, or is a view of, with its name."""
-        if not isinstance(tensor, Tensor):
-            return None
-        found = self._owners.get(id(tensor))
-        if found is None and tensor._base is not None:
-            found = self._owners.get(id(tensor._base))
-        return found
+        met = self._met((tensor,))
+        return met[0][0] if met else None
 
     def _read(self, meeting: Meeting) -> list[Read]:
         """The products of a call that are guarded."""

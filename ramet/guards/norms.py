@@ -70,6 +70,9 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Iterable[Meeting]:
+    if weight is None and bias is None:
+        return ()
+
     def inputs(mean: bool) -> Tensor:
         assert weight is not None
         if training and mean:

@@ -137,6 +137,7 @@ class OrthogonalProjection(Guard):
         self._held = HeldProjections(self._settings)
         self._signature: list[Any] | None = None
         self._before: Params = {}
+        self._keys: list[str] = []
 
     @classmethod
     def for_search(
@@ -257,7 +258,8 @@ class OrthogonalProjection(Guard):
 
     def before_step(self, path: Params) -> None:
         """Note where the guarded parameters on the path are."""
-        guarded = [name for key in self._held.closed_on(path) for name in names_of(key, path)]
+        self._keys = self._held.closed_on(path)
+        guarded = [name for key in self._keys for name in names_of(key, path)]
         current = {name: path[name] for name in guarded}
         for name, param in current.items():
             kept = self._before.get(name)
@@ -279,7 +281,7 @@ class OrthogonalProjection(Guard):
         starts = [s.to(torch.promote_types(s.dtype, torch.float32)) for s in self._before.values()]
         ends = [path[name].to(start.dtype) for name, start in zip(names, starts, strict=True)]
         updates = dict(zip(names, torch._foreach_sub(ends, starts), strict=True))
-        self._held.project(path, updates)
+        self._held.project(self._keys, updates)
         torch._foreach_copy_([path[name] for name in names], torch._foreach_add(starts, list(updates.values())))
 
     def consolidate(self, path: Params, fisher: Params | None) -> None:

@@ -75,8 +75,10 @@ class Projector(ABC):
 
     def move(self, device: torch.device) -> None:
         """Bring everything to a device; nothing happens when it is there."""
-        if any(tensor.device != device for tensor in self.parts.values()):
-            self.parts = {part: tensor.to(device) for part, tensor in self.parts.items()}
+        for tensor in self.parts.values():  # in every step for every layer: no generator is made for it
+            if tensor.device != device:
+                self.parts = {part: tensor.to(device) for part, tensor in self.parts.items()}
+                break
 
     def tensors(self) -> dict[str, Tensor]:
         """What is kept and gathered, by part."""
@@ -99,7 +101,9 @@ class Projector(ABC):
         return inputs.permute(1, 0, 2).flatten(1).expand(have, -1, -1)
 
     def _num_groups(self) -> int | None:
-        return next((len(tensor) for tensor in self.tensors().values()), None)
+        for tensor in self.parts.values():
+            return len(tensor)
+        return None
 
     def _split(self, times: int) -> None:
         self.parts = {part: tensor.repeat_interleave(times, dim=0) for part, tensor in self.parts.items()}
@@ -124,8 +128,10 @@ class MatrixProjector(Projector):
         """Keep the columns, or add them to X X' once they are more than the width."""
         self.dtype = inputs.dtype
         inputs = self.fitted(inputs)
+        gram, is_first = self.parts.get("gram"), not self._columns
         self._columns.append(inputs)
-        gram = self.parts.get("gram")
+        if gram is None and is_first and inputs.shape[-1] <= inputs.shape[-2]:  # the mean of a step: nearly always
+            return
         if sum(columns.shape[-1] for columns in self._columns) > inputs.shape[-2] or gram is not None:
             added = gram_of(finite_columns(torch.cat(self._columns, dim=-1)))
             self.parts["gram"] = added if gram is None else gram + added
@@ -145,8 +151,13 @@ class MatrixProjector(Projector):
 
     def take(self, group: Any | None) -> tuple[Tensor | None, Tensor | None]:
         """The gathered inputs of all ranks, either in columns or as their X X'; none are left."""
-        columns = torch.cat(self._columns, dim=-1) if self._columns else None
-        gram, self._columns = self.parts.pop("gram", None), []
+        gram = self.parts.pop("gram", None)
+        if gram is None and not self._columns:  # all layers of a supernet but those on the path
+            return None, None
+        columns = None
+        if self._columns:
+            columns = self._columns[0] if len(self._columns) == 1 else torch.cat(self._columns, dim=-1)
+            self._columns = []
         if not self.mean and world_size(group) > 1:
             if columns is not None:
                 gram, columns = gram_of(finite_columns(columns)), None
@@ -199,13 +210,19 @@ def close_matrices(projectors: Iterable[MatrixProjector], keep: float, group: An
         kind = (matrix.shape, seen.shape, matrix.dtype, matrix.device, projector.regularisation, gram is None)
         alike[kind].append((projector, matrix, seen))
     for (*_, regularisation, in_columns), members in alike.items():
-        matrices = torch.stack([matrix for _, matrix, _ in members])  # [layers, groups, width, width]
-        inputs = torch.stack([seen for _, _, seen in members])  # [layers, groups, width, n], or [..., width]
+        matrices = _stacked([matrix for _, matrix, _ in members])  # [layers, groups, width, width]
+        inputs = _stacked([seen for _, _, seen in members])  # [layers, groups, width, n], or [..., width]
         if keep < 1.0:
             matrices = reopen_gradually(matrices, keep)
         close = close_directions if in_columns else close_gram
         for (projector, _, _), matrix in zip(members, close(matrices, inputs, regularisation), strict=True):
-            projector.parts["matrix"] = matrix.clone()
+            # Of several, each has memory of its own, so that none keeps that of all.
+            projector.parts["matrix"] = matrix.clone() if len(members) > 1 else matrix
+
+
+def _stacked(tensors: list[Tensor]) -> Tensor:
+    """The tensors along a new first axis; one by itself, which a network's widest layer often is, is not copied."""
+    return torch.stack(tensors) if len(tensors) > 1 else tensors[0].unsqueeze(0)
 
 
 class RankProjector(Projector):

@@ -210,7 +210,7 @@ def _weighted_correlations(scores: Floats, truth: ArrayLike, weights: Floats) ->
     sign_truth = signs(true)  # [children, children]
     untied_truth = form(sign_truth**2)  # [resamples]
     rows = []
-    for sign in signs(scores):  # a ranking at a time keeps memory at [resamples, children]
+    for sign in map(signs, scores):  # a ranking at a time: the memory of one matrix, [children, children]
         with np.errstate(invalid="ignore", divide="ignore"):
             rows.append(form(sign * sign_truth) / np.sqrt(form(sign**2) * untied_truth))
     return np.stack(rows)

@@ -90,6 +90,16 @@ def test_hand_worked_example():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 3])
+def test_what_is_given_stays_as_it_is(dtype, n):
+    """Single columns are closed in place, in a copy; of what is exact already that would be the caller's own."""
+    given = torch.eye(4, dtype=dtype), torch.ones(4, n, dtype=dtype)
+    kept = [tensor.clone() for tensor in given]
+    close_directions(*given, 1.0)
+    assert all(torch.equal(tensor, before) for tensor, before in zip(given, kept, strict=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_small_lambda_closes_nearly_all(dtype):
     """P = lambda / (lambda + 1), down to what rounding of the input amounts to, the square of eight times its eps."""
     closed = close_directions(torch.ones(1, 1, dtype=dtype), torch.ones(1, 1, dtype=dtype), 1e-10)
