@@ -33,8 +33,7 @@ def ranked(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "three_children.py").write_text(FILE)
     main(["rank", "--space", "three_children.py:network", *OPTIONS, "--out", "run", "--truth-cache", "truth"])
-    yield json.loads(capsys.readouterr().out), tmp_path / "run"
-    sys.modules.pop("three_children", None)
+    return json.loads(capsys.readouterr().out), tmp_path / "run"
 
 
 def test_every_child_with_its_size_scores_and_truth(ranked):

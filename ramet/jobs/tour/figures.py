@@ -93,32 +93,32 @@ class FoundFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class PlainFigures:
-    """A plain network beside a grown one: its size, what it was trained, and how good it is."""
+    """A network that did not grow: its size, the steps that it was trained for, and how good it is."""
 
     parameters: int
-    epochs: int
+    steps: int
     validation: float
     test: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrownPair:
-    """A growth, and two plain networks of its size.
+    """A growth, and two networks that had its work: multiply-adds of training and growing.
 
     Attributes:
         parameters: after each growth, the first before any.
         validation: the accuracy on validation images there.
         test: of the grown network, on test images.
-        same_work: a plain network trained for as many multiply-adds as training and growing took.
-        same_passes: one that saw the images as often, which is more work: it is large from the beginning.
+        plain: of its size from the beginning, in the start's proportions.
+        start: as small as the network was that grew.
     """
 
     seed: int
     parameters: list[int]
     validation: list[float]
     test: float
-    same_work: PlainFigures
-    same_passes: PlainFigures
+    plain: PlainFigures
+    start: PlainFigures
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,16 +13,12 @@ from typing import Any, TypeVar, cast
 
 from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
-from ramet.costs import count_flops, count_parameters
-from ramet.data import DataSet
 from ramet.execution import WorkItem
-from ramet.growth.budget import Ends
-from ramet.growth.networks import vgg
 from ramet.growth.plan import GrowPlan
 from ramet.growth.recipe import GrowRecipe
 from ramet.jobs.data_options import DataOptions, ImageOptions, StreamOptions, TargetOptions
 from ramet.jobs.grow.job import GrowJob, NetworkOptions
-from ramet.jobs.grow.result import GrowResult, MethodFigures
+from ramet.jobs.grow.result import GrowResult
 from ramet.jobs.job import Job, Session
 from ramet.jobs.learn.job import LearnJob
 from ramet.jobs.learn.result import LearnResult, MethodOutcome
@@ -52,14 +48,11 @@ from ramet.ranking.verdict import TRIVIAL
 from ramet.searching.baselines import LARGEST
 from ramet.searching.plan import SearchPlan
 from ramet.searching.staged.options import StagedOptions
-from ramet.seeding import seeded_globally
 
 SPACE = "ramet.jobs.tour.space:network"
 STREAM = "permuted-digits:5"
 DEPTH = 4
 """Convolutions of the network that grows."""
-GROWTH_EPOCHS = 1.5
-"""What a growth is counted as, in epochs of the network before it: the most that one may cost (decision 018)."""
 
 Options = TypeVar("Options", bound=DataOptions)
 
@@ -127,48 +120,34 @@ class TourParts:
             result, truth, work=(short + sizes.truth_epochs) / (self.num_children * sizes.truth_epochs)
         )
 
-    def grown(self, data: DataSet) -> GrownFigures:
-        """`ramet grow`: a network that grows, beside plain ones of the same size, with several seeds."""
-        return GrownFigures(pairs=[self._pair(data, self.seed + number) for number in range(self.sizes.growths)])
+    def grown(self) -> GrownFigures:
+        """`ramet grow`: a network that grows, beside a plain one of its size and itself as it was, by several seeds."""
+        return GrownFigures(pairs=[self._pair(self.seed + number) for number in range(self.sizes.growths)])
 
-    def _pair(self, data: DataSet, seed: int) -> GrownPair:
+    def _pair(self, seed: int) -> GrownPair:
         sizes = self.sizes
-        budget = f"params={sizes.grown_parameters},step=60%"
-        options: dict[str, Any] = {"seed": seed, "device": self.device, "data_options": self._data(TargetOptions)}
         job = GrowJob(
             network="vgg",
             sizes=NetworkOptions(width=sizes.start_width, depth=DEPTH),
-            recipe=GrowRecipe(epochs=sizes.round_epochs, schedule_over="round"),
-            plan=GrowPlan(methods=("firefly",), budget=budget, against=()),  # the tour has a comparison of its own
-            **options,
+            data_options=self._data(TargetOptions),
+            recipe=GrowRecipe(epochs=sizes.grow_epochs),
+            plan=GrowPlan(budget=f"params={sizes.grown_parameters}", against=("plain", "start")),
+            seed=seed,
+            device=self.device,
         )
-        method = cast("GrowResult", self._do(job, f"3-grow/seed-{seed}")).methods["firefly"]
-        channels, side, classes = data.in_channels, data.train.x.shape[-1], data.num_classes
-        with seeded_globally(seed, "tour", "plain"):
-            plain = vgg(channels, side, classes, width=plain_widths(method.params, channels, side, classes))
-        flops = count_flops(plain, data.train.x.shape[1:])
-        figures = {}
-        for name, epochs in {
-            "same-work": max(1, round(work_of(method, sizes.round_epochs) / flops)),
-            "same-passes": sizes.round_epochs * len(method.steps),
-        }.items():
-            trained = GrowJob(
-                network=plain,
-                recipe=GrowRecipe(epochs=epochs, schedule_over="round"),
-                plan=GrowPlan(methods=("firefly",), against=(), ends=Ends(max_steps=0)),
-                **options,
-            )
-            only = cast("GrowResult", self._do(trained, f"3-grow/seed-{seed}-{name}")).methods["firefly"]
-            figures[name] = PlainFigures(
-                parameters=only.params, epochs=epochs, validation=only.validation, test=only.test
-            )
+        result = cast("GrowResult", self._do(job, f"3-grow/seed-{seed}"))
+        method = result.methods[result.best]
+        beside = {
+            name: PlainFigures(parameters=arm.params, steps=arm.num_steps, validation=arm.validation, test=arm.test)
+            for name, arm in result.against.items()
+        }
         return GrownPair(
             seed=seed,
             parameters=[step.sizes.params for step in method.steps],
             validation=[step.score for step in method.steps],
             test=method.test,
-            same_work=figures["same-work"],
-            same_passes=figures["same-passes"],
+            plain=beside["plain"],
+            start=beside["start"],
         )
 
     def learned(self) -> LearnedFigures:
@@ -277,22 +256,6 @@ def found_figures(result: SearchResult, truth: RankResult, work: float) -> Found
         work=work,
         stages=[f"{stage.stage}: {stage.about}" for stage in result.stages],
     )
-
-
-def plain_widths(parameters: int, in_channels: int, side: int, num_classes: int) -> tuple[int, ...]:
-    """The widths of a plain network of a size: in the proportions of the one that grew, as near as they get."""
-    shapes = {tuple(max(1, round(scale / 8 * part)) for part in (1, 1, 2, 2)) for scale in range(8, 400)}
-
-    def distance(widths: tuple[int, ...]) -> int:
-        return abs(count_parameters(vgg(in_channels, side, num_classes, width=widths)) - parameters)
-
-    return min(sorted(shapes), key=distance)
-
-
-def work_of(method: MethodFigures, round_epochs: int) -> float:
-    """What training and growing took, in multiply-adds of one image's forward pass."""
-    flops = [step.sizes.flops for step in method.steps]
-    return round_epochs * sum(flops) + GROWTH_EPOCHS * sum(flops[:-1])
 
 
 def learned_by(name: str, outcome: MethodOutcome) -> LearnedBy:

@@ -35,7 +35,7 @@ def table(result: TourResult) -> Table:
     judged, grown, learned, guarded = result.judged, result.grown, result.learned, result.guarded
     best, trivial = judged.ranking(judged.best), judged.ranking(judged.trivial)
     found = result.found.child(result.found.found)
-    plain = fmean(pair.same_work.test for pair in grown.pairs)
+    plain = fmean(pair.plain.test for pair in grown.pairs)
     beside = [
         (f"{best.value:z.2f}", f"{trivial.value:z.2f} {trivial.name}"),
         ("–" if found is None else percent(found.truth), f"{percent(result.found.mean)} a random choice"),
@@ -102,13 +102,13 @@ _CAPTION_FOUND = (
     "misleads: 1x1 convolutions cost much and see one pixel."
 )
 _ABOUT_GROWN = (
-    "A small network is trained, gets larger where that lowers the loss most, and is trained again, until it is large "
-    "enough: every size on the way is a network to stop at. The fair question is whether a plain network of the final "
-    "size, which one would have to know, is as good after the same work."
+    "A network is trained while it is small, which is cheap, gets wider without a change of what it computes, and is "
+    "trained on. The fair questions are what its size gives, beside the small network trained for the same work, and "
+    "whether a plain network of the final size is as good for it."
 )
 _CAPTION_GROWN = (
-    "Accuracy on validation images while the network grows, the mean over seeds and their range; the lines are plain "
-    "networks of the final size. The sentence above is about test images."
+    "Accuracy on validation images before and after the network grows, the mean over seeds and their range; the lines "
+    "are networks that did not grow and had the same work. The sentence above is about test images."
 )
 _ABOUT_LEARNED = (
     "Five tasks arrive one after the other, and the data of a finished one are gone: the digits, then four times with "
@@ -172,13 +172,13 @@ def grown_chart(figures: GrownFigures) -> Chart:
     values = [[100 * pair.validation[number] for pair in pairs] for number in rounds]
     sizes = [fmean(pair.parameters[number] for pair in pairs) for number in rounds]
     band = (list(map(min, values)), list(map(max, values))) if len(pairs) > 1 else (None, None)
-    same_work = 100 * fmean(pair.same_work.validation for pair in pairs)
-    same_passes = 100 * fmean(pair.same_passes.validation for pair in pairs)
+    plain = 100 * fmean(pair.plain.validation for pair in pairs)
+    start = 100 * fmean(pair.start.validation for pair in pairs)
     return line_chart(
         [Line("growing", sizes, list(map(fmean, values)), *band)],
         x_label="parameters",
         y_label="validation accuracy, %",
-        references=[Reference(same_work, "plain, the same work"), Reference(same_passes, "plain, as many passes")],
+        references=[Reference(plain, "plain, the same work"), Reference(start, "as small as it was, the same work")],
         x_log=True,
     )
 

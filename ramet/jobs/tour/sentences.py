@@ -75,19 +75,18 @@ def found(figures: FoundFigures) -> Told:
 def grown(figures: GrownFigures) -> Told:
     """Whether growing beats a plain network of the same size and the same work: on average, and with every seed."""
     pairs = figures.pairs
-    gains = [pair.test - pair.same_work.test for pair in pairs]
+    gains = [pair.test - pair.plain.test for pair in pairs]
     gain, times = fmean(gains), "once" if len(pairs) == 1 else f"the mean of {len(pairs)} seeds"
-    before, after = (count(round(fmean(pair.parameters[place] for pair in pairs))) for place in (0, -1))
-    begin = f"Grown from {before} to {after} parameters, the network has {percent(fmean(p.test for p in pairs))}"
-    beside = f"a plain one of that size has {percent(fmean(p.same_work.test for p in pairs))} after the same work"
-    passes = (
-        f"and {percent(fmean(p.same_passes.test for p in pairs))} after as many passes, which is more work ({times})"
-    )
+    before = count(round(fmean(pair.start.parameters for pair in pairs)))
+    after = count(round(fmean(pair.parameters[-1] for pair in pairs)))
+    ends = f"Grown from {before} to {after} parameters, the network has {percent(fmean(p.test for p in pairs))}"
+    begin = f"{ends}, where as small as it was it has {percent(fmean(p.start.test for p in pairs))} after the same work"
+    beside = f"a plain one of the final size has {percent(fmean(p.plain.test for p in pairs))} for it ({times})"
     if gain > ONE_POINT and min(gains) > 0:
-        return Told("growing wins", f"{begin}: growing wins, since {beside}, {passes}.", "good")
+        return Told("growing wins", f"{begin}: growing wins, since {beside}.", "good")
     if gain < -ONE_POINT and max(gains) < 0:
-        return Told("plain training wins", f"{begin}: plain training wins, since {beside}, {passes}.", "bad")
-    return Told("level", f"{begin}: neither clearly wins, since {beside}, {passes}.", "neutral")
+        return Told("plain training wins", f"{begin}: plain training wins, since {beside}.", "bad")
+    return Told("level", f"{begin}; growing and plain training are level, since {beside}.", "neutral")
 
 
 def learned(figures: LearnedFigures) -> Told:

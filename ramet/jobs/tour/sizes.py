@@ -17,10 +17,10 @@ class TourSizes:
         instances: supernets that are trained.
         supernet_epochs: epochs of each. A mini-batch trains one child of 64, so that they are many.
         evaluations: short trainings that the search may spend.
-        growths: growths, each with a seed and with plain networks of its own.
+        growths: growths, each with a seed and with other networks beside it.
         start_width: the width of the network before it grows.
         grown_parameters: its parameters when it is grown.
-        round_epochs: epochs between two growths.
+        grow_epochs: what a growth is worth, in epochs of its final size.
         streams: streams of tasks, each with a seed of its own.
         task_epochs: epochs of a task.
         loops: plain loops with a guard and as many without.
@@ -37,7 +37,7 @@ class TourSizes:
     growths: int = 3
     start_width: int = 2
     grown_parameters: int = 3000
-    round_epochs: int = 4
+    grow_epochs: int = 6
     streams: int = 2
     task_epochs: int = 10
     loops: int = 3
@@ -55,7 +55,7 @@ QUICK = TourSizes(
     evaluations=8,
     growths=1,
     grown_parameters=600,
-    round_epochs=1,
+    grow_epochs=2,
     streams=1,
     task_epochs=1,
     loops=1,

@@ -43,7 +43,7 @@ def tell(job: TourJob, setup: TourSetup, session: Session) -> Json:
 
         part("judged", JudgedFigures, lambda: judged()[0], sentences.judged)
         part("found", FoundFigures, lambda: parts.found(judged()[1]), sentences.found)
-        part("grown", GrownFigures, lambda: parts.grown(setup.data), sentences.grown)
+        part("grown", GrownFigures, parts.grown, sentences.grown)
         part("learned", LearnedFigures, parts.learned, sentences.learned)
         part("guarded", GuardedFigures, parts.guarded, sentences.guarded)
     return told
