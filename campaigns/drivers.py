@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from campaigns.spare_server import offer
+
 SECONDS_TO_END = 900.0
 """Long, because on a busy machine a worker may still be importing torch when its driver dies."""
 
@@ -177,8 +179,11 @@ def _ended(code: int) -> int:
     return code
 
 
-def command(arguments: Sequence[str], output: Path, folder: Path) -> Driver:
-    """`ramet` with some arguments, in a working folder that also holds its temporary files and its home."""
+def command(arguments: Sequence[str], output: Path, folder: Path, *, has_spare_server: bool = False) -> Driver:
+    """`ramet` with some arguments, in a working folder that also holds its temporary files and its home.
+
+    With a spare server, workers are forked by a process that has imported everything already.
+    """
 
     def work() -> None:
         from ramet.cli import main
@@ -187,9 +192,12 @@ def command(arguments: Sequence[str], output: Path, folder: Path) -> Driver:
         temporary = folder / "tmp"
         temporary.mkdir(exist_ok=True)
         os.environ |= {"HOME": str(folder), "TMPDIR": str(temporary), "RAY_TMPDIR": str(folder)}
-        # Half of ramet's patience with a worker that starts, so that one that was killed then is missed earlier.
-        os.environ |= {"RAY_worker_register_timeout_seconds": "60"}
+        # A quarter of ramet's patience with a worker that starts: one that was killed then is missed only afterwards,
+        # and these seconds of waiting were most of what a kill on Ray took.
+        os.environ |= {"RAY_worker_register_timeout_seconds": "30"}
         tempfile.tempdir = None  # it was asked for before
+        if has_spare_server:
+            offer()
         main(list(arguments))
 
     return fork(work, output)

@@ -7,8 +7,9 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from campaigns.drivers import Driver, alive, command, own_folder, preload, wait_until_gone
@@ -77,11 +78,14 @@ def _short(kind: str) -> list[str]:
     return ["inline, 1 worker", "processes, 2 workers", *(["Ray, 2 workers"] if kind in ON_RAY else [])]
 
 
-def undisturbed(kind: str, options: list[str], folder: Path) -> tuple[dict[str, str], float]:
+def undisturbed(
+    kind: str, options: list[str], folder: Path, *, has_spare_server: bool = False
+) -> tuple[dict[str, str], float]:
     """What a job gives that nobody disturbs, and the seconds that it takes."""
     folder.mkdir()
     started = time.monotonic()
-    driver = command([*beginning(kind, folder / "run"), *options], folder / "errors", folder)
+    arguments = [*beginning(kind, folder / "run"), *options]
+    driver = command(arguments, folder / "errors", folder, has_spare_server=has_spare_server)
     code = driver.wait()
     if code:
         raise RuntimeError(f"an undisturbed run must end well, but {kind} had exit code {code}: {driver.errors()}")
@@ -93,19 +97,23 @@ def undisturbed(kind: str, options: list[str], folder: Path) -> tuple[dict[str, 
 def kill_often(
     kind: str, options: list[str], folder: Path, expected: dict[str, str], num_kills: int, rng: random.Random
 ) -> Tally:
-    """Runs of one job in one mode, one after the other, until there were so many kills."""
+    """Runs of one job in one mode, one after the other, until there were so many kills.
+
+    The run without a kill, and the first that is killed, start the server of their workers as a user's do; from the
+    second on it is a fork, which begins at once, because nearly all of a kill's cost was that start.
+    """
     tally = Tally()
     is_inline = "inline" in options
-    try:
-        found, seconds = undisturbed(kind, options, folder)
-    except (RuntimeError, TimeoutError) as error:
-        return Tally(lost=[f"{kind}, without a kill: {error}"])
-    tally.lost += [f"{kind}, without a kill: {each}" for each in differences(expected, found)]
-    while tally.num_kills < num_kills and len(tally.lost) < 10:
+    found, seconds = _tried(kind, options, folder, tally, expected, has_spare_server=False)
+    while found and tally.num_kills < num_kills and len(tally.lost) < 10:
         tally.runs += 1
+        has_spare_server = "processes" in options and tally.runs > 1
+        if has_spare_server and tally.runs == 2:
+            found, seconds = _tried(kind, options, folder / "forked", tally, expected, has_spare_server=True)
         place = folder / f"killed-{tally.runs}"
         place.mkdir()
-        drivers = _one_run(kind, options, place, is_inline, min(3, num_kills - tally.num_kills), seconds, tally, rng)
+        start = partial(_go_on, kind, options, place, has_spare_server=has_spare_server)
+        drivers = _one_run(start, kind, is_inline, min(3, num_kills - tally.num_kills), seconds, tally, rng)
         tally.lost += [f"{kind}: a process was left: {each:.80}" for each in wait_until_gone(drivers)]
         try:
             tally.lost += [f"{kind}: {each}" for each in differences(expected, outcome(place / "run"))]
@@ -116,10 +124,27 @@ def kill_often(
     return tally
 
 
+def _tried(
+    kind: str, options: list[str], folder: Path, tally: Tally, expected: dict[str, str], *, has_spare_server: bool
+) -> tuple[bool, float]:
+    """Whether a run without a kill ends, and its seconds; what differs then is lost."""
+    try:
+        found, seconds = undisturbed(kind, options, folder, has_spare_server=has_spare_server)
+    except (RuntimeError, TimeoutError) as error:
+        tally.lost.append(f"{kind}, without a kill: {error}")
+        return False, 0.0
+    tally.lost += [f"{kind}, without a kill: {each}" for each in differences(expected, found)]
+    return True, seconds
+
+
+def _go_on(kind: str, options: list[str], place: Path, number: int, *, has_spare_server: bool) -> Driver:
+    arguments = [*going_on(kind, place / "run"), *options]
+    return command(arguments, place / f"errors-{number}", place, has_spare_server=has_spare_server)
+
+
 def _one_run(
+    start: Callable[[int], Driver],
     kind: str,
-    options: list[str],
-    place: Path,
     is_inline: bool,
     num_kills: int,
     seconds: float,
@@ -127,9 +152,9 @@ def _one_run(
     rng: random.Random,
 ) -> set[int]:
     """Begin a run, kill and go on, until it ends by itself; gives the sessions that there were."""
-    out, sessions, kills = place / "run", set[int](), 0
+    sessions, kills = set[int](), 0
     while True:
-        driver = command([*going_on(kind, out), *options], place / f"errors-{len(sessions)}", place)
+        driver = start(len(sessions))
         sessions.add(driver.pid)
         if kills < num_kills:
             victim = VICTIMS[tally.num_kills % len(VICTIMS)]
@@ -195,8 +220,8 @@ def workers_of(driver: int) -> list[int]:
     for pid in processes:
         with contextlib.suppress(OSError):
             parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    forked = [
-        pid for pid, parent in parents.items() if parents.get(parent) == driver and "forkserver" in processes[pid]
+    forked = [  # a fork has the command line of the server that made it, which is the driver's child
+        pid for pid, parent in parents.items() if parents.get(parent) == driver and processes[pid] == processes[parent]
     ]
     # Ray's own agents have such names, too; a node without them ends itself.
     tasks = [pid for pid, line in processes.items() if line.startswith("ray::") and "Agent" not in line]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ import pytest
 from campaigns import fuzzing, kills
 from campaigns.drivers import alive, command, fork, own_folder, wait_until_gone
 from campaigns.measuring import cost_of, exponent
+from campaigns.opening import cpu_seconds_below
 from campaigns.parsers import Parser, _runs, _texts, parsers
+from campaigns.spare_server import offer
 from campaigns.tiny_jobs import JOBS, beginning, differences, going_on, left_behind, outcome
 from ramet.errors import ConfigError
 from ramet.runs import Run
@@ -35,6 +39,42 @@ def test_processes_are_found_and_their_ends_waited_for(tmp_path: Path) -> None:
     os.kill(other.pid, 0)
     with pytest.raises(TimeoutError, match="after 0 s"):
         other.wait(0.0)
+
+
+def note_server(path: Path) -> None:
+    path.with_suffix(".part").write_text(str(os.getppid()))
+    path.with_suffix(".part").rename(path)
+    sleep()
+
+
+def test_a_spare_server_forks_workers_and_ends_with_its_driver(tmp_path: Path) -> None:
+    """It was forked, and no interpreter started; one that nobody asks for ends with its driver as well."""
+
+    def drive() -> None:
+        known = forkserver._forkserver  # of a test before this one, in another process
+        known._forkserver_pid = known._forkserver_address = known._forkserver_alive_fd = None
+        offer()
+        multiprocessing.get_context("forkserver").Process(target=note_server, args=(tmp_path / "server",)).start()
+        sleep()
+
+    def wait() -> None:
+        offer()
+        (tmp_path / "offered").touch()
+        sleep()
+
+    driver, idle = fork(drive, tmp_path / "errors"), fork(wait, tmp_path / "idle")
+    while not (tmp_path / "server").exists() or not (tmp_path / "offered").exists():
+        assert driver.code() is None, driver.errors()
+        time.sleep(0.01)
+    server, there = int((tmp_path / "server").read_text()), alive({driver.pid})
+    (worker,) = kills.workers_of(driver.pid)
+    assert there[server] == there[worker] == there[driver.pid] and len(alive({idle.pid})) == 2
+    for each in (driver, idle):
+        os.kill(each.pid, signal.SIGKILL)
+        assert each.wait() == -signal.SIGKILL
+        for pid in {worker} & alive({each.pid}).keys():  # a worker of ramet's ends by itself; this one sleeps
+            os.kill(pid, signal.SIGKILL)
+    assert wait_until_gone({driver.pid, idle.pid}, 60) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
@@ -125,6 +165,26 @@ def test_surprises_are_looked_for(tmp_path: Path) -> None:
     bad = Parser("bad", [b"abc"], lambda content, folder: 1 / (content == b"abc"))
     count, lost = fuzzing.surprises(bad, tmp_path, 20, seed=0)
     assert count >= 1 and len(lost) == 1 and "ZeroDivisionError" in lost[0]
+
+
+def test_the_processor_time_of_what_was_started(tmp_path: Path) -> None:
+    """Of a child that computes, and not of this process or of one that waits."""
+
+    def compute() -> None:
+        while time.process_time() < 0.3:
+            sum(range(10_000))
+        (tmp_path / "done").touch()
+        sleep()
+
+    drivers = [fork(compute, tmp_path / "errors"), fork(sleep, tmp_path / "other")]
+    while not (tmp_path / "done").exists():
+        sum(range(10_000))
+    used = cpu_seconds_below(os.getpid())
+    assert used[drivers[0].pid] >= 0.25 and os.getpid() not in used
+    assert used[drivers[1].pid] < used[drivers[0].pid]
+    for driver in drivers:
+        driver.kill_group()
+        driver.wait()
 
 
 def test_costs_are_those_of_the_work(tmp_path: Path) -> None:

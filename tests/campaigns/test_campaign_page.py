@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,15 @@ def test_the_page_has_a_place_for_each() -> None:
     text = page.PAGE.read_text()
     for name in NAMES:
         assert text.count(f"<!-- {name}: begin -->") == text.count(f"<!-- {name}: end -->") == 1
+
+
+def test_the_tests_that_the_page_names_are_there() -> None:
+    """``tests/FILE.py::NAME``, and in the same line ``::NAME`` of the file before it."""
+    root, count = page.PAGE.parents[1], 0
+    for line in page.PAGE.read_text().splitlines():
+        text = ""
+        for path, name in re.findall(r"`(tests/[\w/]+\.py)?::(\w+)`", line):
+            text = (root / path).read_text() if path else text
+            assert f"def {name}(" in text, f"{path}::{name}"
+            count += 1
+    assert count > 20
