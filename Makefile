@@ -82,7 +82,7 @@ audit:  ## known vulnerabilities of what is installed (asks a service), and band
 	$(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/python -m pip install --quiet pip-audit bandit
 	.venv-audit/bin/bandit --quiet --recursive --configfile pyproject.toml ramet ramet_papers
-	.venv-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	.venv-audit/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 bench: install  ## speed and memory, each as a ratio within one run
 	$(BIN)/python -m benchmarks

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,17 @@ os.environ["RAMET_PROGRESS"] = "0"  # a line a minute would be one more line on 
 def pytest_runtest_setup() -> None:
     """Each test draws the same numbers, whichever tests ran before it in the same process."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def forget_files_of_a_test() -> Iterator[None]:
+    """What a test imported from a temporary file is forgotten after it: two tests may call their files the same."""
+    before = set(sys.modules)
+    yield
+    temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
+    for name in set(sys.modules) - before:
+        if os.path.realpath(getattr(sys.modules[name], "__file__", None) or "").startswith(temporary):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +51,6 @@ def find_program() -> Callable[[str], str]:
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Puts a stranger's part of a kind into a file, and gives its reference; what was imported is forgotten after."""
-    yield partial(strangers.put, folder=tmp_path)
-    strangers.forget_imports()
+def stranger(tmp_path: Path) -> Callable[[str], str]:
+    """Puts a stranger's part of a kind into a file, and gives its reference."""
+    return partial(strangers.put, folder=tmp_path)
