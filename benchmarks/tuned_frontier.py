@@ -1,9 +1,10 @@
 """``python -m benchmarks.tuned_frontier``: the strength of a projection chosen on some seeds, judged on others.
 
 The tasks and the transformer are those of ``guard_frontier``. By the rule ``tune`` the strength is chosen on seeds and
-sentences apart: of what the least lucky of the tuning seeds keeps of A, ``WISH`` at least, and then the most of B. By
-the rule ``others`` it is what the seeds of the frontier chose for each other (docs/decisions/089). Both were set before
-the judged seeds were looked at; what is chosen is judged on these, beside no guard.
+sentences apart: of what the least lucky of the tuning seeds keeps of A, ``WISH`` at least, and then the most of B, a
+margin away from the edge. The rule ``edge`` leaves no margin, as ``tune`` did at first. By the rule ``others`` it is
+what the seeds of the frontier chose for each other (docs/decisions/089). Each rule was set before the seeds that it is
+judged on were looked at; what is chosen is judged on these, beside no guard.
 
 Records go to results/guard-frontier-tuned.jsonl; ``--table`` prints the lines of docs/guards.md from them.
 """
@@ -25,15 +26,17 @@ from ramet.guards import Guard, NoGuard, tune
 from ramet.ranking import t_interval
 
 RECORDS = HOME / "results" / "guard-frontier-tuned.jsonl"
-TUNING_SEEDS, JUDGED_SEEDS = (100, 101, 102), (5, 6, 7, 8, 9)
-"""The seeds 0 to 4 are those of the frontier, which was looked at."""
+TUNING_SEEDS = (100, 101, 102)
+JUDGED_SEEDS = {"edge": range(5, 10), "others": range(5, 10), "tune": range(10, 15)}
+"""The seeds 0 to 4 are those of the frontier, which was looked at; the margin was set after 5 to 9 were."""
+MARGINS = {"edge": 1.0, "tune": 10.0}
 VALIDATION = 888_888
 """The seed of the sentences that strengths are chosen by; they are neither trained on nor judged by."""
 WISH, BETWEEN, NUM_TRIALS = 0.995, (1e-3, 10.0), 8
 """The share of A to keep, which is half of what may be lost; and which strengths are tried, and how many."""
 OTHERS = 0.1
 """What the seeds of the frontier chose for each other where half of the words are shared."""
-CASES = ((WORDS, "tune"), (HALF, "tune"), (HALF, "others"))
+CASES = ((WORDS, "edge"), (HALF, "edge"), (HALF, "others"), (WORDS, "tune"), (HALF, "tune"))
 
 
 def started(seed: int, apart: int) -> Reader:
@@ -53,7 +56,7 @@ def trained(start: Reader, guard: Guard, seed: int, apart: int) -> Reader:
     return network
 
 
-def chosen(apart: int) -> Iterator[dict[str, Any]]:
+def chosen(apart: int, rule: str) -> Iterator[dict[str, Any]]:
     """What each strength that was tried comes to on the tuning seeds; the chosen one is marked."""
     starts = {seed: started(seed, apart) for seed in TUNING_SEEDS}
 
@@ -65,14 +68,15 @@ def chosen(apart: int) -> Iterator[dict[str, Any]]:
             learned.append(accuracy(network, 1, apart, seed=VALIDATION))
         return min(kept), sum(learned) / len(learned)
 
-    tuning = tune(GUARDS[JUDGED[0]][0], trial, keep=WISH, between=BETWEEN, num_trials=NUM_TRIALS)
-    for row in tuning.to_rows():
-        yield {"apart": apart, "tried": row["strength"], **{key: row[key] for key in ("kept", "learned", "chosen")}}
+    make, margin = GUARDS[JUDGED[0]][0], MARGINS[rule]
+    for row in tune(make, trial, keep=WISH, between=BETWEEN, num_trials=NUM_TRIALS, margin=margin).to_rows():
+        found = {key: row[key] for key in ("kept", "learned", "chosen")}
+        yield {"apart": apart, "tuned": rule, "tried": row["strength"], **found}
 
 
 def judged(apart: int, strength: float, rule: str) -> Iterator[dict[str, Any]]:
     """No guard and the projection of a strength on the judged seeds, on test sentences."""
-    for seed in JUDGED_SEEDS:
+    for seed in JUDGED_SEEDS[rule]:
         start = started(seed, apart)
         for name, guard in (("none", NoGuard()), (JUDGED[0], GUARDS[JUDGED[0]][0](strength))):
             network = trained(start, guard, seed, apart)
@@ -111,7 +115,7 @@ def main() -> None:
     for apart, rule in () if options.table else CASES:
         if any((row["apart"], row.get("rule")) == (apart, rule) for row in read(options.out)):
             continue
-        rows = list(chosen(apart)) if rule == "tune" else []
+        rows = list(chosen(apart, rule)) if rule in MARGINS else []
         strength = next(row["tried"] for row in rows if row["chosen"]) if rows else OTHERS
         rows += judged(apart, strength, rule)
         with options.out.open("a") as file:  # a whole case at once, so that one that was stopped is done anew

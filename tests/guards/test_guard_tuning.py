@@ -28,7 +28,7 @@ def trial(guard):
 @pytest.mark.parametrize("guard", ["plasticity", WeightPlasticity, "projection:unit=energy", ElasticConsolidation])
 @pytest.mark.parametrize(("goal", "value"), [("keep", 0.9), ("learn", 0.75)])
 def test_the_goal_is_met_and_hardly_more(guard, goal, value):
-    tuning = tune(guard, trial, **{goal: value}, num_trials=25)
+    tuning = tune(guard, trial, **{goal: value}, num_trials=25, margin=1.0)
     assert tuning.is_met and len(tuning.rows) == 25
     found, other = (
         (tuning.chosen.kept, tuning.chosen.learned) if goal == "keep" else (tuning.chosen.learned, tuning.chosen.kept)
@@ -42,6 +42,47 @@ def test_the_goal_is_met_and_hardly_more(guard, goal, value):
     assert set(tuning.frontier) == set(tuning.rows)
 
 
+@pytest.mark.parametrize("margin", [2.0, 10.0])
+@pytest.mark.parametrize("guard", ["plasticity", "projection:unit=energy"])
+@pytest.mark.parametrize(("goal", "value", "edge"), [("keep", 0.9, 9.0), ("learn", 0.75, 1 / 3)])
+def test_a_margin_is_left_to_the_strengths_that_miss_the_goal(guard, goal, value, edge, margin):
+    tuning = tune(guard, trial, **{goal: value}, num_trials=25, margin=margin)
+    wanted = edge * margin if goal == "keep" else edge / margin  # of a guard that keeps more with a larger strength
+    wanted = 1 / wanted if guard.startswith("projection") else wanted
+    # The edge is known to a thousandth of a magnitude, as above.
+    assert tuning.is_met and tuning.chosen.strength == pytest.approx(wanted, rel=5e-3)
+    assert tuning.margin == pytest.approx(margin) and len(tuning.rows) == 25
+
+
+def window(low, high):
+    """A goal that is met between two strengths alone; what is learned falls with the strength."""
+    return lambda guard: (float(low <= guard.strength <= high), -guard.strength)
+
+
+def test_between_two_edges_that_are_near_the_middle_is_taken():
+    tuning = tune("plasticity", window(30.0, 300.0), keep=1.0, num_trials=30, margin=100.0, between=(1.0, 1e4))
+    below = max(row.strength for row in tuning.rows if not row.kept and row.strength < 100.0)
+    above = min(row.strength for row in tuning.rows if not row.kept and row.strength > 100.0)
+    assert tuning.is_met and tuning.chosen.strength == pytest.approx((below * above) ** 0.5)
+    assert tuning.margin == pytest.approx((above / below) ** 0.5) and tuning.margin < 100.0
+
+
+def test_between_two_edges_that_are_far_both_margins_are_kept():
+    tuning = tune("plasticity", window(3.0, 3e5), keep=1.0, num_trials=30, margin=10.0)
+    assert tuning.chosen.strength == pytest.approx(30.0, rel=5e-3) and tuning.margin >= 10.0 * (1 - 1e-9)
+
+
+def test_a_margin_ends_where_the_range_ends():
+    tuning = tune("plasticity", trial, keep=0.9, num_trials=20, margin=1e3, between=(0.1, 100.0))
+    assert tuning.is_met and tuning.chosen.strength == pytest.approx(100.0)
+    assert tuning.margin == pytest.approx(100.0 / 9.0, rel=5e-3)
+
+
+def test_where_all_meet_the_goal_no_margin_is_needed():
+    tuning = tune("plasticity", trial, keep=0.0, num_trials=8)
+    assert tuning.chosen == tuning.rows[0] and tuning.margin == float("inf")
+
+
 def test_a_guard_of_a_text_has_its_options():
     made = []
     tune("projection:unit=energy,rank=3", lambda guard: made.append(guard) or (0.0, 0.0), keep=1.0, num_trials=3)
@@ -51,7 +92,7 @@ def test_a_guard_of_a_text_has_its_options():
 
 def test_where_no_strength_meets_the_goal_the_nearest_is_given():
     tuning = tune("plasticity", lambda guard: (min(trial(guard)[0], 0.8), trial(guard)[1]), keep=0.9)
-    assert not tuning.is_met and tuning.chosen.kept == 0.8
+    assert not tuning.is_met and tuning.chosen.kept == 0.8 and tuning.margin == 1.0
     assert tuning.chosen.learned == max(row.learned for row in tuning.rows if row.kept == 0.8)
 
 
@@ -79,6 +120,8 @@ def test_the_frontier_leaves_out_what_another_beats():
         ({"keep": 0.5, "between": (1.0, 1.0)}, "the smaller first"),
         ({"keep": 0.5, "between": (0.0, 1.0)}, "two numbers above 0"),
         ({"keep": 0.5, "num_trials": 2}, "at least 3, but got 2"),
+        ({"keep": 0.5, "margin": 0.5}, "a factor of at least 1, but got 0.5"),
+        ({"keep": 0.5, "margin": float("nan")}, "a factor of at least 1, but got nan"),
     ],
 )
 def test_bad_goals_are_refused(options, words):
