@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,11 +23,11 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(autouse=True)
-def forget_files_of_a_test() -> Iterator[None]:
+def forget_files_of_a_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What a test imported from a temporary file is forgotten after it: two tests may call their files the same."""
     before = set(sys.modules)
     yield
-    temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
+    temporary = os.path.realpath(tmp_path_factory.getbasetemp()) + os.sep
     for name in set(sys.modules) - before:
         if os.path.realpath(getattr(sys.modules[name], "__file__", None) or "").startswith(temporary):
             del sys.modules[name]
