@@ -26,6 +26,7 @@ EXTRAS = {
     "networks": "networks of Hugging Face's transformers",
     "timm": "networks of timm",
     "trainer": "a guard in Hugging Face's Trainer",
+    "trl": "a guard in TRL's trainers",
     "lightning": "a guard in Lightning",
     "accelerate": "a guard in accelerate",
     "text": "texts by the file of a tokenizer, `--tokens`",
