@@ -27,7 +27,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
             data_options=TextOptions(image_size=8, train_size=4000, eval_size=1500, validation_fraction=0.5),
             recipe=Recipe(batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
-        without_baselines=True,
+                without_baselines=True,
                 epochs=10, warmup_epochs=4, guard_warmup_epochs=0, models_per_epoch=70, batches_per_model=1,
                 strategy=enas("disturbance-immune", learning_rate=3.5e-3), strategy_steps=40, archs_per_step=2,
                 reward_samples=128, error_samples=300, measured_models=14, num_candidates=20,
@@ -45,7 +45,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
                 augment="crop:4+flip",
             ),
             plan=SearchPlan(
-        without_baselines=True,
+                without_baselines=True,
                 epochs=240, warmup_epochs=90, guard_warmup_epochs=0, models_per_epoch=156, batches_per_model=1,
                 strategy=enas("disturbance-immune"), strategy_steps=234, archs_per_step=1,
                 reward_samples=128, error_samples=1000, measured_models=31, num_candidates=100,
