@@ -33,7 +33,7 @@ _RECURRENT_SMALL = SearchJob(
         batch_size=20, learning_rate=10.0, final_learning_rate=5.0, momentum=0.0, weight_decay=1e-7, clip_norm=0.25
     ),
     plan=SearchPlan(
-                without_baselines=True,
+        without_baselines=True,
         epochs=12, warmup_epochs=5, models_per_epoch=10, batches_per_model=7,
         strategy=enas("recurrent", learning_rate=5e-3), strategy_steps=15, archs_per_step=4,
         reward_samples=40, error_samples=100, num_candidates=10, num_final=0,
@@ -45,7 +45,7 @@ _CONVOLUTIONAL_SMALL = SearchJob(
     data="fashion-mnist", data_options=TextOptions(image_size=7, train_size=4000, eval_size=2000),
     recipe=Recipe(batch_size=64, learning_rate=0.1, final_learning_rate=0.05, weight_decay=3e-4, clip_norm=5.0),
     plan=SearchPlan(
-                without_baselines=True,
+        without_baselines=True,
         epochs=10, warmup_epochs=3, models_per_epoch=10, batches_per_model=7,
         strategy=enas("micro"), strategy_steps=15, archs_per_step=4,
         reward_samples=128, error_samples=2000, num_candidates=10, num_final=0,
@@ -77,7 +77,7 @@ _RECURRENT_PAPER = SearchJob(
         clip_norm=0.25,
     ),
     plan=SearchPlan(
-                without_baselines=True,
+        without_baselines=True,
         epochs=150, warmup_epochs=0, guard_warmup_epochs=5, models_per_epoch=65, batches_per_model=7,
         strategy=enas("recurrent"), strategy_steps=100, archs_per_step=10,
         reward_samples=64, error_samples=500, num_candidates=100, final_epochs=150,
@@ -90,7 +90,7 @@ _CONVOLUTIONAL_PAPER = SearchJob(
         weight_decay=1e-4, clip_norm=5.0, augment="crop:4+flip", auxiliary_weight=0.4, drop_path=0.2,
     ),
     plan=SearchPlan(
-                without_baselines=True,
+        without_baselines=True,
         epochs=150, warmup_epochs=0, guard_warmup_epochs=3, models_per_epoch=60, batches_per_model=7,
         strategy=enas("micro"), strategy_steps=30, archs_per_step=10,
         reward_samples=128, error_samples=1000, num_candidates=100, final_epochs=310,
