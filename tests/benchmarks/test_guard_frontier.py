@@ -66,6 +66,7 @@ def test_the_picture_is_a_file_of_its_own_with_a_line_for_each_guard():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ramet.guards.coverage.UncoveredWarning")  # embeddings and norms, by Kronecker
 def test_a_seed_has_every_guard_at_every_strength(monkeypatch):
     monkeypatch.setattr(guard_frontier, "STEPS", {HALF: 3, WORDS: 3})
     rows = list(guard_frontier.run(0))
