@@ -262,7 +262,19 @@ def test_a_saved_network_grows_on(case: Case, capsys: pytest.CaptureFixture[str]
     first = case.folder / "undisturbed" / "networks" / "net2net"
     before = load_network(first, trust=True)
     options = ["--data", "digits", "--train-size", "100", "--eval-size", "40", "--batch-size", "20", "--epochs", "1"]
-    grown = [*options, "--network", str(first), "--budget", "params=800", "--max-steps", "1", "--method", "net2net"]
+    grown = [
+        *options,
+        "--network",
+        str(first),
+        "--budget",
+        "params=800",
+        "--max-steps",
+        "1",
+        "--method",
+        "net2net",
+        "--begin",
+        "0",
+    ]
     with pytest.raises(SystemExit):
         main(["grow", *grown, "--out", str(case.folder / "refused")])
     assert "runs only with --trust" in capsys.readouterr().err and not (case.folder / "refused").exists()
