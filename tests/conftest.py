@@ -29,8 +29,10 @@ def forget_files_of_a_test() -> Iterator[None]:
     before = set(sys.modules)
     yield
     temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
+    clone = os.path.realpath(Path(__file__).parents[1]) + os.sep  # may lie among temporary files itself
     for name in set(sys.modules) - before:
-        if os.path.realpath(getattr(sys.modules[name], "__file__", None) or "").startswith(temporary):
+        file = os.path.realpath(getattr(sys.modules[name], "__file__", None) or "")
+        if file.startswith(temporary) and not file.startswith(clone):
             del sys.modules[name]
 
 
