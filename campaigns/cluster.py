@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from campaigns.drivers import alive, command, own_folder, preload, wait_until_gone
@@ -33,7 +33,9 @@ _ROOT = Path(__file__).parents[1]
 _FULL = "the object store is full"
 _STORE = 80 << 20
 _WITHOUT_SPILLING = '{"automatic_object_spilling_enabled": false}'
-"""Without it Ray puts aside on the disk what does not fit, and no store is ever full."""
+_WITHOUT_DISK = {"RAY_local_fs_capacity_threshold": "0.0001", "RAY_oom_grace_period_s": "0"}
+"""Without both Ray puts on the disk what does not fit, after some seconds each, and no store is ever full. A disk that
+counts as full from a ten-thousandth on is never used."""
 _FILLING = """
 import sys, time
 import numpy as np
@@ -44,7 +46,7 @@ held, size = [], 16 << 20
 while size > 120_000:  # what is smaller than that lies in the process itself
     try:
         held.append(ray.put(np.zeros(size, np.uint8)))
-    except ray.exceptions.ObjectStoreFullError:
+    except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError):
         size //= 2
 print("full", flush=True)
 time.sleep(900)
@@ -74,16 +76,19 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
                 lost = disturbed(net, started, place / f"r{number}", disturb, expected)
             yield Finding(what=f"cluster: {name}", tried=1, lost=lost, detail="2 nodes, results as inline")
         if wants(f"cluster: {_FULL}"):
-            with network() as net, nodes(net, place / "nf", ["--system-config", _WITHOUT_SPILLING]):
+            head = ["--system-config", _WITHOUT_SPILLING]
+            with network() as net, nodes(net, place / "nf", head, _WITHOUT_DISK):
                 lost = full_store(net, place / "full")
             yield Finding(what=f"cluster: {_FULL}", tried=1, lost=lost, detail="one line, then resumed, as inline")
 
 
 @contextlib.contextmanager
-def nodes(net: Network, folder: Path, head: Sequence[str] = ()) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A node of Ray in each namespace, the first of them the head, which may have further options."""
+def nodes(
+    net: Network, folder: Path, head: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A node of Ray in each namespace, the first of them the head, which may have further options; with settings."""
     folder.mkdir()
-    ray, environment = str(Path(sys.executable).with_name("ray")), _environment(folder.parent)
+    ray, environment = str(Path(sys.executable).with_name("ray")), _environment(folder.parent) | dict(settings or {})
     started: list[subprocess.Popen[bytes]] = []
     try:
         for place, address in enumerate(net.addresses):
@@ -155,8 +160,8 @@ def full_store(net: Network, folder: Path) -> list[str]:
     import numpy as np
 
     folder.mkdir()
-    images = np.random.default_rng(0).integers(0, 256, (240, 32, 32), np.uint8)
-    np.savez(folder / "own.npz", x=images, y=np.arange(240) % 4)
+    images = np.random.default_rng(0).integers(0, 256, (480, 32, 32), np.uint8)
+    np.savez(folder / "own.npz", x=images, y=np.arange(480) % 4)
     arguments = [*beginning("rank", folder / "run"), "--data", str(folder / "own.npz")]
     filling = subprocess.Popen(
         net.inside(0, [sys.executable, "-c", _FILLING, f"{net.addresses[0]}:{_PORT}"]),

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 
 import ramet
-from campaigns.findings import Report, as_table
+from campaigns.findings import Finding, Report, as_table
 from ramet.runs.atomic import write_atomically
 
 _DIVIDER = re.compile(r" (?<!\\)\| ")
@@ -33,11 +33,23 @@ def write_page(path: Path, reports: Sequence[Report]) -> None:
         old, _, after = rest.partition(end)
         lines = {line[0]: line for line in _lines(old)}
         for finding in report.findings:
-            if not finding.skipped or lines.get(finding.what, ["", "-"])[1] == "-":  # what was tried once stays
+            if not _says_more(lines.get(finding.what, []), finding):
                 lines[finding.what] = finding.cells()
         block = f"{_said(report, list(lines.values()))}\n\n{as_table(list(lines.values()))}"
         text = f"{before}{begin}\n{block}\n{end}{after}"
     write_atomically(path, text.encode())
+
+
+def _says_more(line: Sequence[str], finding: Finding) -> bool:
+    """Whether a line that is there stays: it was tried, and now it was not, or not half as often.
+
+    So a short campaign takes no long one off the page. A loss does, and takes the place of one.
+    """
+    if not line or line[1] == "-":
+        return False
+    if finding.skipped:
+        return True
+    return line[2] == "0" and not finding.lost and 2 * finding.tried < int(line[1].replace(",", ""))
 
 
 def _lines(block: str) -> list[list[str]]:

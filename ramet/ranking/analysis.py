@@ -28,6 +28,9 @@ from ramet.runs.encoding import Json
 from ramet.seeding import numpy_generator
 from ramet.sharing import mean_change
 
+MOST_DISTURBED = 512
+"""Children of whom each one's effect on each is told."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
@@ -199,17 +202,23 @@ def _rank_distributions(scores: Scores) -> Json:
 
 
 def _disturbance(scores: Scores) -> Json | None:
-    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained."""
+    """Who disturbs whom: the mean change of a child's score in a step that trains another; rows are the trained.
+
+    Of more than ``MOST_DISTURBED`` children, only the means: a matrix of them is larger than all that was measured.
+    """
     _, num_steps, num_children = scores.steps.shape
     if num_steps < 2 or (scores.trained < 0).any():
         return None
     change = np.concatenate(np.diff(scores.steps, axis=1))  # [instances * (steps - 1), children]
     trained = np.concatenate(scores.trained[:, 1:])
-    matrix = mean_change(change, trained, num_children)
+    matrix = None
+    if num_children <= MOST_DISTURBED:
+        found = mean_change(change, trained, num_children)
+        matrix = [[None if np.isnan(value) else float(value) for value in row] for row in found]
     own = change[np.arange(len(change)), trained]
     others = (change.sum() - own.sum()) / (change.size - own.size)
     return {
-        "matrix": [[None if np.isnan(value) else float(value) for value in row] for row in matrix],
+        "matrix": matrix,
         "own": float(own.mean()),
         "others": float(others),
     }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ramet.errors import ConfigError
-from ramet.ranking.metrics import Floats, check_scores, pair_signs, rank_stability
+from ramet.ranking.metrics import Floats, check_scores, pair_signs, rank_correlation, rank_stability
 
 
 def prediction_disturbance(before: ArrayLike, after: ArrayLike) -> float | Floats:
@@ -65,11 +65,8 @@ def rank_consistency(accuracies: ArrayLike, interval: int) -> Floats:
     [1.0, -1.0]
     """
     values = _over_epochs(accuracies, interval)
-    signs = pair_signs(values)  # [epochs, pairs]
-    first, second = signs[:-interval], signs[interval:]
-    with np.errstate(invalid="ignore"):
-        tau: Floats = (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    return tau
+    later = values[interval:]
+    return np.array([rank_correlation(now, then) for now, then in zip(values, later, strict=False)])
 
 
 def accuracy_drops(accuracies: ArrayLike) -> Floats:

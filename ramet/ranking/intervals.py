@@ -1,18 +1,20 @@
 """Confidence intervals: over children by the bootstrap, over seeds by the bootstrap or, where they are few, by t.
 
 Resampling children with replacement gives each child a weight, and Kendall's tau-b of the weighted children is a ratio
-of quadratic forms in the weights. So all resamples are a few matrix products, with no loop over them.
+of sums over pairs (``concordance``), which are taken for a block of resamples at once. What is drawn does not depend on
+the blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from ramet.errors import ConfigError
+from ramet.ranking.concordance import rows_at_once, untied_weight, weighted_concordance
 from ramet.ranking.metrics import Floats, check_scores
 from ramet.reports import Estimate
 from ramet.seeding import numpy_generator
@@ -34,9 +36,10 @@ def correlation_interval(
     Scores are [children] or [rankings, children]; ``confidence`` is the interval's coverage.
     """
     values = np.atleast_2d(np.asarray(scores, dtype=float))
-    value = float(_weighted_correlations(values, truth, np.ones((1, values.shape[1]))).mean())
-    resampled = _weighted_correlations(values, truth, _resamples(values.shape[1], num_resamples, generator))
-    return percentiles(value, resampled.mean(axis=0), confidence)
+    now, drawn = _once_and_resampled(
+        lambda weights: _weighted_correlations(values, truth, weights), values.shape[1], num_resamples, generator
+    )
+    return percentiles(float(now.mean()), drawn.mean(axis=0), confidence)
 
 
 def correlation_gain_interval(
@@ -50,12 +53,15 @@ def correlation_gain_interval(
 ) -> Estimate:
     """How much higher GT-Tau is than a baseline's, with a paired interval: both see the same resampled children."""
     ours, theirs = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(baseline, float))
-    once = np.ones((1, ours.shape[1]))
-    value = _weighted_correlations(ours, truth, once).mean() - _weighted_correlations(theirs, truth, once).mean()
-    weights = _resamples(ours.shape[1], num_resamples, generator)
-    gain = _weighted_correlations(ours, truth, weights).mean(axis=0)
-    gain = gain - _weighted_correlations(theirs, truth, weights).mean(axis=0)
-    return percentiles(float(value), gain, confidence)
+    now, drawn = _once_and_resampled(
+        lambda weights: np.concatenate([_weighted_correlations(each, truth, weights) for each in (ours, theirs)]),
+        ours.shape[1],
+        num_resamples,
+        generator,
+    )  # [rankings of both, .]
+    count = len(ours)
+    gain = drawn[:count].mean(axis=0) - drawn[count:].mean(axis=0)
+    return percentiles(float(now[:count].mean() - now[count:].mean()), gain, confidence)
 
 
 def agreement_interval(
@@ -68,13 +74,13 @@ def agreement_interval(
 ) -> Estimate:
     """The mean tau-b of pairs of rankings, row by row of [pairs, children] each, with its interval over children."""
     ours, theirs = np.atleast_2d(np.asarray(first, float)), np.atleast_2d(np.asarray(second, float))
-    weights = _resamples(ours.shape[1], num_resamples, generator)
-    once = np.ones((1, ours.shape[1]))
-    rows = [
-        np.concatenate([_weighted_correlations(a[None], b, given)[0] for given in (once, weights)])
-        for a, b in zip(ours, theirs, strict=True)
-    ]
-    mean = np.mean(rows, axis=0)  # [1 + resamples]
+
+    def agreements(weights: Floats) -> Floats:
+        rows = [_weighted_correlations(a[None], b, weights)[0] for a, b in zip(ours, theirs, strict=True)]
+        return np.stack(rows)  # [pairs, resamples]
+
+    now, drawn = _once_and_resampled(agreements, ours.shape[1], num_resamples, generator)
+    mean = np.mean(np.concatenate([now, drawn], axis=1), axis=0)  # [1 + resamples]
     return percentiles(float(mean[0]), mean[1:], confidence)
 
 
@@ -102,10 +108,13 @@ def slope_interval(
     """
     x = np.asarray(places, float)
     num_instances, num_places, num_children = scores.shape
-    weights = np.concatenate(
-        [np.ones((1, num_children)), _resamples(num_children, num_resamples, generator)]
-    )  # the first row is the children as they are
-    taus = _weighted_correlations(scores.reshape(-1, num_children), truth, weights)
+    rankings = scores.reshape(-1, num_children)
+    taus = np.concatenate(
+        _once_and_resampled(
+            lambda weights: _weighted_correlations(rankings, truth, weights), num_children, num_resamples, generator
+        ),
+        axis=1,
+    )
     curve = taus.reshape(num_instances, num_places, -1).mean(axis=0)  # [places, 1 + resamples]
     centred = x - x.mean()
     slopes = centred @ curve / (centred @ centred)
@@ -131,8 +140,11 @@ def resampled_interval(
         num_resamples: how many; each is a call for each ranking.
     """
     values, true = np.atleast_2d(np.asarray(scores, float)), np.asarray(truth, float)
-    drawn = generator.integers(len(true), size=(num_resamples, len(true)))
-    found = [np.mean([measure(row[chosen], true[chosen]) for row in values]) for chosen in drawn]
+    found = [
+        np.mean([measure(row[chosen], true[chosen]) for row in values])
+        for drawn in _places(len(true), num_resamples, generator)
+        for chosen in drawn
+    ]
     return percentiles(float(np.mean([measure(row, true) for row in values])), np.asarray(found), 0.95)
 
 
@@ -141,8 +153,8 @@ def mean_interval(
 ) -> Estimate:
     """A mean with its bootstrap interval over the values; ``seed_interval`` is the one for seeds, of which few are."""
     sample = _sample(values)
-    drawn = sample[generator.integers(len(sample), size=(num_resamples, len(sample)))]
-    return percentiles(float(sample.mean()), drawn.mean(axis=1), confidence)
+    means = [sample[drawn].mean(axis=1) for drawn in _places(len(sample), num_resamples, generator)]
+    return percentiles(float(sample.mean()), np.concatenate(means), confidence)
 
 
 def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> Estimate:
@@ -186,10 +198,35 @@ def _tail(confidence: float) -> float:
     return (1 - confidence) / 2
 
 
-def _resamples(num_children: int, num_resamples: int, generator: np.random.Generator) -> Floats:
-    """How often each resample holds each child; shape [resamples, children]."""
+def _once_and_resampled(
+    measure: Callable[[Floats], Floats], num_children: int, num_resamples: int, generator: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """What a function of weights gives for the children as they are, [..., 1], and for resamples, [..., resamples].
+
+    The function takes [some, children] to [..., some].
+    """
+    now = measure(np.ones((1, num_children)))
+    drawn = [measure(weights) for weights in _resamples(num_children, num_resamples, generator)]
+    return now, np.concatenate(drawn, axis=-1)
+
+
+def _resamples(num_children: int, num_resamples: int, generator: np.random.Generator) -> Iterator[Floats]:
+    """How often each resample holds each child, [some, children], in blocks until there are so many."""
     share = np.full(num_children, 1 / num_children)
-    return generator.multinomial(num_children, share, size=num_resamples).astype(float)
+    for count in _counts(num_children, num_resamples):
+        yield generator.multinomial(num_children, share, size=count).astype(float)
+
+
+def _places(num_values: int, num_resamples: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Which values each resample holds, [some, values], in blocks until there are so many."""
+    for count in _counts(num_values, num_resamples):
+        yield generator.integers(num_values, size=(count, num_values))
+
+
+def _counts(num_values: int, num_resamples: int) -> list[int]:
+    """How many resamples each block has."""
+    most = rows_at_once(num_values)
+    return [min(most, num_resamples - start) for start in range(0, max(num_resamples, 1), most)]
 
 
 def _weighted_correlations(scores: Floats, truth: ArrayLike, weights: Floats) -> Floats:
@@ -198,21 +235,12 @@ def _weighted_correlations(scores: Floats, truth: ArrayLike, weights: Floats) ->
     scores = check_scores(scores, ndim=2)
     if scores.shape[1] != len(true):
         raise ConfigError(f"scores must cover the {len(true)} children of the truth, but cover {scores.shape[1]}.")
-
-    def signs(values: Floats) -> Floats:
-        with np.errstate(invalid="ignore"):
-            return np.sign(np.nan_to_num(values[..., :, None] - values[..., None, :], nan=0.0))
-
-    def form(matrix: Floats) -> Floats:
-        result: Floats = ((weights @ matrix) * weights).sum(axis=-1)
-        return result
-
-    sign_truth = signs(true)  # [children, children]
-    untied_truth = form(sign_truth**2)  # [resamples]
+    untied_truth = untied_weight(true, weights)  # [resamples]
     rows = []
-    for sign in map(signs, scores):  # a ranking at a time: the memory of one matrix, [children, children]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rows.append(form(sign * sign_truth) / np.sqrt(form(sign**2) * untied_truth))
+    for ranking in scores:
+        untied = untied_weight(ranking, weights) * untied_truth
+        with np.errstate(invalid="ignore"):
+            rows.append(weighted_concordance(ranking, true, weights) / np.sqrt(untied))
     return np.stack(rows)
 
 

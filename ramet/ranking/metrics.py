@@ -2,8 +2,8 @@
 
 A score is better the higher it is. All correlations are Kendall's tau-b, which is exact with ties: with the signs
 s_ij(a) of a_i - a_j it is the sum over pairs of s_ij(a) s_ij(b), divided by the root of the product of the sums of
-their squares. Written so, the correlations of many rankings with each other are one matrix product. A ranking in which
-all children are equal has no order, and every correlation with it is NaN, as in SciPy.
+their squares; ``concordance`` has both sums, in memory that does not grow with the pairs. A ranking in which all
+children are equal has no order, and every correlation with it is NaN, as in SciPy.
 
 Reference: *Deeper insights into weight sharing in neural architecture search*, section 3.2.
 """
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from ramet.errors import ConfigError
+from ramet.ranking.concordance import concordances, untied_pairs
 
 Floats = NDArray[np.float64]
 
@@ -46,16 +47,24 @@ def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def rank_correlations(a: ArrayLike, b: ArrayLike) -> Floats:
-    """Kendall's tau-b between every ranking of ``a``, [n, children], and every one of ``b``, [m, children]: [n, m]."""
-    signs_a, signs_b = pair_signs(check_scores(a, ndim=2)), pair_signs(check_scores(b, ndim=2))  # [., pairs]
-    untied_a, untied_b = (signs_a**2).sum(axis=1), (signs_b**2).sum(axis=1)
+    """Kendall's tau-b between every ranking of ``a``, [n, children], and every one of ``b``, [m, children]: [n, m].
+
+    Raises:
+        ConfigError: fewer than two children, different children, or a NaN. Infinite scores are allowed.
+    """
+    first, second = check_scores(a, ndim=2), check_scores(b, ndim=2)
+    if first.shape[1] != second.shape[1]:
+        raise ConfigError(
+            f"both rankings must score the same children, but got {first.shape[1]} and {second.shape[1]}."
+        )
+    untied = np.outer(untied_pairs(first), untied_pairs(second))
     with np.errstate(invalid="ignore"):
-        correlations: Floats = (signs_a @ signs_b.T) / np.sqrt(np.outer(untied_a, untied_b))
+        correlations: Floats = concordances(first, second) / np.sqrt(untied)
     return correlations
 
 
 def pair_signs(scores: Floats) -> Floats:
-    """The order of every pair of children: 1, 0 or -1; shape [..., children] becomes [..., pairs]."""
+    """The order of every pair of children: 1, 0 or -1; shape [..., children] becomes [..., pairs]. For few of them."""
     first, second = np.triu_indices(scores.shape[-1], k=1)
     with np.errstate(invalid="ignore"):
         difference = scores[..., first] - scores[..., second]

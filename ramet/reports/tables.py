@@ -142,9 +142,10 @@ class Table:
 
     def html_rows(self) -> list[list[HtmlCell]]:
         """The cells for the page's template."""
-        best = [self._best(index) for index in range(len(self._columns))]
+        indices = range(len(self._columns))
+        best, sides = [self._best(index) for index in indices], [self._alignment(index) for index in indices]
         return [
-            [self._html_cell(row[index], index, which in best[index]) for index in range(len(self._columns))]
+            [self._html_cell(row[index], index, sides[index], which in best[index]) for index in indices]
             for which, row in enumerate(self.rows)
         ]
 
@@ -251,7 +252,7 @@ class Table:
         numeric = all(not isinstance(cell, bool) and isinstance(cell, Real) for cell in cells)
         return "number" if cells and numeric else "words"
 
-    def _html_cell(self, cell: Cell, index: int, best: bool) -> HtmlCell:
+    def _html_cell(self, cell: Cell, index: int, side: str, best: bool) -> HtmlCell:
         column = self._columns[index]
         if isinstance(cell, Estimate):
             value, interval = write(cell.value, column.form), cell.interval_text(column.form)
@@ -261,7 +262,7 @@ class Table:
             value, interval = value.replace("-", "−"), interval.replace("-", "−")
         # Sentences in a cell need room, or a narrow page breaks them after every word.
         wordy = isinstance(cell, str) and len(value) > WORDY
-        classes = self._alignment(index) + (" best" if best else "") + (" wordy" if wordy else "")
+        classes = side + (" best" if best else "") + (" wordy" if wordy else "")
         return HtmlCell(value, interval, classes, best)
 
 

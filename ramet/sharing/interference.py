@@ -58,7 +58,7 @@ def trained_effect(scores: NDArray[np.floating], trained: Sequence[int]) -> NDAr
 
 def mean_change(change: NDArray[np.floating], trained: NDArray[np.integer], num_children: int) -> NDArray[np.float64]:
     """The mean of the rows of ``change``, shape [steps, children], for each trained child; NaN for one without rows."""
-    one_hot = np.eye(num_children)[trained]  # [steps, children]
+    one_hot = (np.asarray(trained)[:, None] == np.arange(num_children)).astype(float)  # [steps, children]
     with np.errstate(invalid="ignore", divide="ignore"):
         effect: NDArray[np.float64] = (one_hot.T @ change) / one_hot.sum(axis=0)[:, None]
     return effect

@@ -44,6 +44,21 @@ def test_a_campaign_replaces_its_own_table_alone(tmp_path: Path) -> None:
         page.write_page(path, [report("z", [])])
 
 
+def test_a_short_campaign_takes_no_long_one_off_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("<!-- x: begin -->\n<!-- x: end -->\n")
+
+    def after(tried: int, *lost: str) -> str:
+        page.write_page(path, [report("x", [Finding(what="kills: a", tried=tried, lost=list(lost))])])
+        return path.read_text()
+
+    assert "| kills: a | 2,001 | 0 |" in after(2001)
+    assert "| kills: a | 2,001 | 0 |" in after(1000)  # less than half as often
+    assert "| kills: a | 1,001 | 0 |" in after(1001)
+    assert "| kills: a | 3 | 1 |" in after(3, "a record is missing")
+    assert "| kills: a | 2 | 0 |" in after(2)
+
+
 def test_the_page_has_a_place_for_each() -> None:
     text = page.PAGE.read_text()
     for name in NAMES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -132,3 +134,33 @@ def test_the_gap_to_children_alone() -> None:
     steps[..., 0], truth[:, 0] = 0.2, 0.8
     found = analyse(scores_of(steps, truth))["gap"]
     assert found["value"] == pytest.approx(0.6) and found["low"] == pytest.approx(0.6)
+
+
+def test_who_disturbs_whom_against_a_plain_loop() -> None:
+    steps, trained = drawn(2, 6, 4), np.array([[0, 1, 1, 3, 0, 1], [3, 3, 0, 1, 1, 0]])
+    found = analyse(replace(scores_of(steps, None), trained=trained))["disturbance"]
+    changes: dict[tuple[int, int], list[float]] = {}
+    for instance, step, child in np.ndindex(2, 5, 4):
+        change = steps[instance, step + 1, child] - steps[instance, step, child]
+        changes.setdefault((trained[instance, step + 1], child), []).append(change)
+    for row, column in np.ndindex(4, 4):
+        expected = np.mean(changes[row, column]) if (row, column) in changes else None
+        assert found["matrix"][row][column] == (expected if expected is None else pytest.approx(expected))
+    assert found["matrix"][2] == [None] * 4  # it was never trained
+
+
+def test_many_children_have_no_matrix_of_each_other() -> None:
+    number = 8_000
+    steps, trained = drawn(2, 3, number), np.array([[5, 0, 7_999], [1, 2, 3]])
+    scores = replace(scores_of(steps, None), trained=trained)
+    tracemalloc.start()
+    try:
+        found = analyse(scores)["disturbance"]
+        assert tracemalloc.get_traced_memory()[1] < number * (number - 1) // 2  # not a byte for each pair
+    finally:
+        tracemalloc.stop()
+    change = np.diff(steps, axis=1)
+    own = [change[0, 0, 0], change[0, 1, 7_999], change[1, 0, 2], change[1, 1, 3]]
+    assert found["matrix"] is None
+    assert found["own"] == pytest.approx(np.mean(own))
+    assert found["others"] == pytest.approx((change.sum() - np.sum(own)) / (change.size - 4))

@@ -42,6 +42,11 @@ def test_infinite_scores_are_ranked_and_tied_with_each_other():
     assert rank_correlation([-np.inf, -np.inf, 1.0, np.inf], [0.0, 0.0, 1.0, 2.0]) == 1.0
 
 
+def test_rankings_of_other_children_are_refused():
+    with pytest.raises(ConfigError, match="same children, but got 2 and 3"):
+        metrics.rank_correlations([[1.0, 2.0]], [[1.0, 2.0, 3.0]])
+
+
 def test_two_children_agree_or_disagree():
     assert rank_correlation([1, 2], [5, 9]) == 1.0
     assert rank_correlation([1, 2], [9, 5]) == -1.0

@@ -10,8 +10,10 @@ import os
 import re
 import stat
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +99,28 @@ def test_a_pipe_that_knows_only_ascii_is_no_failure() -> None:
 def test_an_empty_table_and_the_best_of_one() -> None:
     assert Table(["a", "b"], []).to_text() == "a  b\n-  -"
     assert not Table(["a", Column("b", best="highest")], [["x", 1.0], ["y", NAN]]).marks_best
+
+
+class CountingRow(list[Any]):
+    """Notes how often a cell of any row is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        CountingRow.looks += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("show", [Table.html_rows, Table.to_text, Table.to_terminal, Table.headline])
+def test_a_row_is_looked_at_as_often_in_a_long_table_as_in_a_short_one(show: Callable[[Table], object]) -> None:
+    columns = ["name", Column("tau", best="highest"), "rank"]
+    looks = []
+    for count in (40, 400):
+        shown = Table(columns, [CountingRow([f"row {place}", Estimate(place / 7), place]) for place in range(count)])
+        CountingRow.looks = 0
+        show(shown)
+        looks.append(CountingRow.looks)
+    assert looks[0] >= 40 and looks[1] <= 10 * looks[0]
 
 
 # The page

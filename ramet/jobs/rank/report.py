@@ -162,7 +162,7 @@ def _add_ranks(page: Page, result: RankResult) -> None:
 
 def _add_disturbance(page: Page, result: RankResult) -> None:
     entry = result.disturbance
-    if entry is None or len(result.children) > 128:
+    if entry is None or entry.matrix is None or len(result.children) > 128:
         return
     share = result.trained_is_best.share_in_best_quarter
     page.section("Who disturbs whom")

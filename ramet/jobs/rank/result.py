@@ -87,9 +87,12 @@ class RankDistributions:
 
 @dataclass(frozen=True, kw_only=True)
 class DisturbanceFigures:
-    """The mean change of a score in a step: of the child that it trains, of the others, and who disturbs whom."""
+    """The mean change of a score in a step: of the child that it trains, of the others, and who disturbs whom.
 
-    matrix: list[list[float | None]]
+    ``matrix`` is none where there are more than 512 children.
+    """
+
+    matrix: list[list[float | None]] | None
     own: float
     others: float
 
