@@ -66,19 +66,7 @@ def test_it_equals_the_loop_by_hand(guard, loop, tmp_path):
 
 def test_a_language_model_of_transformers_with_its_own_loss(tmp_path):
     """The Trainer divides by the words of all mini-batches of a step, and makes its optimizer itself."""
-    config = transformers.GPT2Config(
-        vocab_size=24,
-        bos_token_id=0,
-        eos_token_id=0,
-        n_positions=8,
-        n_embd=16,
-        n_layer=2,
-        n_head=2,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-    )
-    start = transformers.GPT2LMHeadModel(config)
+    start = by_hand.language_model(24, 8)
     words = torch.randint(24, (24, 8), generator=torch.Generator().manual_seed(1))
     rows = [{"input_ids": row, "labels": row} for row in words[8:]]
     networks = [copy.deepcopy(start), copy.deepcopy(start)]

@@ -52,35 +52,18 @@ def fine_tuning(network, rows, folder, callbacks=()):
     )
 
 
-@pytest.fixture
-def start():
-    config = transformers.GPT2Config(
-        vocab_size=WORDS,
-        bos_token_id=0,
-        eos_token_id=0,
-        pad_token_id=0,
-        n_positions=LENGTH,
-        n_embd=16,
-        n_layer=2,
-        n_head=2,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-    )
-    return transformers.GPT2LMHeadModel(config)
-
-
 def remembered(network, words):
     guard = ElasticConsolidation(3.0, unit="trace")
     remember_batches(guard, network, words.split(1), lambda x: network(input_ids=x, labels=x).loss)
     return guard
 
 
-def test_supervised_fine_tuning_equals_the_loop_by_hand(start, tmp_path):
+def test_supervised_fine_tuning_equals_the_loop_by_hand(tmp_path):
     from ramet.integrations.transformers import TrainerGuard
 
     words = torch.randint(WORDS, (24, LENGTH), generator=torch.Generator().manual_seed(1))
     old, new = words[:8], words[8:]
+    start = by_hand.language_model(WORDS, LENGTH, pad_token_id=0)
     theirs = copy.deepcopy(start)
     fine_tuning(theirs, new, tmp_path, [TrainerGuard(remembered(theirs, old))]).train()
 

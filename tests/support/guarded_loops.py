@@ -71,6 +71,15 @@ each_loop = pytest.mark.parametrize(
 each_guard = pytest.mark.parametrize("guard", GUARDS)
 
 
+def language_model(words: int, length: int, **others: int) -> nn.Module:
+    """A small GPT-2 without dropout, so that two loops can be compared."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": words, "n_positions": length, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    off = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    return GPT2LMHeadModel(GPT2Config(bos_token_id=0, eos_token_id=0, **sizes, **off, **others))
+
+
 def samples(task: int, number: int) -> list[Batch]:
     """Sentences in the words of a task, and the class of one of their words."""
     words = torch.randint(WORDS // 2, (number, LENGTH), generator=torch.Generator().manual_seed(task))
