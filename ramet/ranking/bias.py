@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ramet.errors import ConfigError
-from ramet.ranking.intervals import percentiles
+from ramet.ranking.intervals import percentiles, resamples
 from ramet.ranking.metrics import Floats, check_scores, ranks
 from ramet.reports import Estimate
 
@@ -73,14 +73,18 @@ def operation_bias(
             f"but are of {table.shape} and {values.shape[1]}."
         )
     scored, real = _places(values).mean(axis=0), _places(true)
-    share = np.full(len(true), 1 / len(true))
-    weights = generator.multinomial(len(true), share, size=num_resamples).astype(float)  # [resamples, children]
+    columns = np.concatenate([table * (scored - real)[:, None], table], axis=1)  # [children, 2 * operations]
+    sums = [
+        np.stack([weights @ column for column in columns.T], axis=1)  # one by one: a product of all has other bits
+        for weights in resamples(len(true), num_resamples, generator)
+    ]
+    differences, totals = np.split(np.concatenate(sums), 2, axis=1)  # [resamples, operations] each
     found = []
-    for name, column in zip(names, table.T, strict=True):
+    for place, (name, column) in enumerate(zip(names, table.T, strict=True)):
         if column.sum() == 0:
             continue
         with np.errstate(invalid="ignore", divide="ignore"):  # a resample may have no child with the operation
-            drawn: Floats = (weights @ (column * (scored - real))) / (weights @ column)
+            drawn: Floats = differences[:, place] / totals[:, place]
         mean_scored, mean_true = (float(column @ places / column.sum()) for places in (scored, real))
         bias = percentiles(mean_scored - mean_true, drawn, 0.95)
         found.append(OperationBias(name, int(column.sum()), mean_scored, mean_true, bias))

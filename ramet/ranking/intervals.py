@@ -206,11 +206,11 @@ def _once_and_resampled(
     The function takes [some, children] to [..., some].
     """
     now = measure(np.ones((1, num_children)))
-    drawn = [measure(weights) for weights in _resamples(num_children, num_resamples, generator)]
+    drawn = [measure(weights) for weights in resamples(num_children, num_resamples, generator)]
     return now, np.concatenate(drawn, axis=-1)
 
 
-def _resamples(num_children: int, num_resamples: int, generator: np.random.Generator) -> Iterator[Floats]:
+def resamples(num_children: int, num_resamples: int, generator: np.random.Generator) -> Iterator[Floats]:
     """How often each resample holds each child, [some, children], in blocks until there are so many."""
     share = np.full(num_children, 1 / num_children)
     for count in _counts(num_children, num_resamples):

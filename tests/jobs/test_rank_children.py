@@ -12,7 +12,7 @@ import ramet
 from ramet.cli.main import main
 from ramet.costs import count_flops, count_parameters
 from ramet.data import load
-from ramet.jobs.rank import choosing
+from ramet.jobs.rank import choosing, report
 from ramet.jobs.rank.result import Interval, RankResult
 
 FILE = """
@@ -104,3 +104,35 @@ def test_what_ranks_nothing_is_not_starred(ranked):
     assert set(row[2:]) == {None}
     line = next(line for line in table.to_text().splitlines() if line.startswith("shared weights, last evaluation"))
     assert "*" not in line
+
+
+def test_a_page_of_many_children_shows_some_of_them(ranked, monkeypatch):
+    """The best in the table, good and bad ones in the cloud; a short page has all, as before."""
+    result = RankResult.load(ranked[1])
+    assert "All 3 children" in report.page(result, {}).html()
+    places = [0, 1, 2] * 10
+    many = replace(
+        result,
+        children=[f"child-{number}" for number in range(30)],
+        labels=[f"shown-{number}" for number in range(30)],
+        sizes=None,
+        disturbance=None,
+        accuracy=replace(
+            result.accuracy,
+            **{
+                name: [[row[p] for p in places] for row in getattr(result.accuracy, name)]
+                for name in ("last", "averaged")
+            },
+        ),
+        truth=replace(result.truth, mean=[number / 30 for number in range(30)]),
+        ranks=replace(result.ranks, over_instances=[[1.0]] * 30, over_epochs=[[1.0]] * 30),
+    )
+    monkeypatch.setattr(report, "MOST_SHOWN", 10)
+    page = report.page(many, {}).html()
+    assert "The best 10 of 30 children" in page and "10 of the 30 children are drawn" in page
+    table = report.children_table(many, most=10)
+    assert [(row[0], row[-1]) for row in table.rows] == [(f"shown-{29 - rank}", 1 + rank) for rank in range(10)]
+    drawn = report.spread(range(30), 10)
+    assert drawn[:2] == [0, 1] and drawn[-3:] == [27, 28, 29] and len(set(drawn)) == 10
+    not_shown = set(range(20)) - set(drawn)
+    assert not_shown and not any(f"shown-{number}<" in page or f"shown-{number}\n" in page for number in not_shown)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramet.ranking import concordance, intervals, rank_consistency, rank_correlations, stability
+from ramet.ranking.bias import operation_bias
 from ramet.ranking.concordance import concordances, untied_pairs, untied_weight, weighted_concordance
 from ramet.ranking.intervals import agreement_interval, correlation_gain_interval, correlation_interval, mean_interval
 
@@ -134,8 +135,9 @@ NUM_PAIRS = NUM_CHILDREN * (NUM_CHILDREN - 1) // 2
         lambda a, b: rank_consistency(a, 1),
         lambda a, b: correlation_interval(a, b[0], generator=np.random.default_rng(0), num_resamples=20),
         lambda a, b: agreement_interval(a, b, generator=np.random.default_rng(0), num_resamples=20),
+        lambda a, b: operation_bias(a.T, ["x", "y"], b, a[0], generator=np.random.default_rng(0), num_resamples=400),
     ],
-    ids=["correlations", "stability", "consistency", "interval", "agreement"],
+    ids=["correlations", "stability", "consistency", "interval", "agreement", "bias"],
 )
 def test_no_pair_of_children_has_a_byte_of_its_own(work, monkeypatch):
     """Nor any matrix of signs; with the pairs of 20,000 children that would also be slow."""

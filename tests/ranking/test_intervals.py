@@ -31,7 +31,7 @@ def test_of_several_rankings_it_is_the_mean_of_their_correlations():
     """Value and interval, against Kendall's tau of every ranking under every resample."""
     generator = np.random.default_rng(6)
     truth, ours, theirs = generator.normal(size=9), generator.normal(size=(3, 9)), generator.normal(size=(2, 9))
-    draws = np.concatenate(list(intervals._resamples(9, 40, np.random.default_rng(7)))).astype(int)
+    draws = np.concatenate(list(intervals.resamples(9, 40, np.random.default_rng(7)))).astype(int)
 
     def means(rankings, weight):
         taus = [kendalltau(np.repeat(each, weight), np.repeat(truth, weight)).statistic for each in rankings]

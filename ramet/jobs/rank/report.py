@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
@@ -13,6 +15,9 @@ from ramet.reports.formats import count, in_points, percent
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Cell, Column, Columns, Table, legend_table
 from ramet.runs.encoding import Json
+
+MOST_SHOWN = 2000
+"""Children in the table and in the cloud of the page, a kilobyte each; a page of many more is slow to open."""
 
 
 def table(result: RankResult) -> Table:
@@ -43,15 +48,20 @@ def page(result: RankResult, config: Json) -> Page:
     _add_ranks(page, result)
     _add_disturbance(page, result)
     _add_variations(page, result)
-    page.details(f"All {len(result.children)} children", children_table(result))
+    number = len(result.children)
+    words = f"All {number} children" if number <= MOST_SHOWN else f"The best {MOST_SHOWN} of {number} children"
+    page.details(words, children_table(result, most=MOST_SHOWN))
     if result.legend:
         page.details("What the names of children mean", legend_table(result.legend))
     page.details("Configuration", config)
     return page
 
 
-def children_table(result: RankResult) -> Table:
-    """Every child in a row, the best by the truth first, or by the averaged scores where there is no truth."""
+def children_table(result: RankResult, *, most: int | None = None) -> Table:
+    """Every child in a row, the best by the truth first, or by the averaged scores where there is no truth.
+
+    Only the first ``most`` of them, if given.
+    """
     last, averaged = ([fmean(column) for column in zip(*rows, strict=True)] for rows in _shared_scores(result))
     truth = None if result.truth is None else result.truth.mean
     sizes = result.sizes
@@ -61,10 +71,11 @@ def children_table(result: RankResult) -> Table:
     form = None if result.truth_unit == "score" else percent
     columns += [] if truth is None else [Column("truth", form, best="highest"), "true rank"]
     order = sorted(range(len(result.children)), key=lambda place: -(averaged if truth is None else truth)[place])
+    rising = sorted(truth or [])
     rows: list[list[Cell]] = []
-    for place in order:
+    for place in order[:most]:
         size = [] if sizes is None else [sizes.parameters[place], sizes.flops[place]]
-        true = [] if truth is None else [truth[place], 1 + sum(value > truth[place] for value in truth)]
+        true = [] if truth is None else [truth[place], 1 + len(rising) - bisect_right(rising, truth[place])]
         rows.append([result.shown[place], *size, last[place], averaged[place], *true])
     caption = "Scores with shared weights are validation accuracies, the mean of the instances"
     return Table(columns, rows, caption=caption + ("." if truth is None else "; the truth is a test accuracy."))
@@ -93,16 +104,33 @@ def _add_correlation(page: Page, result: RankResult, known: TruthFigures) -> Non
     page.chart(*correlation_chart(result))
     truth = [value if result.truth_unit == "score" else 100 * value for value in known.mean]
     shared = [100 * value for value in result.accuracy.averaged[0]]
-    extremes = sorted(range(len(truth)), key=lambda place: truth[place])
+    rising = sorted(range(len(truth)), key=lambda place: truth[place])
+    drawn = sorted(spread(rising, MOST_SHOWN))
+    labelled = [drawn.index(place) for place in (*rising[:2], *rising[-3:])]
+    x, y = ([values[place] for place in drawn] for values in (shared, truth))
+    names = [result.shown[place] for place in drawn]
     page.chart(
         scatter_chart(
-            [Points("children", shared, truth, names=result.shown, labelled=[*extremes[:2], *extremes[-3:]])],
+            [Points("children", x, y, names=names, labelled=labelled)],
             x_label="validation accuracy with shared weights, % (first instance, averaged)",
             y_label="true score" if result.truth_unit == "score" else "true accuracy, %",
         ),
         "Each dot is a child. A cloud that rises from left to right is a ranking that can be used; the best three and "
-        "the worst two are named.",
+        "the worst two are named."
+        + ("" if len(drawn) == len(truth) else f" {len(drawn)} of the {len(truth)} children are drawn, good and bad."),
     )
+
+
+def spread(places: Sequence[int], most: int) -> list[int]:
+    """At most so many of some places, evenly, the first two and the last three among them.
+
+    >>> spread(range(20), 8)
+    [0, 1, 2, 7, 12, 17, 18, 19]
+    """
+    if len(places) <= most:
+        return list(places)
+    between, number = places[2:-3], most - 5
+    return [*places[:2], *(between[which * len(between) // number] for which in range(number)), *places[-3:]]
 
 
 def _add_time(page: Page, truth: TruthFigures, over_time: OverTime) -> None:
