@@ -46,8 +46,7 @@ def _modes_put_back(modules: list[nn.Module]) -> Iterator[None]:
     try:
         yield
     finally:
-        for module, mode in zip(modules, modes, strict=True):
-            _assign_mode(module, mode)
+        _assign_modes(modules, modes)
 
 
 def modules_of(network: nn.Module) -> list[nn.Module]:
@@ -62,7 +61,8 @@ def modules_of(network: nn.Module) -> list[nn.Module]:
         module = left.pop()
         if module not in found:
             found[module] = None
-            left += [child for _, child in reversed(list(module._modules.items())) if child is not None]
+            if module._modules:  # most have none
+                left += [child for child in reversed(module._modules.values()) if child is not None]
     kinds = {type(module) for module in found}
     if any(k.modules is not nn.Module.modules or k.named_modules is not nn.Module.named_modules for k in kinds):
         return list(network.modules())
@@ -83,15 +83,16 @@ def _set_modes(network: nn.Module, modules: list[nn.Module], mode: bool) -> None
     if any(kind.train is not nn.Module.train or kind.eval is not nn.Module.eval for kind in kinds):
         network.train() if mode else network.eval()
         return
-    for module in modules:
-        _assign_mode(module, mode)
+    _assign_modes(modules, [mode] * len(modules))
 
 
-def _assign_mode(module: nn.Module, mode: bool) -> None:
-    if "training" in module.__dict__:
-        module.__dict__["training"] = mode
-    else:  # a scripted module keeps it elsewhere
-        module.training = mode
+def _assign_modes(modules: list[nn.Module], modes: list[bool]) -> None:
+    for module, mode in zip(modules, modes, strict=True):
+        own = module.__dict__
+        if "training" in own:
+            own["training"] = mode
+        else:  # a scripted module keeps it elsewhere
+            module.training = mode
 
 
 def in_batches(x: Tensor, y: Tensor, size: int = EVALUATION_BATCH) -> Iterator[tuple[Tensor, Tensor]]:
