@@ -20,8 +20,8 @@ class Split:
 
     ``x`` are float32 of shape ``[n, ...]``: standardised images ``[n, channels, height, width]``, vectors
     ``[n, features]``; or tokens, int64 of shape ``[n, length]``. ``y`` are classes, int64 of shape ``[n]``, from 0 to
-    the number of classes - 1; a class for each token, int64 of shape ``[n, length]``; or numbers, float32 of shape
-    ``[n]`` or ``[n, k]``.
+    the number of classes - 1; of tokens also a class for each, int64 of shape ``[n, length]``, or for each of k places
+    that the network tells, ``[n, k]``; or numbers, float32 of shape ``[n]`` or ``[n, k]``.
 
     Raises:
         DataError: a shape or a dtype is another, or a target is not finite.
@@ -37,11 +37,11 @@ class Split:
                 "the inputs of a split must be float32 of shape [n, ...], images [n, channels, height, width] for "
                 f"example, or tokens, int64 [n, length], but got {self.x.dtype} of shape {tuple(self.x.shape)}."
             )
-        allowed = [(len(self.x),)] + ([tuple(self.x.shape)] if is_tokens else [])
-        is_classes = self.y.dtype == torch.int64 and tuple(self.y.shape) in allowed
+        is_placed = is_tokens and self.y.ndim == 2 and len(self.y) == len(self.x)
+        is_classes = self.y.dtype == torch.int64 and (is_placed or tuple(self.y.shape) == (len(self.x),))
         is_numbers = self.y.dtype == torch.float32 and self.y.ndim in (1, 2) and len(self.y) == len(self.x)
         if not is_classes and not is_numbers:
-            shapes = " or ".join(str(list(shape)) for shape in allowed)
+            shapes = f"[{len(self.x)}]" + (f" or [{len(self.x)}, k]" if is_tokens else "")
             raise DataError(
                 f"the targets of a split of {len(self.x)} inputs must be classes, int64 of shape {shapes}, or numbers, "
                 f"float32 with {len(self.x)} rows, but got {self.y.dtype} of shape {tuple(self.y.shape)}."

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import Any, SupportsIndex, cast
+from typing import Any, Literal, SupportsIndex, cast
 
 import numpy as np
 import torch
@@ -56,6 +56,7 @@ def load(
     train_size: int | None = None,
     eval_size: int | None = None,
     layout: Layout | None = None,
+    inputs: Literal["tokens"] | None = None,
     targets: Targets | None = None,
     in_memory: bool | None = None,
     readers: int = 0,
@@ -73,12 +74,12 @@ def load(
             arrays ``x.npy`` and ``y.npy`` (or ``x_train.npy`` to ``y_test.npy``), which are mapped; a table,
             ``FILE.csv:target=COLUMN`` (see ``ramet.data.table``); a text, ``text:FILE:length=64`` (see
             ``ramet.data.text``); a pair of ``(images, labels)``, whose rows may also be vectors and numbers or, where
-            both are whole numbers of one shape, tokens; a mapping of the arrays that an ``.npz`` holds; a torch
-            ``Dataset`` or ``DataLoader``,
-            or a pair of them to train and to test (what can be read by index is; an iterable one, or a loader with a
-            ``collate_fn`` of its own, is read once, into memory; batches are always our own, drawn by the seed);
-            ``FILE.py:function`` of one's own, or the name of an installed package's data set, which gives any of these,
-            or a ``DataSet``. A string that is a known name is never a path.
+            both are whole numbers of one shape, tokens (see ``inputs``); a mapping of the arrays that an ``.npz``
+            holds; a torch ``Dataset`` or ``DataLoader``, or a pair of them to train and to test (what can be read by
+            index is; an iterable one, or a loader with a ``collate_fn`` of its own, is read once, into memory; batches
+            are always our own, drawn by the seed); ``FILE.py:function`` of one's own, or the name of an installed
+            package's data set, which gives any of these, or a ``DataSet``. A string that is a known name is never a
+            path.
         data_dir: Where named sets lie; by default ``RAMET_DATA``, or a folder in the user's cache.
         seed: What the splits and the subsets are drawn from.
         validation_fraction: The part of each class of the training images that validates.
@@ -90,6 +91,9 @@ def load(
         train_size: How many training images to keep, in the proportions of the classes; None keeps all.
         eval_size: The same for the validation and for the test images, each.
         layout: The order of the axes of the user's own arrays, where their shape leaves it open.
+        inputs: ``tokens`` says that rows of whole numbers, ``[n, length]``, are tokens, whatever their targets are: a
+            class for each row, ``[n]``, or for each of k places, ``[n, k]``. Without it they are tokens where each has
+            a target, and vectors elsewhere.
         targets: ``classes`` or ``numbers``; by default targets are numbers if one of them has a fraction. Numbers are
             standardised, too (``DataSet.target_mean``).
         in_memory: Whether all images are read at once. By default those of a folder, of a torch data set and of mapped
@@ -121,6 +125,7 @@ def load(
 
     if is_text(source):
         changed = {"image_size": image_size, "layout": layout, "targets": targets, "pool": pool or None}
+        changed["inputs"] = inputs
         if given := [option for option, value in changed.items() if value is not None]:
             raise DataError(f"a text has neither images nor labels, but got {', '.join(given)}.")
         return read_text(
@@ -130,7 +135,7 @@ def load(
     if isinstance(source, DataLoader) and (data := data_set_of(source)) is not None:
         source, readers = data, readers or source.num_workers
     if isinstance(source, DataSet):
-        changed = {**sizes, "image_size": image_size, "layout": layout, "targets": targets}
+        changed = {**sizes, "image_size": image_size, "layout": layout, "inputs": inputs, "targets": targets}
         if given := [option for option, value in changed.items() if value is not None]:
             raise DataError(f"a DataSet is taken as it is, but got {', '.join(given)}.")
         return source if name is None else replace(source, name=name)
@@ -139,9 +144,9 @@ def load(
     except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
         raise DataError(f"a data set must be readable, but {source!s:.80} is not: {error.strerror}.") from error
     cutting = partial(_cut, counts=counts, seed=seed, fractions=(validation_fraction, test_fraction))
-    if are_tokens(raw):
+    if are_tokens(raw, inputs):
         if image_size is not None or targets is not None or pool:
-            raise DataError("tokens have neither images nor labels, but got image_size, targets or pool.")
+            raise DataError("tokens are neither images nor numbers, but got image_size, targets or pool.")
         return _token_set(name or raw.name, raw, cutting)
     vectors = are_vectors(raw)
     if vectors and image_size is not None:
@@ -204,16 +209,28 @@ def load(
 def _token_set(
     name: str, raw: RawData, cutting: Callable[[list[Indices], tuple[str, ...]], dict[str, Indices]]
 ) -> DataSet:
-    """Rows of tokens, and for each token its target, as the arrays have them."""
+    """Rows of tokens as the arrays have them, and their targets: a class for each row, or numbers of tokens."""
     parts = [raw.train] if raw.test is None else [raw.train, raw.test]
-    arrays = [(part.images.astype(np.int64), part.labels.astype(np.int64)) for part in parts]
-    for part, pair in zip(parts, arrays, strict=True):
-        check_tokens(pair, part.place)
-    rows = cutting([np.zeros(len(x), dtype=np.int64) for x, _ in arrays], (raw.name,))
-    splits = {role: Split(*(torch.from_numpy(each[rows[role]]) for each in arrays[HOME[role]])) for role in rows}
-    highest = [max(int(pair[place].max()) for pair in arrays) + 1 for place in (0, 1)]
-    train, validation, test = (splits[role] for role in HOME)
-    return DataSet(name, train, validation, test, num_classes=highest[1], words=highest[0], notes=raw.notes)
+    for part in parts:
+        check_tokens(part, raw.train)
+    texts = [part.images.astype(np.int64) for part in parts]
+    class_names: tuple[str, ...] = ()
+    if raw.train.labels.ndim == 1:
+        told, class_names = encode(raw)
+        rows = cutting(told, class_names)
+    else:
+        told = [part.labels.astype(np.int64) for part in parts]
+        rows = cutting([np.zeros(len(x), dtype=np.int64) for x in texts], (raw.name,))
+    splits = {role: Split(*(torch.from_numpy(each[HOME[role]][rows[role]]) for each in (texts, told))) for role in rows}
+    words, num_classes = (max(int(part.max()) for part in each) + 1 for each in (texts, told))
+    return DataSet(
+        name,
+        *(splits[role] for role in HOME),
+        num_classes=len(class_names) or num_classes,
+        class_names=class_names,
+        words=words,
+        notes=raw.notes,
+    )
 
 
 def _spread(rows: Indices, count: int) -> Indices:

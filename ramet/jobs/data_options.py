@@ -72,9 +72,11 @@ class TargetOptions(ImageOptions):
     Args:
         train_size: use only that many training images (rows of a table, windows of a text).
         eval_size: use only that many validation and test images (rows, windows).
+        inputs: tokens, where the rows of an .npz file are such and do not have a target for each.
         targets: what the targets of an .npz file are, classes or numbers; by default numbers if one has a fraction.
     """
 
+    inputs: Literal["tokens"] | None = None
     targets: Literal["classes", "numbers"] | None = None
 
 

@@ -125,7 +125,7 @@ def test_the_content_decides_the_fingerprint():
         (torch.zeros(4, 2), torch.zeros(4, 1, 1), "float32 with 4 rows"),
         (torch.zeros(4, 2), torch.zeros(4, dtype=torch.float64), "float32 with 4 rows, but got torch.float64"),
         (torch.zeros(4, 2), torch.tensor([0.0, 1.0, float("nan"), 2.0]), "must be finite, but one is nan"),
-        (torch.zeros(4, 2, dtype=torch.int64), torch.zeros(4, 3, dtype=torch.int64), r"of shape \[4\] or \[4, 2\]"),
+        (torch.zeros(4, 2, dtype=torch.int64), torch.zeros(3, 2, dtype=torch.int64), r"of shape \[4\] or \[4, k\]"),
     ],
 )
 def test_splits_refuse_what_they_do_not_hold(x, y, message):

@@ -84,10 +84,11 @@ def record(network: nn.Module, form: InputForm | Sequence[int]) -> Recorded:
 
     def embed(name: str) -> Any:
         def hook(module: nn.Module, arguments: tuple[Any, ...], result: Any) -> Any:
-            if arguments[0].shape == x.shape and torch.equal(arguments[0], x):  # and no embedding of positions
-                embedded.append(name)
-                return result + leaf
-            return result
+            place = _place_in(x, arguments[0])
+            if place is None:  # an embedding of positions
+                return result
+            embedded.append(name)
+            return result + leaf[:, place]
 
         return hook
 
@@ -125,15 +126,25 @@ def _called_with(network: nn.Module, x: Tensor, shown: nn.Module, form: InputFor
     return result if logits is None else logits
 
 
+def _place_in(x: Tensor, given: Tensor) -> slice | None:
+    """Which of the tokens an embedding is given: all of a row, or those that stand together; none if others."""
+    if given.dtype != x.dtype or given.ndim != 2 or len(given) != len(x):
+        return None
+    length = given.shape[1]
+    starts = range(x.shape[1] - length + 1)
+    return next((slice(at, at + length) for at in starts if torch.equal(x[:, at : at + length], given)), None)
+
+
 def _check_logits(whole: Any, network: nn.Module, form: InputForm) -> None:
-    shapes = [(BATCH,)] if form.words is None else [(BATCH,), (BATCH, form.shape[0])]
-    if isinstance(whole, Tensor) and tuple(whole.shape[:-1]) in shapes:
+    axes = (2,) if form.words is None else (2, 3)
+    if isinstance(whole, Tensor) and whole.ndim in axes and len(whole) == BATCH:
         return
     got = f"shape {list(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
     mode = " in training mode" if network.training else ""
+    shapes = f"[{BATCH}, classes]" + ("" if form.words is None else f" or [{BATCH}, {form.shape[0]}, classes]")
     raise ConfigError(
-        f"a network must give logits of shape {' or '.join(str([*shape, 'classes']) for shape in shapes)} for {BATCH} "
-        f"{form.kind}s, but {called(network)} gives {got}{mode}.".replace("'classes'", "classes")
+        f"a network must give logits of shape {shapes} for {BATCH} {form.kind}s, but {called(network)} gives "
+        f"{got}{mode}."
     )
 
 
