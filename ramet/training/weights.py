@@ -35,7 +35,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
         _check_packing(path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file leads torch's reader to anything, such as an IndexError
-        why = (str(error).splitlines() or [""])[0]
+        why = (str(error).splitlines() or ["it is empty." if path.stat().st_size == 0 else type(error).__name__])[0]
         if isinstance(error, pickle.UnpicklingError):  # torch's own words are about how to run the code after all
             why = "it holds objects, which are never made here; of a module, save its state_dict()."
         raise ConfigError(
@@ -77,6 +77,7 @@ def load_weights(network: nn.Module, path: str | Path, *, without: str | None = 
             raise ConfigError(f"weights must have a name each, but {path} names {name} twice.")
         tensors[name] = value
     own = network.state_dict()
+    tensors = _with_tied(_without_wrapper(tensors, own), own)
     if without is not None:
         tensors = {name: value for name, value in tensors.items() if not name.startswith(f"{without}.")}
         own = {name: value for name, value in own.items() if not name.startswith(f"{without}.")}
@@ -95,6 +96,35 @@ def load_weights(network: nn.Module, path: str | Path, *, without: str | None = 
             raise ConfigError(f"weights must fit the network, but {path} {words} {shown}.")
     check_finite(tensors, path)
     network.load_state_dict(tensors, strict=without is None)
+
+
+def _without_wrapper(tensors: dict[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors by the names that they have in the network, where all lie in one module that holds it.
+
+    So are those of a LightningModule, which has the network as its ``model``.
+    """
+    wrappers = {name.partition(".")[0] for name in tensors}
+    if len(wrappers) != 1 or own.keys() & tensors.keys():
+        return tensors
+    inner = {name.partition(".")[2]: value for name, value in tensors.items()}
+    return inner if own.keys() & inner.keys() else tensors
+
+
+def _with_tied(tensors: dict[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with those that the network has under two names, of which files of Hugging Face hold one."""
+    places: dict[tuple[object, ...], str] = {}
+
+    def place(value: Tensor) -> tuple[object, ...]:
+        return value.data_ptr(), value.shape, value.stride(), value.dtype
+
+    for name in own.keys() & tensors.keys():
+        places[place(own[name])] = name
+    tied = {
+        name: tensors[places[place(value)]]
+        for name, value in own.items()
+        if name not in tensors and value.numel() and place(value) in places
+    }
+    return tensors | tied
 
 
 def check_finite(tensors: Mapping[str, Tensor], where: object) -> None:

@@ -22,7 +22,7 @@ def network(width=3):
     return nn.Sequential(nn.Linear(2, width), nn.BatchNorm1d(width), nn.Linear(width, 2))
 
 
-@pytest.mark.parametrize("form", ["safetensors", "state dict", "checkpoint", "parallel", "compiled"])
+@pytest.mark.parametrize("form", ["safetensors", "state dict", "checkpoint", "parallel", "compiled", "wrapped"])
 def test_weights_of_every_form(form, tmp_path):
     given, path = network(), tmp_path / ("w.safetensors" if form == "safetensors" else "w.pt")
     state = given.state_dict()
@@ -31,11 +31,30 @@ def test_weights_of_every_form(form, tmp_path):
     elif form == "checkpoint":
         torch.save({"epoch": 3, "state_dict": state, "optimizer": {"lr": 0.1}}, path)
     else:
-        prefix = {"parallel": "module.", "compiled": "_orig_mod."}.get(form, "")
+        prefix = {"parallel": "module.", "compiled": "_orig_mod.", "wrapped": "model."}.get(form, "")
         torch.save({prefix + name: value for name, value in state.items()}, path)
     other = network()
     load_weights(other, path)
     assert all(torch.equal(value, state[name]) for name, value in other.state_dict().items())
+
+
+def test_a_weight_of_two_names_may_have_one_in_the_file(tmp_path):
+    """As models of Hugging Face are saved, whose embedding is the head's matrix, too."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
+            self.head.weight = self.embed.weight
+
+    given, other = Tied(), Tied()
+    save_file({"embed.weight": given.embed.weight.detach()}, tmp_path / "w.safetensors")
+    load_weights(other, tmp_path / "w.safetensors")
+    assert torch.equal(other.head.weight, given.embed.weight) and other.head.weight is other.embed.weight
+    apart = Tied()
+    apart.head.weight = nn.Parameter(torch.ones(5, 3))
+    with pytest.raises(ConfigError, match=r"lacks head\.weight"):
+        load_weights(apart, tmp_path / "w.safetensors")
 
 
 class Evil:
