@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+)
 from torch.utils.data.dataloader import default_collate
 
 from ramet.data.arrays import as_array, is_map_style
@@ -16,10 +24,29 @@ Row = tuple[Any, Any]
 
 
 def data_set_of(loader: Any) -> Any | None:
-    """The data set of a loader that does nothing but put its images together, which can then be read in any order."""
+    """The data set of a loader that does nothing but put its images together, which can then be read in any order.
+
+    Of a loader with a ``SubsetRandomSampler`` it is that subset.
+
+    Raises:
+        DataError: the loader draws by a sampler of another kind, whose choice would be lost without a word.
+    """
     if not isinstance(loader, DataLoader) or loader.collate_fn is not default_collate:
         return None
-    return None if is_iterable(loader.dataset) or not is_map_style(loader.dataset) else loader.dataset
+    if is_iterable(loader.dataset) or not is_map_style(loader.dataset):
+        return None
+    sampler = loader.sampler
+    if type(loader.batch_sampler) is not BatchSampler:
+        sampler = loader.batch_sampler
+    elif isinstance(sampler, SubsetRandomSampler):
+        return Subset(loader.dataset, [int(index) for index in sampler.indices])
+    is_whole = isinstance(sampler, RandomSampler) and not sampler.replacement
+    if type(sampler) is SequentialSampler or (is_whole and len(sampler) == len(loader.dataset)):
+        return loader.dataset
+    raise DataError(
+        "the sampler of a DataLoader must take every image once, or be a SubsetRandomSampler, because batches are "
+        f"drawn by the seed here, but got {type(sampler).__name__}; give its data set, or a Subset of it."
+    )
 
 
 def is_iterable(source: object) -> bool:

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 import ramet
 from ramet.data import iterables, load
@@ -60,6 +67,31 @@ def test_every_form_is_the_same_data_set(source):
 def test_a_pair_of_loaders_trains_and_tests():
     parts = [DataLoader(TensorDataset(X[rows], Y[rows]), batch_size=8) for rows in (slice(0, 45), slice(45, 60))]
     assert len(load(parts).test) == 15
+
+
+def test_a_loader_of_a_subset_has_no_other_rows():
+    """Else two loaders of one data set, each with its sampler, would train on what they test."""
+    data = TensorDataset(X, Y)
+    parts = [DataLoader(data, sampler=SubsetRandomSampler(list(rows))) for rows in (range(45), range(45, 60))]
+    expected = load((TensorDataset(X[:45], Y[:45]), TensorDataset(X[45:], Y[45:])), name="it")
+    assert load(parts, name="it").fingerprint() == expected.fingerprint()
+    assert load(DataLoader(data, shuffle=True), name="it").fingerprint() == load(data, name="it").fingerprint()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": WeightedRandomSampler(torch.ones(60), 60)},
+        {"sampler": RandomSampler(range(60), replacement=True)},
+        {"sampler": RandomSampler(range(60), num_samples=20)},
+        {"batch_sampler": [[0, 1], [2, 3]]},
+    ],
+    ids=["by weights", "with replacement", "a part", "batches"],
+)
+def test_a_sampler_is_never_lost_without_a_word(options):
+    with pytest.raises(DataError, match="sampler of a DataLoader must take every image once") as found:
+        load(DataLoader(TensorDataset(X, Y), **options))
+    assert "\n" not in str(found.value)
 
 
 def test_the_readers_of_a_loader_are_kept():
