@@ -250,7 +250,8 @@ def _described(source: Mapping[str, Any]) -> Spec:
     """The spec of what ``describe_source`` gave for a class or an object."""
     arguments = source.get("arguments", {})
     if not isinstance(source.get("class"), str) or not isinstance(arguments, Mapping):
-        raise ConfigError(f"a description has a class and its arguments, but got {dict(source)!r}.")
+        keys = ", ".join(map(str, source)) or "nothing"
+        raise ConfigError(f"a description has a class and its arguments, but got {keys:.80}.")
     values = [value for name, value in arguments.items() if name.isdecimal()]
     options = {name: value for name, value in arguments.items() if not name.isdecimal()}
     return Spec(source["class"], tuple(values), options)

@@ -138,9 +138,18 @@ def check_module(network: nn.Module) -> None:
     """Refuse a module that no training here can begin with, whatever it computes.
 
     Raises:
-        ConfigError: its weights are not there yet, are not in single precision, or are not finite.
+        ConfigError: its code or its state is not Python's and torch's own, or its weights are not there yet, are not in
+            single precision, or are not finite.
     """
     name = type(network).__name__
+    if scripted := next((part for part in network.modules() if isinstance(part, torch.jit.ScriptModule)), None):
+        raise ConfigError(
+            f"a network must be a module in Python, but {scripted.original_name} is a ScriptModule; give what it was "
+            "made of."
+        )
+    for place, value in network.state_dict().items():
+        if not isinstance(value, Tensor):  # of a quantised layer, for example
+            raise ConfigError(f"the state of a network must be tensors, but {place} is {type(value).__name__}.")
     for place, param in network.named_parameters():
         if isinstance(param, nn.parameter.UninitializedParameter) or param.is_meta:
             raise ConfigError(

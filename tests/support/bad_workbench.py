@@ -270,6 +270,22 @@ class Tied(nn.Module):
         return self.head(self.inner(self.first(x.flatten(1)).relu()).relu())
 
 
+class Quantised(nn.Module):
+    """A layer that keeps a number beside its weights, as quantised ones do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+        self.register_state_dict_post_hook(_keep_number)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+def _keep_number(module: nn.Module, state: dict[str, Any], prefix: str, local: Any) -> None:
+    state[f"{prefix}1.scale"] = 0.5
+
+
 def module(name: str, phrase: str, make: Callable[[], Any], *verbs: Callable[..., object]) -> None:
     for verb in verbs or (by_grow, by_learn):
         word = verb.__name__.removeprefix("by_")
@@ -299,9 +315,16 @@ module("a module that is not made yet", "must have its weights", lambda: nn.Sequ
 module("a module without content", "must have its weights", lambda: network().to("meta"))
 module("a module with weights that are not numbers", "must be finite", lambda: _spoilt(network()))
 module(
-    "a tensor instead of a module", "a network is a text or an nn.Module, but got tensor", lambda: torch.eye(3), by_grow
-)
-module("a class instead of a module", "but got", lambda: Two, by_grow)
+    "a tensor instead of a module", "a network is a text or an nn.Module, but got an object of Tensor",
+    lambda: torch.eye(3), by_grow,
+)  # fmt: skip
+module("a state_dict instead of a module", "but got an object of OrderedDict", lambda: network().state_dict(), by_grow)
+module("a state_dict instead of a module", "has a class and its arguments, but got 1.weight, 1.bias",
+       lambda: network().state_dict(), by_learn)  # fmt: skip
+module("a module that torch has traced", "must be a module in Python, but Sequential is a ScriptModule",
+       lambda: torch.jit.trace(network(), pixels(2)))  # fmt: skip
+module("a module of whole numbers", "the state of a network must be tensors, but 1.scale is float", Quantised)
+module("a class instead of a module", "but got Two, which makes one: call it", lambda: Two, by_grow)
 module("a module for other images", "must run on images of shape [1, 8, 8]", lambda: nn.Sequential(nn.Linear(5, 3)))
 module("a module that raises", "must run on images of shape [1, 8, 8]", lambda: Given(raising))
 module(

@@ -277,6 +277,8 @@ def make_backbone(
         ConfigError: The module cannot be learned with, or the file's weights do not fit below its head.
     """
     source = network if isinstance(network, NetworkSource) else None
+    if isinstance(network, nn.DataParallel):
+        network = network.module  # of which parts are called with other weights, on one device
     if isinstance(network, nn.Module):
         check_module(network)  # before it is copied, which weights that are not there do not survive
     made = network.network_of(seed, "template") if isinstance(network, NetworkSource) else copied_network(network)

@@ -164,7 +164,10 @@ class GrowJob(Job["GrowthSetup"]):
         sizes = self.sizes.given()
         if not isinstance(self.network, str):
             if not isinstance(self.network, nn.Module):
-                raise ConfigError(f"a network is a text or an nn.Module, but got {self.network!r}.")
+                got = f"an object of {type(self.network).__name__}"
+                if name := getattr(self.network, "__name__", ""):
+                    got = f"{name}, which makes one: call it"
+                raise ConfigError(f"a network is a text or an nn.Module, but got {got}.")
             if sizes:
                 raise ConfigError(f"sizes are for networks by name, but got {sizes} with an object.")
             return self.network, {}, None

@@ -41,6 +41,12 @@ def test_a_module_is_taken_with_its_weights_and_left_as_it_is():
     assert same(network.state_dict(), before) and same(body(template.make_network(3, 0, "a")), body(network))
 
 
+def test_what_is_spread_over_devices_is_taken_as_what_it_wraps():
+    network = ResNet()
+    plain, wrapped = (make_template(made, **IMAGES) for made in (network, nn.DataParallel(network)))
+    assert wrapped.names == plain.names and same(body(wrapped.make_network(3, 0, "a")), body(network))
+
+
 def test_a_function_draws_other_weights_for_each_role():
     template = make_template(ResNet, **IMAGES)
     assert not template.is_trained
