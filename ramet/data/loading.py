@@ -21,7 +21,7 @@ from ramet.data.dataset import DataSet, Split
 from ramet.data.folders import from_folder
 from ramet.data.iterables import data_set_of, is_iterable, read_rows
 from ramet.data.labels import encode
-from ramet.data.memory import fits_in_memory, require_room_beside
+from ramet.data.memory import fits_in_memory, require_room, require_room_beside
 from ramet.data.named import read_named
 from ramet.data.npz import from_arrays, from_npy_files, from_npz
 from ramet.data.numbers import Numbers, are_numbers, number_targets, standardised, target_statistics
@@ -147,6 +147,8 @@ def load(
     if are_tokens(raw, inputs):
         if image_size is not None or targets is not None or pool:
             raise DataError("tokens are neither images nor numbers, but got image_size, targets or pool.")
+        if in_memory is False:
+            raise DataError("tokens are read into memory, all at once, but got in_memory=False.")
         return _token_set(name or raw.name, raw, cutting)
     vectors = are_vectors(raw)
     if vectors and image_size is not None:
@@ -212,6 +214,7 @@ def _token_set(
     """Rows of tokens as the arrays have them, and their targets: a class for each row, or numbers of tokens."""
     parts = [raw.train] if raw.test is None else [raw.train, raw.test]
     for part in parts:
+        require_room(8 * (part.images.size + part.labels.size), part.place)  # whole numbers of 64 bits
         check_tokens(part, raw.train)
     texts = [part.images.astype(np.int64) for part in parts]
     class_names: tuple[str, ...] = ()

@@ -129,3 +129,16 @@ def test_pooling_in_strips_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) ->
     whole = average_pool(images, (5, 7))
     monkeypatch.setattr(preparation, "_MOST_VALUES", 100)
     assert np.array_equal(average_pool(images, (5, 7)), whole)
+
+
+def test_mapped_tokens_that_do_not_fit(tmp_path: Path, small_machine: None) -> None:
+    """They are eight bytes each in memory, and two in the file."""
+    for name in ("x", "y"):
+        np.save(tmp_path / f"{name}.npy", np.ones((500, 64), dtype=np.uint16))
+    assert load(tmp_path, train_size=10).form.shape == (64,)
+    with pytest.raises(DataError, match=r"tokens are read into memory, all at once, but got in_memory=False\.$"):
+        load(tmp_path, in_memory=False)
+    for name in ("x", "y"):
+        np.save(tmp_path / f"{name}.npy", np.ones((5000, 64), dtype=np.uint16))
+    said, peak = refusal(lambda: load(tmp_path))
+    assert "must fit into half of this machine's memory" in said and peak < MEGABYTE
