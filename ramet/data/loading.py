@@ -16,7 +16,15 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from ramet.data.arrays import are_vectors, as_array, check_pixels, is_map_style, materialise, to_channels_first
+from ramet.data.arrays import (
+    are_vectors,
+    as_array,
+    check_pixels,
+    is_map_style,
+    materialise,
+    row_of,
+    to_channels_first,
+)
 from ramet.data.dataset import DataSet, Split
 from ramet.data.folders import from_folder
 from ramet.data.iterables import data_set_of, is_iterable, read_rows
@@ -309,9 +317,8 @@ def _read_dataset(dataset: Any, place: str, in_memory: bool | None) -> tuple[Lab
         return materialise(read_rows(dataset, place), place)
     if in_memory is None and getattr(dataset, "draws", False):
         in_memory = False  # each reading gives another image
-    first = dataset[0] if in_memory is None and len(dataset) else None
-    if isinstance(first, (tuple, list)) and len(first) > 1:
-        in_memory = fits_in_memory([len(dataset), as_array(first[0], place).size])
+    if in_memory is None and len(dataset):
+        in_memory = fits_in_memory([len(dataset), as_array(row_of(dataset, 0, place)[0], place).size])
     if in_memory is not False:
         return materialise(dataset, place)
     pixels = DatasetPixels(dataset, place)

@@ -69,6 +69,6 @@ def binary(outputs: Tensor, targets: Tensor) -> Tensor:
 
     Args:
         outputs: a logit for each label, shape [batch, labels].
-        targets: 0 or 1 for each, of the same shape.
+        targets: 0 or 1 for each, of the same shape; of a single label also [batch].
     """
-    return functional.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype))
+    return functional.binary_cross_entropy_with_logits(like_targets(outputs, targets), targets.to(outputs.dtype))

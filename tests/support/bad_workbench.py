@@ -183,6 +183,11 @@ data("batches that change shape", "all images of the DataLoader must have one si
 data("batches without all labels", "a label for each image, but batch 0 has 9 and 10", stacked(lambda n, x: x[1:]))
 data("a loader that raises in the middle", "must give every image, but raises OSError after 17: the disk is gone",
      lambda: Rows(lambda: (breaking(index) for index in range(30))))  # fmt: skip
+data(
+    "a data set that raises at once",
+    "must give every image, but raises KeyError for 0: 0",
+    lambda: Items({}.__getitem__),
+)
 data("a data set that raises in the middle", "must give every image, but raises OSError for 17: the disk is gone",
      lambda: Items(breaking))  # fmt: skip
 data("a data set on disk that raises", "must give every image, but raises OSError for 17: the disk is gone",

@@ -45,7 +45,7 @@ def test_errors_of_numbers():
     assert value("huber:delta=2", outputs, targets) == pytest.approx((0.125 + 2 * (3 - 1)) / 2)
 
 
-@pytest.mark.parametrize("loss", ["squared-error", "absolute-error", "huber"])
+@pytest.mark.parametrize("loss", ["squared-error", "absolute-error", "huber", "binary"])
 def test_a_single_number_may_have_an_axis_or_not(loss):
     outputs, targets = torch.tensor([1.0, 5.0, 2.0]), torch.tensor([0.5, 2.0, 4.0])
     expected = value(loss, outputs, targets)
