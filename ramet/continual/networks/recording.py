@@ -154,8 +154,12 @@ def names_of_state(network: nn.Module, form: InputForm | Sequence[int]) -> set[s
     trained = copied_network(network).train()
     before = {name: buffer.clone() for name, buffer in trained.named_buffers()}
     x = form.example(BATCH, torch_generator(0, "cut"))
-    with torch.no_grad(), seeded_globally(0, "cut"):
-        _check_logits(_called_with(trained, x, network, form), trained, form)
+    for param in trained.parameters():
+        param.requires_grad_(param.is_floating_point())
+    with torch.enable_grad(), seeded_globally(0, "cut"):
+        whole = _called_with(trained, x, network, form)
+        _check_logits(whole, trained, form)
+        _check_backward(whole, trained)
     changed = {
         name.rpartition(".")[0] for name, buffer in trained.named_buffers() if not torch.equal(before[name], buffer)
     }
@@ -165,6 +169,26 @@ def names_of_state(network: nn.Module, form: InputForm | Sequence[int]) -> set[s
             tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
             found |= {f"{name}.{each}" if name else each for each, _ in tensors}
     return found
+
+
+def _check_backward(whole: Tensor, trained: nn.Module) -> None:
+    """Refuse a network that is run again for its gradients.
+
+    Tasks are learned with tensors that are put into the module for one call. What is computed again after it sees
+    others, and gradients would be wrong without a word.
+    """
+    again: list[str] = []
+    for name, module in trained.named_modules():
+        module.register_forward_pre_hook(lambda module, arguments, name=name: again.append(name))
+    try:
+        whole.sum().backward()  # type: ignore[no-untyped-call]
+    except RuntimeError:  # of such a network no step can be taken, which the rehearsal of the recipe says
+        return
+    if again:
+        raise ConfigError(
+            f"a network must give its gradients without being run again, but {called(trained)} computes "
+            f"{again[0] or 'itself'} anew: switch its gradient checkpointing off."
+        )
 
 
 def copied_network(network: nn.Module) -> nn.Module:

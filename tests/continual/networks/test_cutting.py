@@ -7,6 +7,7 @@ import torch
 from module_networks import Attention, Mixer, ResNet, TorchViT, ViT, plain
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from ramet.continual.networks.cutting import block_outputs, cut_network
 from ramet.continual.networks.flow import Flow
@@ -221,3 +222,21 @@ def test_ways_are_counted_by_hand():
     assert flow.place(a) < flow.place(b) < flow.place(out)
     halves = (x * 2).chunk(2)
     assert not Flow(halves[0] * 2 + halves[1], x).is_cut(halves[0])  # one node, but two tensors
+
+
+def test_a_network_that_computes_again_for_its_gradients_is_refused():
+    """It would see other weights than those that were put in for a task."""
+
+    class Saving(nn.Module):
+        def __init__(self, saves):
+            super().__init__()
+            self.saves, self.inner, self.head = saves, nn.Linear(4, 6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            x = x.flatten(1)
+            x = checkpoint(self.inner, x, use_reentrant=False) if self.training and self.saves else self.inner(x)
+            return self.head(x.relu())
+
+    assert cut_network(Saving(False), (1, 2, 2)).head == "head"
+    with pytest.raises(ConfigError, match="but Saving computes inner anew: switch its gradient checkpointing off"):
+        cut_network(Saving(True), (1, 2, 2))
