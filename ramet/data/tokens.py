@@ -87,7 +87,7 @@ def check_tokens(part: Labelled, first: Labelled) -> None:
         )
     for values in (x, y) if y.ndim == 2 else (x,):
         if values.dtype.kind not in "iu" or int(values.min()) < 0:
-            raise DataError(f"the tokens of {part.place} must be whole numbers from 0, but one is {values.min()}.")
+            raise DataError(f"the tokens of {part.place} must be numbers from 0, but one is {values.min()}.")
 
 
 def _words(text: str) -> list[str]:

@@ -79,7 +79,7 @@ def test_tokens_with_other_targets():
     [
         (torch.rand(30, 4), torch.arange(30) % 2, {}, "tokens must be whole numbers in memory"),
         (texts()[0], texts()[1].float(), {}, "the targets of tokens must be classes"),
-        (texts()[0], texts()[1] - 5, {}, "must be whole numbers from 0"),
+        (texts()[0], texts()[1] - 5, {}, "must be numbers from 0"),
         (texts()[0], texts()[1][:50], {}, "targets for each row|rows"),
         (texts()[0], texts()[1], {"image_size": 4}, "tokens are neither images nor numbers"),
         (texts()[0], texts()[1], {"inputs": "words"}, "inputs must be tokens"),
