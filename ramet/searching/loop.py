@@ -157,7 +157,7 @@ class Search:
             self._reads_ahead = True
         rate = recipe.learning_rate_at(step, num_steps)
         x, y = recipe.batch(data.x, data.y, self._batches[step].to(data.x.device), seed=plan.seed, step=step)
-        of_outputs, together = recipe.loss_for(y), self._together
+        of_outputs, together = recipe.loss_for(data.y), self._together  # mixup makes shares of classes, no numbers
         set_training(self.network, True)
         loss_of = self.guard.loss if guarded else NoGuard().loss
         # Once in a child's turn the ranks compare what they train: that is enough, and costs next to nothing.

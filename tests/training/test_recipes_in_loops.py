@@ -131,6 +131,13 @@ def test_groups_keep_the_learning_rates_that_they_were_made_with(run, digits, tm
     assert 0 < slow <= 0.02 and quick == pytest.approx(10 * slow)
 
 
+@pytest.mark.parametrize("run", [run_fit, run_growth, run_learning, run_search, run_darts, run_fine_tuning])
+def test_classes_that_are_mixed_are_classes_still(run, digits, tmp_path, monkeypatch):
+    """Their targets are shares, which are broken numbers, and no reason to take the squared error."""
+    monkeypatch.setattr("ramet.training.losses.squared_error", None)
+    run(digits, Recipe(epochs=2, batch_size=8, learning_rate=0.02, augment="mixup:0.5"), tmp_path)
+
+
 def test_candidates_of_a_growth_are_trained_on_transformed_batches(digits):
     notes = Notes()
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2), nn.ReLU(), nn.Linear(2, 10))
