@@ -33,16 +33,17 @@ def data_set_of(loader: Any) -> Any | None:
     """
     if not isinstance(loader, DataLoader) or loader.collate_fn is not default_collate:
         return None
-    if is_iterable(loader.dataset) or not is_map_style(loader.dataset):
+    data: Any = loader.dataset
+    if is_iterable(data) or not is_map_style(data):
         return None
-    sampler = loader.sampler
+    sampler: Any = loader.sampler
     if type(loader.batch_sampler) is not BatchSampler:
         sampler = loader.batch_sampler
     elif isinstance(sampler, SubsetRandomSampler):
-        return Subset(loader.dataset, [int(index) for index in sampler.indices])
+        return Subset(data, [int(index) for index in sampler.indices])
     is_whole = isinstance(sampler, RandomSampler) and not sampler.replacement
-    if type(sampler) is SequentialSampler or (is_whole and len(sampler) == len(loader.dataset)):
-        return loader.dataset
+    if type(sampler) is SequentialSampler or (is_whole and len(sampler) == len(data)):
+        return data
     raise DataError(
         "the sampler of a DataLoader must take every image once, or be a SubsetRandomSampler, because batches are "
         f"drawn by the seed here, but got {type(sampler).__name__}; give its data set, or a Subset of it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -29,7 +29,7 @@ from ramet.data.dataset import DataSet, Split
 from ramet.data.folders import from_folder
 from ramet.data.iterables import data_set_of, is_iterable, read_rows
 from ramet.data.labels import encode
-from ramet.data.memory import fits_in_memory, require_room, require_room_beside
+from ramet.data.memory import fits_in_memory, require_room_beside
 from ramet.data.named import read_named
 from ramet.data.npz import from_arrays, from_npy_files, from_npz
 from ramet.data.numbers import Numbers, are_numbers, number_targets, standardised, target_statistics
@@ -37,16 +37,13 @@ from ramet.data.preparation import Pixels, channel_statistics, standardise
 from ramet.data.raw import Labelled, Layout, RawData, Targets
 from ramet.data.registry import DATA
 from ramet.data.sources import SOURCES, find_source
-from ramet.data.splits import Indices, hold_out, subset
+from ramet.data.splits import HOME, Indices, hold_out, subset
 from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.data.table import from_table, is_table
 from ramet.data.text import is_text, read_text
-from ramet.data.tokens import are_tokens, check_tokens
+from ramet.data.token_arrays import are_tokens, token_set
 from ramet.errors import DataError, RametError, told
 from ramet.registry import parse_spec
-
-HOME = {"train": 0, "validation": 0, "test": -1}
-"""The array of a source that holds each split: without a test set of its own, its last one is also its first."""
 
 STATISTICS_ROWS = 2000
 """Of so many images the means of channels are taken where reading all would take long."""
@@ -132,8 +129,8 @@ def load(
         _count("readers", readers)
 
     if is_text(source):
-        changed = {"image_size": image_size, "layout": layout, "targets": targets, "pool": pool or None}
-        changed["inputs"] = inputs
+        changed: dict[str, Any] = {"image_size": image_size, "layout": layout, "inputs": inputs, "targets": targets}
+        changed["pool"] = pool or None
         if given := [option for option, value in changed.items() if value is not None]:
             raise DataError(f"a text has neither images nor labels, but got {', '.join(given)}.")
         return read_text(
@@ -157,7 +154,7 @@ def load(
             raise DataError("tokens are neither images nor numbers, but got image_size, targets or pool.")
         if in_memory is False:
             raise DataError("tokens are read into memory, all at once, but got in_memory=False.")
-        return _token_set(name or raw.name, raw, cutting)
+        return token_set(name or raw.name, raw, cutting)
     vectors = are_vectors(raw)
     if vectors and image_size is not None:
         raise DataError(f"image_size is for images, but {raw.name} has rows of {raw.train.images.shape[1]} numbers.")
@@ -213,34 +210,6 @@ def load(
         notes=raw.notes,
         target_mean=tuple(target_mean.tolist()),
         target_deviation=tuple(target_deviation.tolist()),
-    )
-
-
-def _token_set(
-    name: str, raw: RawData, cutting: Callable[[list[Indices], tuple[str, ...]], dict[str, Indices]]
-) -> DataSet:
-    """Rows of tokens as the arrays have them, and their targets: a class for each row, or numbers of tokens."""
-    parts = [raw.train] if raw.test is None else [raw.train, raw.test]
-    for part in parts:
-        require_room(8 * (part.images.size + part.labels.size), part.place)  # whole numbers of 64 bits
-        check_tokens(part, raw.train)
-    texts = [part.images.astype(np.int64) for part in parts]
-    class_names: tuple[str, ...] = ()
-    if raw.train.labels.ndim == 1:
-        told, class_names = encode(raw)
-        rows = cutting(told, class_names)
-    else:
-        told = [part.labels.astype(np.int64) for part in parts]
-        rows = cutting([np.zeros(len(x), dtype=np.int64) for x in texts], (raw.name,))
-    splits = {role: Split(*(torch.from_numpy(each[HOME[role]][rows[role]]) for each in (texts, told))) for role in rows}
-    words, num_classes = (max(int(part.max()) for part in each) + 1 for each in (texts, told))
-    return DataSet(
-        name,
-        *(splits[role] for role in HOME),
-        num_classes=len(class_names) or num_classes,
-        class_names=class_names,
-        words=words,
-        notes=raw.notes,
     )
 
 

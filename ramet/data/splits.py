@@ -18,6 +18,9 @@ from ramet.seeding import derive_seed
 
 Indices: TypeAlias = npt.NDArray[np.int64]
 
+HOME = {"train": 0, "validation": 0, "test": -1}
+"""The array of a source that holds each split: without a test set of its own, its last one is also its first."""
+
 
 def permutation(length: int, seed: int, *role: str | int) -> Indices:
     """A permutation of ``range(length)`` that depends on the seed and the role only."""

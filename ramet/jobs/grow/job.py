@@ -163,10 +163,10 @@ class GrowJob(Job["GrowthSetup"]):
 
         sizes = self.sizes.given()
         if not isinstance(self.network, str):
-            if not isinstance(self.network, nn.Module):
-                got = f"an object of {type(self.network).__name__}"
-                if name := getattr(self.network, "__name__", ""):
-                    got = f"{name}, which makes one: call it"
+            given: Any = self.network
+            if not isinstance(given, nn.Module):
+                name = getattr(given, "__name__", None)
+                got = f"an object of {type(given).__name__}" if name is None else f"{name}, which makes one: call it"
                 raise ConfigError(f"a network is a text or an nn.Module, but got {got}.")
             if sizes:
                 raise ConfigError(f"sizes are for networks by name, but got {sizes} with an object.")
