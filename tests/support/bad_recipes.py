@@ -134,7 +134,10 @@ recipe("a loss that is a pair", "but is tuple", loss=lambda o, t: (cross_entropy
 recipe("a loss with a name that nothing has", "a loss is one of", loss="cross-entropi")
 recipe("a loss with an option that it has not", "options of cross-entropy are smoothing", loss="cross-entropy:smooth=1")
 recipe("a loss with an option out of range", "label_smoothing", loss="cross-entropy:smoothing=2.0")
-recipe("a loss for targets of another shape", "a loss must take outputs of shape [8, 3]", loss="binary")
+recipe("a loss for targets of another shape", "for each target, of shape [8], but its outputs have shape [8, 3]",
+       loss="binary")  # fmt: skip
+recipe("a function for targets of another shape", "a loss must take outputs of shape [8, 3]",
+       loss=lambda outputs, y: nn.functional.binary_cross_entropy(outputs.sigmoid(), y.float()))  # fmt: skip
 recipe("a loss that is a class", "but it raises", loss=nn.CrossEntropyLoss)
 recipe("a loss that is a tensor", "a loss is a text or a function, but got tensor([[0., 0.], [0., 0.]])",
        loss=torch.zeros(2, 2))  # fmt: skip
