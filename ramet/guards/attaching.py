@@ -7,6 +7,7 @@ unscaled and clipped, and only for a step that is taken.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -17,7 +18,8 @@ from torch import Tensor, nn
 
 from ramet.errors import ConfigError, RunError
 from ramet.guards.base import Guard
-from ramet.guards.names import step_sizes
+from ramet.guards.names import plain_names, step_sizes
+from ramet.guards.turns import VoidGuardWarning
 from ramet.params import named_params
 
 
@@ -26,6 +28,7 @@ class Attachment:
 
     def __init__(self, guard: Guard, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         stepped = {id(param) for group in optimizer.param_groups for param in group["params"]}
+        warn_if_unknown(guard, network)
         # Where there are several optimizers, each step is about the parameters of its own.
         self._params = {name: param for name, param in named_params(network).items() if id(param) in stepped}
         _check_params(self._params, network)
@@ -143,6 +146,22 @@ def attach(guard: Guard, network: nn.Module, optimizer: torch.optim.Optimizer) -
     if not (isinstance(plain, torch.optim.Optimizer) and hasattr(plain, "_optimizer_step_pre_hooks")):
         raise ConfigError(f"a guard is attached to an optimizer of torch, but got {type(plain).__name__}.")
     return Attachment(guard, network, plain)
+
+
+def warn_if_unknown(guard: Guard, network: nn.Module) -> None:
+    """Say that a guard remembers parameters by names of which the network has none: it would do nothing at all.
+
+    So it is where it remembered a part of what is trained now (of Lightning, the module inside the ``LightningModule``)
+    or what another module has been put around since (adapters of ``peft``).
+    """
+    held, trained = guard.held(), set(plain_names(named_params(network)))
+    if held and trained and held.isdisjoint(trained):
+        warnings.warn(
+            f"the guard knows parameters by names such as {min(held)!r}, but {type(network).__name__} trains none of "
+            f"them (it has {min(trained)!r}): it does nothing; let it remember the very module that is trained.",
+            VoidGuardWarning,
+            stacklevel=3,
+        )
 
 
 def _check_params(params: dict[str, Tensor], network: nn.Module) -> None:

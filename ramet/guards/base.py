@@ -125,6 +125,10 @@ class Guard(ABC):
         """Figures that say how much the guard holds at present, by name."""
         return {}
 
+    def held(self) -> set[str] | None:
+        """The plain names of the parameters of finished models that it knows again; None if it goes by no names."""
+        return None
+
     def __repr__(self) -> str:
         return one_line(self)
 

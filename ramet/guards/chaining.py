@@ -97,6 +97,12 @@ class Chain(Guard):
             f"{place}.{key}": value for place, guard in enumerate(self.guards) for key, value in guard.report().items()
         }
 
+    def held(self) -> set[str] | None:
+        """What any of them knows; None if one goes by no names."""
+        parts = [guard.held() for guard in self.guards]
+        known = [part for part in parts if part is not None]
+        return set().union(*known) if len(known) == len(parts) else None
+
     def before_step(self, path: Params) -> None:
         """Each in turn."""
         for guard in self.guards:

@@ -287,6 +287,11 @@ class KroneckerPlasticity(Guard):
         values = sum(layer.anchor.numel() for layer in self._layers.values())
         return {"alpha": self.strength, "guarded_values": float(values)}
 
+    def held(self) -> set[str]:
+        """The weights and biases of the products that it has factors of, and what no product was seen of."""
+        names = {name for key in self._layers for name in (weight_of(key), bias_of(key)) if name is not None}
+        return names | self._coverage.uncovered
+
     def state_dict(self) -> dict[str, Tensor]:
         """``inputs``, ``outputs``, ``anchor`` and ``count`` of each layer, and what was gathered for the next."""
         state = {f"{part}/{key}": t for key, layer in self._layers.items() for part, t in layer.tensors().items()}

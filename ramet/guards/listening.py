@@ -23,12 +23,16 @@ from ramet.guards.meetings import Meeting, with_bias
 from ramet.guards.names import plain_names, require_module, unwrapped
 from ramet.guards.other_uses import is_made_of, nodes_of, runs_inside, tensors_in
 from ramet.guards.placing import Place, entries_of, place_of, spread
+from ramet.guards.precision import has_no_columns
 
 READERS = {**matrix_products.READERS, **convolutions.READERS, **entries.READERS, **norms.READERS}
 """All products that a guard can see, by the function of torch that makes them."""
 
 SHOWN = "shows_products"
 """By this attribute a class of layers with a forward of its own says that torch's functions meet its parameters."""
+
+SEQUENCES = (list, tuple)
+"""What may hold tensors among the arguments of a call."""
 
 Slot = tuple[str, Kind, bool]
 Owner = tuple[str, Tensor]
@@ -113,7 +117,7 @@ def listening(layers: Layers, named: Named, ears: Ears) -> Iterator[None]:
     with ExitStack() as stack:
         is_compiled, hooked = False, set[nn.Module]()
         for _, layer in layers:
-            is_compiled = is_compiled or _is_compiled(layer)
+            is_compiled = is_compiled or "_orig_mod" in layer._modules or layer._compiled_call_impl is not None
             if not _has_own_kernel(layer) or layer in hooked:  # or it is used in several places
                 continue
             # Whose function is torch's own inside is seen there; only its output's gradient needs a hook.
@@ -177,10 +181,6 @@ def planned_products(module: nn.Module, is_wanted: Callable[[str], bool]) -> dic
     return {product.slot: product for product in found if is_wanted(product.weight)}
 
 
-def _is_compiled(module: nn.Module) -> bool:
-    return "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
-
-
 def _has_own_kernel(layer: nn.Module) -> bool:
     """Whether a layer's product may be hidden: that of a recurrent one, or of a subclass with a forward."""
     kind = _kind_of(type(layer))  # type: ignore[arg-type] # mypy takes a class for its instances here
@@ -239,11 +239,12 @@ class _Listening(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is functional.multi_head_attention_forward:
             return self._attend(*args, **kwargs)
-        met = self._met((*args, *kwargs.values()))
+        given = (*args, *kwargs.values())
+        met = self._met(given)
         if not met:  # nearly all calls, in every step: so nothing else is asked for them
             return func(*args, **kwargs)
         reader = READERS.get(func)
-        if reader is None:
+        if reader is None or any(map(has_no_columns, given[:3])):
             if getattr(func, "__name__", "") == "__get__":  # attributes: a view, or no tensor at all
                 return func(*args, **kwargs)
             return self._call(func, args, kwargs, met)
@@ -267,8 +268,8 @@ class _Listening(TorchFunctionMode):
                     owner = owners.get(id(value._base))
                 if owner is not None:
                     found.append((owner, value))
-            elif isinstance(value, list | tuple):
-                found += self._met(value)
+            elif isinstance(value, SEQUENCES) and not (len(value) == 2 and type(value[0]) is type(value[1]) is int):
+                found += self._met(value)  # pairs of numbers are strides and paddings, three in every convolution
         return found
 
     def _call(self, func: Any, args: Any, kwargs: Any, unread: list[tuple[Owner, Tensor]]) -> Any:
@@ -303,8 +304,10 @@ class _Listening(TorchFunctionMode):
 
     def _owner(self, tensor: Tensor | None) -> Owner | None:
         """The parameter that a tensor is, or is a view of, with its name."""
-        met = self._met((tensor,))
-        return met[0][0] if met else None
+        if tensor is None:
+            return None
+        owner = self._owners.get(id(tensor))
+        return owner if owner is not None or tensor._base is None else self._owners.get(id(tensor._base))
 
     def _read(self, meeting: Meeting) -> list[Read]:
         """The products of a call that are guarded."""

@@ -12,3 +12,11 @@ def precise(x: Tensor) -> Tensor:
     if x.dtype is torch.float32:
         return x
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def has_no_columns(x: object) -> bool:
+    """Whether the values of a tensor cannot be taken out where it is met: sequences of several lengths, and ``vmap``'s.
+
+    Its product cannot be read, and so its weight counts as not covered.
+    """
+    return isinstance(x, Tensor) and (x.is_nested or torch._C._functorch.is_functorch_wrapped_tensor(x))

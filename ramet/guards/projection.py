@@ -17,7 +17,7 @@ from ramet.guards.coverage import STATE_PARTS, Coverage
 from ramet.guards.held_projections import PARTS, HeldProjections
 from ramet.guards.layers import Product, unknown_before_they_run
 from ramet.guards.listening import Ears, SeenProduct, layers_of, listening, named_of, planned_products, signature_of
-from ramet.guards.matrices import names_of
+from ramet.guards.matrices import bias_of, names_of, weight_of
 from ramet.guards.names import StepSizes, matches, patterns, require_state, unwrapped
 from ramet.guards.projection_settings import Inputs, ProjectionSettings, Unit
 from ramet.guards.projectors import ProjectionMemory
@@ -336,6 +336,11 @@ class OrthogonalProjection(Guard):
             "least_open_share": min(shares),
             "closed_layers": float(len(self._held.closed())),
         }
+
+    def held(self) -> set[str]:
+        """The weights and biases of closed products, and what no product was seen of."""
+        names = {name for key in self._held.closed() for name in (weight_of(key), bias_of(key)) if name is not None}
+        return names | self._coverage.uncovered
 
     def state_dict(self) -> dict[str, Tensor]:
         """The epoch, and ``PART/KEY`` for each part of each projection, gathered inputs among them."""

@@ -285,6 +285,10 @@ class FisherGuard(Guard):
         values = sum(fisher.numel() for fisher in self.fisher.values())
         return {"alpha": self.alpha, "guarded_values": float(values)}
 
+    def held(self) -> set[str]:
+        """The names of the anchors."""
+        return set(self.anchor)
+
     def state_dict(self) -> dict[str, Tensor]:
         """``fisher/NAME`` and ``anchor/NAME`` for each parameter."""
         return {

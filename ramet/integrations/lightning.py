@@ -11,6 +11,7 @@ from ramet.guards import attach
 from ramet.guards.attaching import Attachment
 from ramet.guards.base import Guard
 from ramet.integrations.epochs import Epochs
+from ramet.integrations.nothing_remembered import warn_if_empty
 
 try:
     from lightning.pytorch import Callback
@@ -41,6 +42,7 @@ class LightningGuard(Callback):  # type: ignore[misc]
     def on_train_start(self, trainer: Any, pl_module: nn.Module) -> None:
         """Attach the guard to every optimizer."""
         self._detach()
+        warn_if_empty(self.guard)
         self._epochs = Epochs(self.guard)
         self._attachments = [attach(self.guard, pl_module, optimizer) for optimizer in trainer.optimizers]
 

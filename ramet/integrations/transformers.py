@@ -11,6 +11,7 @@ from ramet.guards import attach
 from ramet.guards.attaching import Attachment
 from ramet.guards.base import Guard
 from ramet.integrations.epochs import Epochs
+from ramet.integrations.nothing_remembered import warn_if_empty
 
 try:
     from transformers import TrainerCallback
@@ -33,6 +34,7 @@ class TrainerGuard(TrainerCallback):  # type: ignore[misc]
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
         self._epochs = Epochs(guard)
+        self._next: int | None = None
         self._attachment: Attachment | None = None
 
     def on_train_begin(
@@ -40,12 +42,19 @@ class TrainerGuard(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Attach the guard, once the optimizer is made; again where a batch size that was too large is tried anew."""
         self._detach()
-        self._epochs = Epochs(self.guard)
+        warn_if_empty(self.guard)
+        self._epochs, self._next = Epochs(self.guard), None
         self._attachment = attach(self.guard, model, optimizer)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Tell the guard."""
-        self._epochs.begin(int(state.epoch or 0))
+        """Tell the guard.
+
+        The ``Trainer`` counts by shares of an epoch, and of data without a length it does not know the whole: after a
+        pass over them it says 0.25, for example. So passes are counted, from where the training goes on.
+        """
+        epoch = int(state.epoch or 0) if self._next is None else self._next
+        self._epochs.begin(epoch)
+        self._next = epoch + 1
 
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Let the optimizer go."""

@@ -249,6 +249,20 @@ def check_forgetting_frees(make_guard: MakeGuard) -> None:
     _assert_same(results[0], results[1], "a guard that forgot must change nothing")
 
 
+def check_held_names(make_guard: MakeGuard) -> None:
+    """A guard that says by which names it knows parameters says those of finished models, and no others."""
+    fresh, (guard, network, _) = make_guard(), _guarded(make_guard)
+    if (held := guard.held()) is None:
+        return
+    assert fresh.held() == set(), "held: a fresh guard knows no parameter"
+    on_path = {name for name, param in network.named_parameters() if param.grad is not None}
+    assert held and held <= on_path, "held: names are those of parameters that a finished model uses"
+    fresh.load_state_dict(guard.state_dict())
+    assert fresh.held() == held, "held: a loaded guard knows what the saved one knew"
+    guard.forget()
+    assert guard.held() == set(), "held: a guard that has forgotten knows no parameter"
+
+
 def check_chain_of_one(make_guard: MakeGuard) -> None:
     """A guard chained with one that does nothing is that guard, bit for bit."""
     results = []

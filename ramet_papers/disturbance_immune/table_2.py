@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ramet.costs import count_flops, count_parameters
+from ramet.data import data_folder
 from ramet.execution import WorkItem
 from ramet.ranking.setup import SupernetSetup
+from ramet.registry import parse_spec
 from ramet.searching.final import train_final
 from ramet.seeding import derive_seed
 from ramet.spaces import Darts
@@ -31,7 +34,7 @@ class ImageNetPreset(Preset):
     channels: int = 48
     cells: int = 14
     genotype: str = DARTS_V2  # the paper draws its own cells without a text of them; these are DARTS'
-    data: str = "image-folder:imagenet"
+    data: str = "image-folder:imagenet"  # the folder lies where named data sets do
     data_options: Mapping[str, Any] = field(default_factory=dict)
     recipe: str = "imagenet"
     epochs: int = 250
@@ -54,6 +57,18 @@ PRESETS: Mapping[str, ImageNetPreset] = {
 }
 
 
+def in_data_folder(data: str, folder: Path) -> str:
+    """A preset's data with its folder of images below the data folder; a named data set as it is.
+
+    >>> in_data_folder("image-folder:imagenet", Path("data")), in_data_folder("cifar10", Path("data"))
+    ('image-folder:data/imagenet', 'cifar10')
+    """
+    spec = parse_spec(data)
+    if spec.name != "image-folder":
+        return data
+    return str(replace(spec, values=tuple(str(folder / value) for value in spec.values)))
+
+
 def table_2(experiment: Experiment) -> Outcome:
     """Parameters and multiply-adds of the paper's network, and the test accuracy of the preset's."""
     preset, workspace = PRESETS[experiment.preset_name], experiment.workspace
@@ -66,7 +81,8 @@ def table_2(experiment: Experiment) -> Outcome:
         {"network": "paper: DI-NAS", "parameters, M": 5.2, "multiply-adds, M": 587.0},
     ]
     space = Darts(channels=preset.channels, num_cells=preset.cells)
-    setup = SupernetSetup(space, workspace.load(preset.data, preset.data_options), Recipe())
+    source = in_data_folder(preset.data, data_folder(workspace.data_dir))
+    setup = SupernetSetup(space, workspace.load(source, preset.data_options), Recipe())
     config = {**preset.asked("data_options"), "data": setup.data.fingerprint()}
     trials = experiment.trials("table-2", config, setup)
     tasks = [

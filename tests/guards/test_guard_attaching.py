@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -23,7 +24,18 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError, RunError
-from ramet.guards import ElasticConsolidation, NoGuard, WeightPlasticity, attach, diagonal_fisher, remember_batches
+from ramet.guards import (
+    ElasticConsolidation,
+    KroneckerPlasticity,
+    NoGuard,
+    NoveltyConstraints,
+    WeightPlasticity,
+    attach,
+    chain,
+    diagonal_fisher,
+    remember_batches,
+)
+from ramet.guards.turns import VoidGuardWarning
 from ramet.params import named_params
 
 
@@ -235,3 +247,30 @@ def test_nothing_to_remember_and_losses_that_are_not_finite_are_refused():
     with pytest.raises(RunError, match=r"mini-batch 0 of the old data gave -?inf"):
         remember_batches(ElasticConsolidation(), layer, [torch.ones(1, 2)], lambda x: layer(x).mean() * float("inf"))
     assert layer.training and layer.weight.grad is None
+
+
+EVERY_GUARD = {**GUARDS, "kronecker": KroneckerPlasticity}
+
+
+@pytest.mark.parametrize("guard", EVERY_GUARD)
+def test_a_guard_that_knows_none_of_what_is_trained_says_so(guard):
+    """It remembered the module inside, as is easily done with Lightning; by other names it would do nothing."""
+    inside = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    around = nn.ModuleDict({"network": inside})
+    keeper, batch = EVERY_GUARD[guard](), [(torch.randn(8, 3), torch.randint(2, (8,)))]
+    optimizer = torch.optim.SGD(inside.parameters(), lr=0.1)
+    assert keeper.held() == set()
+    with attach(keeper, around, optimizer):  # it may remember later
+        pass
+    remember_batches(keeper, inside, batch)
+    assert keeper.held() == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    with pytest.warns(VoidGuardWarning, match=r"names such as '0.bias', but ModuleDict trains none .*'network.0.bias'"):
+        attach(keeper, around, optimizer).detach()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attach(keeper, inside, torch.optim.SGD(inside[2].parameters(), lr=0.1)).detach()  # one of several optimizers
+        attach(keeper, nn.DataParallel(inside), optimizer).detach()
+
+
+def test_a_guard_that_goes_by_no_names_is_not_judged_by_them():
+    assert NoGuard().held() is None and chain(ElasticConsolidation(), NoveltyConstraints()).held() is None

@@ -318,3 +318,64 @@ def test_a_penalty_on_weights_beside_the_forward_pass_is_no_use_of_the_model():
         x = seeded(torch.randn, 3, 6).type_as(layer.weight)
         (layer(x).sum() + sum(param.square().sum() for param in layer.parameters())).backward()
         guard.remember(named_params(layer))
+
+
+class Mapped(nn.Linear):
+    """The product is made for each sample by itself."""
+
+    def forward(self, x):
+        return torch.vmap(lambda row: nn.functional.linear(row, self.weight, self.bias))(x)
+
+
+class Ragged(nn.Module):
+    """Sequences of several lengths in one tensor."""
+
+    def __init__(self, layout):
+        super().__init__()
+        self.layer, self.layout = nn.Linear(6, 4), layout
+
+    def forward(self, x):
+        ragged = torch.nested.as_nested_tensor([x[:1], x], layout=self.layout)
+        return torch.cat(list(self.layer(ragged).unbind()))
+
+
+class MappedParameters(nn.Module):
+    """The same, of a layer whose class is not torch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 6))
+
+    def forward(self, x):
+        return torch.vmap(lambda row: self.weight @ row)(x)
+
+
+OPAQUE = {
+    "vmap": MappedParameters,
+    "jagged": lambda: Ragged(torch.jagged),
+    "nested": lambda: Ragged(torch.strided),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("guard_of", [OrthogonalProjection, KroneckerPlasticity])
+@pytest.mark.parametrize("name", OPAQUE)
+def test_products_with_tensors_that_cannot_be_taken_apart_are_named(name, guard_of):
+    layer, guard = seeded(OPAQUE[name]), guard_of(freeze_uncovered=True)
+    with guard.watch(layer):
+        layer(seeded(torch.randn, 2, 6)).square().sum().backward()
+    with pytest.warns(UncoveredWarning, match="does not cover 100.0% of the parameters"):
+        guard.remember(named_params(layer))
+    _, moved = guarded_update(guard, layer)
+    assert not any(change.any() for change in moved.values())
+
+
+def test_a_layer_of_torchs_class_that_is_mapped_is_held_by_its_input():
+    layer, x, guard = seeded(Mapped, 6, 4).double(), seeded(double, 2, 6), OrthogonalProjection(0.0)
+    with guard.watch(layer):
+        layer(x).square().sum().backward()
+    guard.remember(named_params(layer))
+    before = layer(x).detach()
+    _, moved = guarded_update(guard, layer)
+    torch.testing.assert_close(layer(x).detach(), before, rtol=0, atol=1e-9)
+    assert moved["weight"].norm() > 0.1

@@ -92,9 +92,9 @@ def test_the_guard_hears_of_epochs_and_lets_go_at_the_end():
             heard.append(epoch)
 
     heard = []
-    trainer = fit(
-        Module(by_hand.first_task(), by_hand.Loop()), Counting(0.0), by_hand.Loop(), by_hand.samples(1, 8), max_epochs=3
-    )
+    module = Module(by_hand.first_task(), by_hand.Loop())
+    guard = by_hand.remembering_by(Counting(0.0), module)
+    trainer = fit(module, guard, by_hand.Loop(), by_hand.samples(1, 8), max_epochs=3)
     assert heard == [0, 1, 2]
     assert not trainer.optimizers[0]._optimizer_step_pre_hooks
 

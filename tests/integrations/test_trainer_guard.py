@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ramet.guards import ElasticConsolidation, attach, remember_batches, step_sizes
+from ramet.guards.turns import VoidGuardWarning
 from ramet.params import named_params
 
 transformers = pytest.importorskip("transformers", reason="the extra 'trainer' is not installed")
@@ -127,9 +128,41 @@ def test_the_guard_hears_of_epochs_and_lets_go_at_the_end(tmp_path):
             heard.append(epoch)
 
     heard = []
-    trainer = trained(network, Counting(0.0), tmp_path, by_hand.Loop(), by_hand.samples(1, 8), num_train_epochs=3)
+    guard = by_hand.remembering_by(Counting(0.0), network)
+    trainer = trained(network, guard, tmp_path, by_hand.Loop(), by_hand.samples(1, 8), num_train_epochs=3)
     assert heard == [0, 1, 2]
     assert not trainer.optimizer.optimizer._optimizer_step_pre_hooks
     assert not trainer.optimizer.optimizer._optimizer_step_post_hooks
     with attach(Counting(0.0), network, trainer.optimizer):  # what accelerate has wrapped is taken off
         assert trainer.optimizer.optimizer._optimizer_step_pre_hooks
+
+
+class Endless(torch.utils.data.IterableDataset):
+    """Eight samples, of which the ``Trainer`` does not know that they are eight."""
+
+    def __iter__(self):
+        return iter(by_hand.samples(1, 8))
+
+
+def test_passes_over_data_without_a_length_are_epochs(tmp_path):
+    heard = []
+
+    class Counting(ElasticConsolidation):
+        def start_epoch(self, epoch):
+            heard.append(epoch)
+
+    network = by_hand.first_task()
+    guard = by_hand.remembering_by(Counting(0.0), network)
+    trained(network, guard, tmp_path, by_hand.Loop(), Endless(), max_steps=7)  # two mini-batches a pass
+    assert heard == [0, 1, 2, 3]
+
+
+def test_a_guard_that_remembers_nothing_is_told(tmp_path):
+    from ramet.integrations.transformers import TrainerGuard
+
+    network = by_hand.first_task()
+    guard = TrainerGuard(ElasticConsolidation(1.0))
+    optimizer, _ = by_hand.optimizer_of(network)
+    with pytest.warns(VoidGuardWarning, match="ElasticConsolidation remembers nothing"):
+        guard.on_train_begin(None, None, None, model=network, optimizer=optimizer)
+    guard.on_train_end(None, None, None)

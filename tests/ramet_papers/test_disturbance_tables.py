@@ -13,6 +13,7 @@ from ramet_papers import TARGETS, Workspace
 from ramet_papers.disturbance_immune.table_1 import PRESETS
 from ramet_papers.disturbance_immune.table_1_rows import STRATEGIES, searches_of
 from ramet_papers.disturbance_immune.table_2 import PRESETS as IMAGENET
+from ramet_papers.disturbance_immune.table_2 import table_2
 from ramet_papers.searches import GuardedSearches
 
 TINY = GuardedSearches(
@@ -97,3 +98,26 @@ def test_table_2_counts_the_papers_network_and_trains_the_presets(workspace, mon
     assert sizes[0]["parameters, M"] == pytest.approx(4.718752) and sizes[0]["multiply-adds, M"] < 600
     assert 0 <= trained[0]["top-1, %"] <= 100 and outcome.notes == ["At most 600 million multiply-adds: kept."]
     assert IMAGENET["paper"].epochs == 250
+
+
+def test_the_papers_training_streams_an_image_folder_from_the_data_folder(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image", reason="the extra 'images' is not installed")
+    data = tmp_path / "where data: is"
+    for split, number in (("train", 8), ("val", 2)):
+        for place, name in enumerate(("n01", "n02")):
+            folder = data / "imagenet" / split / name
+            folder.mkdir(parents=True)
+            for each in range(number):
+                image.new("RGB", (40 + each, 36), (200 * place, 9 * each, 50)).save(folder / f"{each}.JPEG")
+    paper = IMAGENET["paper"]
+    assert paper.data == "image-folder:imagenet" and paper.recipe == "imagenet" and not paper.data_options["in_memory"]
+    options = {**paper.data_options, "validation_fraction": 0.25}
+    # At 224 x 224 as it stands; only the network and the training are small.
+    small = replace(paper, channels=2, cells=3, epochs=1, data_options=options)
+    monkeypatch.setitem(IMAGENET, "paper", small)
+    # The test above counts the large network, which takes a second.
+    monkeypatch.setitem(table_2.__globals__, "count_flops", lambda network, shape: 0)
+    workspace = Workspace(runs=tmp_path / "runs", results=tmp_path / "results", executor=Inline(), data_dir=data)
+    outcome = TARGETS["disturbance-immune/table-2"].run(workspace, "paper")
+    trained = outcome.to_json()["tables"][1]["rows"][0]
+    assert trained["top-1, %"] in (0, 25, 50, 75, 100)  # of two test images a class

@@ -103,7 +103,12 @@ def first_task() -> Reader:
 
 def remembering(name: str, network: nn.Module) -> Guard:
     """A guard that remembers the first task of a reader, or of a module that holds one as ``network``."""
-    guard, reader = GUARDS[name](), getattr(network, "network", network)
+    return remembering_by(GUARDS[name](), network)
+
+
+def remembering_by(guard: Guard, network: nn.Module) -> Guard:
+    """The same of a guard that is there."""
+    reader = getattr(network, "network", network)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         remember_batches(guard, network, batches(samples(0, 16), 1), lambda batch: reader(**batch)["loss"])
