@@ -44,9 +44,12 @@ test-oldest:  ## a part of the tests with the oldest allowed versions, in an env
 	.venv-oldest/bin/python -m pip install --quiet -r constraints-oldest.txt pytest pytest-xdist hypothesis
 	PYTHONPATH=. .venv-oldest/bin/python -m pytest $(REQUIRED) $(VERSIONED)
 
-test-newest:  ## the same with the newest versions that can be had
+# The newest torch brings gigabytes of libraries for graphics cards along; TORCH=torch==2.13.0 takes another one.
+TORCH ?= torch
+
+test-newest:  ## the same with the newest versions that can be had; TORCH=torch==VERSION for another torch
 	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/python -m pip install --quiet --upgrade -e '.[images]' pytest pytest-xdist hypothesis
+	.venv-newest/bin/python -m pip install --quiet --upgrade $(TORCH) -e '.[images]' pytest pytest-xdist hypothesis
 	.venv-newest/bin/python -m pytest $(REQUIRED) $(VERSIONED)
 
 lint: install  ## ruff and strict mypy

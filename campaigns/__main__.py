@@ -43,7 +43,9 @@ def main() -> int:
             for sentence in finding.lost:
                 print(f"    LOST: {sentence}", file=sys.stderr, flush=True)
             seconds = time.monotonic() - started
-            report = Report(name=name, findings=findings, seconds=seconds, is_long=given.long, seed=given.seed)
+            report = Report(
+                name=name, findings=findings, seconds=seconds, is_long=given.long, seed=given.seed, only=given.only
+            )
             if given.markdown is not None:
                 write_page(given.markdown, [report])  # after each line, so that whoever has to stop it keeps the others
         everything += findings

@@ -19,7 +19,7 @@ from typing import Any
 KINDS = ("ENOSPC", "EIO", "short write", "end")
 """No room, a broken disk, a write that takes half of its bytes, and the end of the process."""
 
-_WRITES = ("write", "ftruncate", "fsync", "replace", "rename", "mkdir", "open to write")
+WRITES = ("write", "ftruncate", "fsync", "replace", "rename", "mkdir", "open to write")
 """Where a full disk is met; the rest can only fail as a broken one does."""
 
 
@@ -121,14 +121,14 @@ class FailingDisk:
         self.seen.append(f"{operation} {os.path.basename(os.fsdecode(path))}")
         is_now = number == self.at
         is_after = self.lasts and self.at is not None and number > self.at
-        if not (is_now or (is_after and operation in _WRITES)):
+        if not (is_now or (is_after and operation in WRITES)):
             return None
         if self.kind == "end":
             os._exit(137)
         if self.kind == "short write":
             return "short write"
         # Reading from a full disk works; a place of it that is broken does not.
-        name = self.kind if operation in _WRITES else "EIO"
+        name = self.kind if operation in WRITES else "EIO"
         number = getattr(errno, name)
         raise OSError(number, os.strerror(number), os.fsdecode(path))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from campaigns.drivers import Driver, fork, own_folder, preload
-from campaigns.failing_disk import FailingDisk
+from campaigns.failing_disk import WRITES, FailingDisk
 from campaigns.findings import Finding, Wants
 from campaigns.tiny_jobs import JOBS, beginning, differences, going_on, left_behind, outcome
 
@@ -27,16 +27,17 @@ _SECONDS_BETWEEN_SIGNALS = 0.0005
 
 
 def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Finding]:
-    """Every job, every fault: two kinds of operation, drawn at random; in the long campaign every kind, three times."""
+    """Every job, every fault: two kinds of operation, drawn at random; in the long campaign all that can meet it."""
     preload()
     with own_folder() as place:
         for kind in JOBS:
-            if not wants(f"faults: {kind}, "):
+            signals = f"faults: {kind}, calls interrupted by signals (EINTR)"
+            wanted = {name: fault for name, fault in _FAULTS.items() if wants(f"faults: {kind}, {name}")}
+            if not wanted and not wants(signals):
                 continue
-            rng = random.Random(f"{seed}/{kind}")
             expected, operations = reference(kind, place / kind[:2])
-            for name, (fault, lasts) in _FAULTS.items():
-                chosen = chosen_from(operations, is_long, rng)
+            for name, (fault, lasts) in wanted.items():
+                chosen = chosen_from(operations, fault, is_long, random.Random(f"{seed}/{kind}/{name}"))
                 lost, ends = [], Counter[str]()
                 for number in chosen:
                     end, sentences = fail_once(
@@ -44,17 +45,18 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
                     )
                     ends[end] += 1
                     lost += [f"{operations[number]} ({number}): {each}" for each in sentences]
-                detail = f"of {len(operations)} operations, {len(kinds_of(operations))} kinds; " + ", ".join(
+                kinds = len(kinds_that_meet(fault, operations))
+                detail = f"of {len(operations)} operations, {kinds} kinds that can meet it; " + ", ".join(
                     f"{n} {end}" for end, n in sorted(ends.items())
                 )
                 yield Finding(what=f"faults: {kind}, {name}", tried=len(chosen), lost=lost, detail=detail)
-            lost = interrupted(kind, place / f"{kind[:2]}-signals", expected)
-            yield Finding(
-                what=f"faults: {kind}, calls interrupted by signals (EINTR)",
-                tried=1,
-                lost=lost,
-                detail=f"a signal every {1000 * _SECONDS_BETWEEN_SIGNALS:g} ms of the whole run",
-            )
+            if wants(signals):
+                yield Finding(
+                    what=signals,
+                    tried=1,
+                    lost=interrupted(kind, place / f"{kind[:2]}-signals", expected),
+                    detail=f"a signal every {1000 * _SECONDS_BETWEEN_SIGNALS:g} ms of the whole run",
+                )
 
 
 def kinds_of(operations: Sequence[str]) -> dict[str, list[int]]:
@@ -69,12 +71,17 @@ def kinds_of(operations: Sequence[str]) -> dict[str, list[int]]:
     return kinds
 
 
-def chosen_from(operations: Sequence[str], is_long: bool, rng: random.Random) -> list[int]:
-    """Which operations fail: of every kind the first, the last and one between; or one each of two kinds."""
-    kinds = list(kinds_of(operations).values())
-    if is_long:
-        return sorted({place for places in kinds for place in (places[0], rng.choice(places), places[-1])})
-    return sorted(rng.choice(places) for places in rng.sample(kinds, 2))
+def kinds_that_meet(fault: str, operations: Sequence[str]) -> dict[str, list[int]]:
+    """The kinds at which a fault can begin: reading needs no room, and only a write can be a short one."""
+    where = {"ENOSPC": WRITES, "short write": ("write",)}.get(fault)
+    kinds = kinds_of(operations)
+    return {kind: places for kind, places in kinds.items() if where is None or kind.rpartition(" ")[0] in where}
+
+
+def chosen_from(operations: Sequence[str], fault: str, is_long: bool, rng: random.Random) -> list[int]:
+    """Which operations fail: one of every kind that can meet the fault, or one each of two such kinds."""
+    kinds = list(kinds_that_meet(fault, operations).values())
+    return sorted(rng.choice(places) for places in (kinds if is_long else rng.sample(kinds, min(2, len(kinds)))))
 
 
 def reference(kind: str, folder: Path) -> tuple[dict[str, str], list[str]]:

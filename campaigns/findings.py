@@ -42,6 +42,7 @@ class Report:
     seconds: float
     is_long: bool
     seed: int
+    only: str = ""
 
 
 HEADINGS = ["what was tried", "times", "lost", "figures"]

@@ -62,7 +62,8 @@ def _said(report: Report, lines: Sequence[Sequence[str]]) -> str:
     import torch
 
     size = "long" if report.is_long else "short"
-    command = f"python -m campaigns {report.name}{' --long' if report.is_long else ''} --seed {report.seed} --markdown"
+    options = f"{' --long' if report.is_long else ''}{f' --only {report.only!r}' if report.only else ''}"
+    command = f"python -m campaigns {report.name}{options} --seed {report.seed} --markdown"
     tried, lost = (sum(int(line[place].replace(",", "")) for line in lines if line[place] != "-") for place in (1, 2))
     return (
         f"**{tried:,} tried, {lost:,} lost**. Last written by the {size} campaign on {date.today().isoformat()}: "

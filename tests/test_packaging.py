@@ -36,6 +36,17 @@ def test_the_changelog_has_the_version_and_each_kind_of_change_once():
         assert len(kinds) == len(set(kinds)), f"{title} has {kinds}"
 
 
+def test_lower_bounds_are_the_versions_that_are_tried():
+    tried = dict(re.findall(r"(?m)^([\w-]+)==([\d.]+)$", (ROOT / "constraints-oldest.txt").read_text()))
+    extras = PROJECT["project"]["optional-dependencies"]
+    asked = dict(
+        re.match(r"([\w-]+)>=([\d.]+)", each).groups() for each in PROJECT["project"]["dependencies"] + extras["images"]
+    )
+    assert tried.keys() == asked.keys()
+    for name, version in tried.items():
+        assert version.removesuffix(".0").removesuffix(".0") == asked[name].removesuffix(".0"), name
+
+
 def test_the_papers_to_cite_are_those_that_are_explained():
     cited = re.findall(r'(?m)^ +title: "?(.+?)"?$', (ROOT / "CITATION.cff").read_text())
     pages = [path.read_text() for path in (ROOT / "docs" / "explanations").glob("*.md")]

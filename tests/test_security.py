@@ -14,6 +14,7 @@ from ramet.cli import main
 from ramet.continual import JointNetwork, make_method
 from ramet.continual.networks.skeletons import make_skeleton
 from ramet.errors import RametError
+from ramet.execution import Processes, ray_executor
 from ramet.jobs import JOBS, job_class
 from ramet.runs import Run
 from ramet.runs.encoding import encode
@@ -93,6 +94,21 @@ def test_no_other_field_of_a_configuration_runs_code(kind: str, evil: str) -> No
                 made.build(trust=False)
         except RametError:
             continue
+
+
+@pytest.mark.parametrize("executor", ["processes", "ray"])
+def test_no_worker_is_started_for_what_is_not_trusted(
+    executor: str, evil: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is sent objects and never decides: the process that reads the file does, before there is a worker."""
+    if executor == "ray":
+        pytest.importorskip("ray")
+    started = []
+    monkeypatch.setattr(ray_executor, "connect", lambda *address, **options: started.append("a cluster"))
+    monkeypatch.setattr(Processes, "_stream", lambda *given, **options: started.append("a process"))
+    Run.create(tmp_path / "run", "rank", changed(configuration("rank"), ("space",), evil)).close()
+    line = refused(["resume", str(tmp_path / "run"), "--executor", executor, "--workers", "1"], capsys)
+    assert "would run" in line and not started
 
 
 @pytest.mark.parametrize("by", ["load", pytest.param("--onto", marks=pytest.mark.slow)])

@@ -38,7 +38,7 @@ def read_header(file: IO[bytes], length: int, place: str) -> ArrayHeader:
         place: what an error calls it.
 
     Raises:
-        DataError: it is damaged, needs unpickling, or promises more than the file has.
+        DataError: it is damaged, needs unpickling, or promises more or less than the file has.
     """
     refusal = f"{place} must be a whole array of NumPy's format, but cannot be read as one."
     try:
@@ -54,10 +54,12 @@ def read_header(file: IO[bytes], length: int, place: str) -> ArrayHeader:
         raise DataError(f"{place} must hold arrays of numbers or text, but holds Python objects.")
     if any(type(size) is not int or size < 0 for size in header.shape) or header.dtype.itemsize == 0:
         raise DataError(refusal)
-    if header.start + header.num_bytes > length:
+    if header.start + header.num_bytes != length:
+        # Also one that is longer: what nobody asked for would be unpacked to come to the checksum behind it.
+        ends = "ends after" if header.start + header.num_bytes > length else "has"
         raise DataError(
             f"{place} must be as long as its header says, {header.num_bytes:,} bytes for the shape {header.shape}, "
-            f"but ends after {length - header.start:,}."
+            f"but {ends} {length - header.start:,}."
         )
     return header
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,13 @@ SPLIT_NAMES = ("x_train", "y_train", "x_test", "y_test")
 WHOLE_NAMES = ("x", "y")
 
 
-def read_npz(path: Path, names: tuple[str, ...] | None = None) -> dict[str, Array]:
+def read_npz(
+    path: Path, names: tuple[str, ...] | None = None, check: Callable[[Collection[str]], object] = lambda names: None
+) -> dict[str, Array]:
     """The named arrays of an ``.npz`` file, or all; a name that it does not have is left out, others are not read.
 
-    What all of them will take is known from their headers before the first is unpacked.
+    What all of them will take is known from their headers before the first is unpacked, and ``check`` may refuse their
+    names then.
 
     Raises:
         DataError: If the file is missing or damaged, is no ``.npz``, needs unpickling, or is too large.
@@ -37,6 +40,7 @@ def read_npz(path: Path, names: tuple[str, ...] | None = None) -> dict[str, Arra
                     raise DataError(f"{path} must be an .npz file of named arrays, but is a single array.")
         with zipfile.ZipFile(path) as archive:
             members = _members(archive, names)
+            check(members.keys())
             num_bytes = 0
             for name, member in members.items():
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -66,7 +70,9 @@ def _members(archive: zipfile.ZipFile, names: tuple[str, ...] | None) -> dict[st
 
 def from_npz(path: Path, layout: Layout | None = None) -> RawData:
     """The user's own ``.npz``: ``x_train``, ``y_train``, ``x_test``, ``y_test``, or ``x`` and ``y``."""
-    return from_arrays(read_npz(path, SPLIT_NAMES + WHOLE_NAMES), name=path.stem, place=f" of {path}", layout=layout)
+    place = f" of {path}"
+    arrays = read_npz(path, SPLIT_NAMES + WHOLE_NAMES, lambda names: _wanted(names, place))
+    return from_arrays(arrays, name=path.stem, place=place, layout=layout)
 
 
 def from_npy_files(folder: Path, layout: Layout | None = None) -> RawData:
@@ -89,20 +95,26 @@ def from_arrays(arrays: Mapping[str, Any], *, name: str, place: str = "", layout
     Raises:
         DataError: If names are missing, or if both forms are there.
     """
-    split = [key for key in SPLIT_NAMES if key in arrays]
-    whole = [key for key in WHOLE_NAMES if key in arrays]
-    if split and whole:
-        raise DataError(f"the arrays{place} must be x and y or x_train to y_test, but there are {whole + split}.")
-    wanted = SPLIT_NAMES if split else WHOLE_NAMES
-    missing = [key for key in wanted if key not in arrays]
-    if missing:
-        raise DataError(
-            f"the arrays{place} must be x_train, y_train, x_test and y_test, or x and y, but {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing."
-        )
+    wanted = _wanted(arrays.keys(), place)
     found = {key: as_array(arrays[key], key + place) for key in wanted}
     parts = [
         Labelled(found[images], found[labels], images + place)
         for images, labels in zip(wanted[::2], wanted[1::2], strict=True)
     ]
-    return RawData(name, train=parts[0], test=parts[1] if split else None, layout=layout)
+    return RawData(name, train=parts[0], test=parts[1] if len(parts) == 2 else None, layout=layout)
+
+
+def _wanted(names: Collection[str], place: str) -> tuple[str, ...]:
+    """Which of the two forms some names are, or a ``DataError``."""
+    split = [key for key in SPLIT_NAMES if key in names]
+    whole = [key for key in WHOLE_NAMES if key in names]
+    if split and whole:
+        raise DataError(f"the arrays{place} must be x and y or x_train to y_test, but there are {whole + split}.")
+    wanted = SPLIT_NAMES if split else WHOLE_NAMES
+    missing = [key for key in wanted if key not in names]
+    if missing:
+        raise DataError(
+            f"the arrays{place} must be x_train, y_train, x_test and y_test, or x and y, but {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing."
+        )
+    return wanted

@@ -13,7 +13,8 @@ from typing import Any
 from ramet.errors import ConfigError, MissingExtraError, RunError
 
 _SECONDS_TO_ANSWER = 4.0
-_NUM_STARTS = 2
+_NUM_STARTS = 4
+"""Ray gives its own processes 30 seconds, by no setting; eight processes for each core made two starts too few."""
 _MILLISECONDS_OF_SILENCE = 30_000
 _AUTO = "auto"
 _CLIENT = "ray://"

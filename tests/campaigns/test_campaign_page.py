@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ def test_a_campaign_replaces_its_own_table_alone(tmp_path: Path) -> None:
     text = path.read_text()
     assert "old" not in text and "other" in text and text.startswith("a\n<!-- x: begin -->\n**1,200 tried, 1 lost**.")
     assert "python -m campaigns x --seed 7 --markdown" in text
+    page.write_page(path, [replace(report("x", [FINDING]), only="kills: a")])
+    assert "python -m campaigns x --only 'kills: a' --seed 7 --markdown" in path.read_text()
     # The same line again replaces the one that is there; another one comes after it.
     again = Finding(what=FINDING.what, tried=3, detail="x")
     page.write_page(path, [report("x", [again, Finding(what="kills: c", tried=4)])])

@@ -122,8 +122,10 @@ def test_every_kind_of_operation_is_chosen_in_the_long_campaign() -> None:
     operations = [
         f"{name} .step-{number:012d}-{number:016x}.json" for number in range(9) for name in ("write", "fsync")
     ]
-    operations += ["open to write config.json"]
-    assert [len(places) for places in kinds_of(operations).values()] == [9, 9, 1]
-    chosen = chosen_from(operations, True, random.Random(0))
-    assert {0, 1, 16, 17, 18} <= set(chosen) and len(chosen) <= 7
-    assert len(chosen_from(operations, False, random.Random(0))) == 2
+    operations += ["open to write config.json", "read config.json"]
+    assert [len(places) for places in kinds_of(operations).values()] == [9, 9, 1, 1]
+    for fault, kinds in {"EIO": 4, "ENOSPC": 3, "short write": 1}.items():
+        chosen = chosen_from(operations, fault, True, random.Random(0))
+        assert len(kinds_of([operations[place] for place in chosen])) == len(chosen) == kinds
+        assert len(chosen_from(operations, fault, False, random.Random(0))) == min(2, kinds)
+    assert 19 not in chosen_from(operations, "ENOSPC", True, random.Random(0))  # reading needs no room

@@ -45,6 +45,24 @@ def test_a_packed_idx_file_that_is_longer_than_its_header_says(tmp_path: Path) -
     assert peak < 4 * MEGABYTE
 
 
+def test_a_packed_array_that_is_longer_than_its_header_says(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((20, 1, 8, 8), np.float32))
+    with zipfile.ZipFile(tmp_path / "long.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("x", "y"):
+            archive.writestr(f"{name}.npy", (tmp_path / "x.npy").read_bytes() + bytes(32 * MEGABYTE))
+    message, peak = refusal(lambda: load(tmp_path / "long.npz"))
+    assert "must be as long as its header says, 5,120 bytes" in message and "but has 33,559,552" in message
+    assert peak < 4 * MEGABYTE
+
+
+def test_arrays_that_lack_a_name_are_not_unpacked(tmp_path: Path) -> None:
+    images, labels = np.zeros((32, 1024, 1024), np.uint8), np.zeros(32, np.int64)
+    np.savez_compressed(tmp_path / "half.npz", x_train=images, y_train=labels)
+    message, peak = refusal(lambda: load(tmp_path / "half.npz"))
+    assert "but x_test, y_test are missing" in message
+    assert peak < 4 * MEGABYTE
+
+
 @pytest.mark.usefixtures("small_machine")
 def test_an_idx_file_that_says_more_than_the_machine_has(tmp_path: Path) -> None:
     header = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**31, 2**15, 2**15)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from ramet.cli import main
-from ramet.errors import ConfigError, MissingExtraError
+from ramet.errors import ConfigError, MissingExtraError, RunError
 from ramet.execution import Inline, Processes, Ray, make_executor
-from ramet.execution.ray_cluster import _SECONDS_TO_ANSWER, _line, check_address, import_ray
+from ramet.execution.ray_cluster import _SECONDS_TO_ANSWER, _Connection, _line, _start, check_address, import_ray
 
 
 def has_ray() -> bool:
@@ -156,3 +156,24 @@ def test_a_driver_does_not_wait_for_workers_that_have_no_task_yet(monkeypatch):
     with pytest.raises(MissingExtraError):
         import_ray(None)
     assert os.environ[name] == "0"
+
+
+class SlowRay:
+    """Stands for Ray on a machine so busy that its own processes are too slow for it, which none can be made to be."""
+
+    def __init__(self, num_failures: int) -> None:
+        self.num_failures, self.num_shutdowns = num_failures, 0
+
+    def init(self, **options: object) -> None:
+        if self.num_shutdowns < self.num_failures:
+            raise RuntimeError("The current node timed out\nduring startup.")
+
+    def shutdown(self) -> None:
+        self.num_shutdowns += 1
+
+
+def test_a_cluster_that_is_too_slow_is_started_again_and_again():
+    _start(busy := SlowRay(3), _Connection(None, 1, 0), {})
+    assert busy.num_shutdowns == 3, "what was half started is ended each time"
+    with pytest.raises(RunError, match=r"must start on this machine, but did not: The .* timed out during startup\."):
+        _start(SlowRay(1000), _Connection(None, 1, 0), {})
