@@ -13,8 +13,11 @@ def completion(shell: Literal["bash", "zsh", "fish"], *, install: Annotated[bool
     No file of yours is edited: with --install the script goes into the folder of completions of your user and the path
     is printed. Make it anew after an update, for new options.
 
-    Examples: `ramet completion bash --install`; `source <(ramet completion bash)`;
-    `ramet completion fish > ~/.config/fish/completions/ramet.fish`.
+    For example:
+
+    - `ramet completion bash --install`
+    - in this shell only: `source <(ramet completion bash)`
+    - `ramet completion fish > ~/.config/fish/completions/ramet.fish`
 
     Args:
         shell: which one.

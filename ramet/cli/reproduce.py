@@ -31,6 +31,13 @@ def reproduce(
     What is trained is kept: the truth under results/, runs under --out, so that a second table trains nothing twice
     and an interrupted one goes on where it was.
 
+    For example:
+
+    - what there is: `ramet reproduce --list`
+    - what is known already: `ramet reproduce --claims`
+    - at the scale of this machine: `ramet reproduce deeper-insights/table-1 --workers 2`
+
+
     Args:
         target: PAPER/TABLE, for example deeper-insights/table-1.
         preset: small (this CPU) or paper (the paper's own setting, for a GPU).
