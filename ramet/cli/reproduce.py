@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ramet.cli.options import WHOLE, Common, print_json
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, hint_at
 
 
 def reproduce(
@@ -67,7 +67,8 @@ def reproduce(
             "reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all."
         )
     if target not in papers.TARGETS:
-        raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}.")
+        hint = hint_at(target, papers.TARGETS)
+        raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}{hint}")
     papers.read_claims(results)  # a damaged list is refused now, and not after hours when claims are added to it
     workspace = papers.Workspace(
         runs=common.out or Path("runs") / "reproduce",

@@ -260,6 +260,7 @@ class Table:
             value, interval = column.text(cell), ""
         if not isinstance(cell, str):
             value, interval = value.replace("-", "−"), interval.replace("-", "−")
+        value = value.replace(" %", "\N{NO-BREAK SPACE}%")  # or a narrow page leaves the sign behind
         # Sentences in a cell need room, or a narrow page breaks them after every word.
         wordy = isinstance(cell, str) and len(value) > WORDY
         classes = side + (" best" if best else "") + (" wordy" if wordy else "")
