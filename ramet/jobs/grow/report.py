@@ -59,9 +59,8 @@ def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSe
         f"{without_folders(result.network)} on {without_folders(result.data_name)}",
     )
     best = result.best
-    page.verdict(_verdict(result, best), _because(result, best), tone="neutral")
-    if result.against:
-        page.prose(f"**{advice(result)}** {attribution(result)}".rstrip())
+    taken = f"**{advice(result)}** {attribution(result)}".rstrip() if result.against else ""
+    page.verdict(_verdict(result, best), f"{taken}\n\n{_because(result, best)}".strip(), tone="neutral")
     page.numbers(*_key_numbers(result, best, seconds))
     page.section(f"{result.metric.title} against size")
     _add_curves(page, result)
