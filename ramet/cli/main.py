@@ -55,7 +55,7 @@ def make_app(arguments: Sequence[str]) -> App:
         name="ramet",
         help="Train many networks on one set of weights without letting them forget each other.\n\n"
         "New here? `ramet tour` shows in minutes what it is for; every job runs as it stands, on embedded digits: try "
-        "`ramet learn`.",
+        "`ramet learn --method naive,packnet`.",
         version=ramet.__version__,
         suppress_keyboard_interrupt=False,  # where the run is, and how to go on, is ours to say
         help_format="markdown",
