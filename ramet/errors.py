@@ -4,7 +4,8 @@ Two families are enough: what the user can mend by changing the input, and what 
 sentence that states the rule and then the value that broke it.
 """
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -49,6 +50,17 @@ def told(error: BaseException) -> str:
     'ValueError: two'
     """
     return f"{type(error).__name__}: {(text_of(error).splitlines() or [''])[0]}"
+
+
+def hint_at(word: str, known: Iterable[str]) -> str:
+    """How an error about an unknown name ends: with the nearest that is known, or with a full stop.
+
+    >>> hint_at("gaurd", ["guard", "space"]), hint_at("x", ["guard", "space"])
+    ('; did you mean guard?', '.')
+    """
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), names, n=1)
+    return f"; did you mean {names[near[0]]}?" if near else "."
 
 
 @contextmanager

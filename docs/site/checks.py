@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,16 @@ def missing_names(site: Path) -> list[str]:
     return missing
 
 
+def overwritten(pages: Iterable[str]) -> list[str]:
+    """Pages whose file Sphinx writes once more, as the results of a search or an index: their text is nowhere."""
+    return sorted({"search", "genindex", "py-modindex"}.intersection(pages))
+
+
 def check(app: Sphinx, exception: Exception | None) -> None:
     """End the build where the site is not what it must be."""
     if exception is not None or app.builder.name != "html":
         return
-    site, problems = Path(app.outdir), []
+    site, problems = Path(app.outdir), [f"{name} is a name of Sphinx's own" for name in overwritten(app.env.found_docs)]
     for path in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
         text = path.read_text(encoding="utf-8")
         problems += [f"{path.relative_to(site)} loads {address}" for address in fetched(text)]

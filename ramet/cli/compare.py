@@ -21,7 +21,10 @@ def compare(
     Runs of one job are compared row by row of their tables; of runs of different jobs, only the best figures and the
     settings stand side by side. Nothing is trained and no run is changed.
 
-    Examples: `ramet compare runs/guarded runs/plain`; `ramet compare runs/seed-* --report seeds.html`.
+    For example:
+
+    - `ramet compare runs/guarded runs/plain`
+    - as a page with charts: `ramet compare runs/seed-* --report seeds.html`
 
     Args:
         runs: the run directories, two or more.

@@ -13,8 +13,12 @@ def completion(shell: Literal["bash", "zsh", "fish"], *, install: Annotated[bool
     No file of yours is edited: with --install the script goes into the folder of completions of your user and the path
     is printed. Make it anew after an update, for new options.
 
-    Examples: `ramet completion bash --install`; `source <(ramet completion bash)`;
-    `ramet completion fish > ~/.config/fish/completions/ramet.fish`.
+    For example:
+
+    - `ramet completion bash --install`
+    - in this shell only, bash or zsh: `source <(ramet completion bash)`
+    - `ramet completion zsh > ~/.zsh/completions/_ramet`
+    - `ramet completion fish > ~/.config/fish/completions/ramet.fish`
 
     Args:
         shell: which one.
@@ -26,7 +30,19 @@ def completion(shell: Literal["bash", "zsh", "fish"], *, install: Annotated[bool
     from ramet.jobs import SUMMARIES
 
     app = make_app(tuple(SUMMARIES))  # all options of all jobs
+    script = app.generate_completion(shell=shell) + (ZSH_END if shell == "zsh" else "")
     if install:
-        print(app.install_completion(shell=shell, add_to_startup=False))
+        place = app.install_completion(shell=shell, add_to_startup=False)
+        place.write_text(script, encoding="utf-8")
+        print(place)
     else:
-        print(app.generate_completion(shell=shell))
+        print(script)
+
+
+ZSH_END = """
+case $funcstack[1] in
+  _ramet|_cyclopts_ramet) _cyclopts_ramet "$@" ;;  # the first use of a file on fpath, whichever of the names it has
+  *) compdef _cyclopts_ramet ramet ;;              # source <(ramet completion zsh)
+esac
+"""
+"""What makes the script complete wherever it is put: by itself it works as a file called _cyclopts_ramet only."""

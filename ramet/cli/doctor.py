@@ -68,7 +68,10 @@ def doctor(*, data_dir: Path | None = None, self_test: bool = True, json: Annota
 
     Exit code 0: all that was tried works. 1: something does not.
 
-    Examples: `ramet doctor`; `ramet doctor --no-self-test --json`.
+    For example:
+
+    - `ramet doctor`
+    - `ramet doctor --no-self-test --json`
 
     Args:
         data_dir: where data sets are; by default the environment variable RAMET_DATA.

@@ -37,9 +37,11 @@ def forgot(
 
     Exit code 0: no forgetting shown. 3: forgotten (with --strict also: it may be). 2: bad input. 1: a failure.
 
-    Examples: `ramet forgot before.npz after.npz`; `ramet forgot old.csv:prediction new.csv:prediction --labels
-    old.csv:label --tolerance 0.01 --report forgot.html`; `ramet forgot loss-before.npy loss-after.npy
-    --lower-is-better`.
+    For example:
+
+    - `ramet forgot before.npz after.npz`
+    - `ramet forgot old.csv:prediction new.csv:prediction --labels old.csv:label --tolerance 0.01`
+    - losses, and a page: `ramet forgot loss-before.npy loss-after.npy --lower-is-better --report forgot.html`
 
     Args:
         before: the file of what the network gave before the training.

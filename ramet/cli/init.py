@@ -19,7 +19,11 @@ def init(kind: Kind, file: Path | None = None) -> None:
     The file is plain torch with comments where you go on, and the command to try it with stands in it and is printed.
     A stream is two files: the list of its tasks, FILE.json, and the code of their data. Nothing is overwritten.
 
-    Examples: `ramet init space`; `ramet init network my_network.py`; `ramet init stream tasks.py`.
+    For example:
+
+    - `ramet init space`
+    - `ramet init network my_network.py`
+    - tasks.json and tasks.py: `ramet init stream tasks.py`
 
     Args:
         kind: what it is to be: space (`ramet rank`, `search`), network (`grow`, `learn`), stream (`learn`), or recipe

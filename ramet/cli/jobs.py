@@ -33,6 +33,12 @@ def resume(
 ) -> None:
     """Go on with a run that was interrupted; it ends with the same numbers as if it had never stopped.
 
+    For example:
+
+    - `ramet resume runs/first`
+    - faster, to the same numbers: `ramet resume runs/first --workers 4`
+
+
     Args:
         directory: the run directory.
         common: how it is done; where is the run's own, so that out and overwrite are refused.
@@ -48,6 +54,12 @@ def resume(
 
 def report(directory: Path, *, json: Annotated[bool, FLAG] = False) -> None:
     """Write a run's report.html anew from its records, and print the result.
+
+    For example:
+
+    - `ramet report runs/first`
+    - its result for programs: `ramet report runs/first --json`
+
 
     Args:
         directory: the run directory.

@@ -10,7 +10,7 @@ from cyclopts import App
 
 from ramet.cli.options import FLAG, print_json
 
-data_app = App(name="data", help="List the data sets, or fetch one.")
+data_app = App(name="data", help="List the data sets, or fetch one.", help_format="markdown")
 
 BESIDE = {
     "strategy": {
@@ -27,7 +27,11 @@ def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) 
     Built-in parts and those of installed packages. Any of them can also be a file of your own, FILE.py:Name; options
     stand behind a colon, NAME:key=value,key=value.
 
-    Examples: `ramet list`; `ramet list guard`; `ramet list strategy --json`.
+    For example:
+
+    - `ramet list`
+    - `ramet list guard`
+    - `ramet list strategy --json`
 
     Args:
         kind: of what, guard or guards; by default the names of every kind.
@@ -63,6 +67,11 @@ def list_parts(kind: str | None = None, *, json: Annotated[bool, FLAG] = False) 
 def list_data(*, data_dir: Path | None = None, json: Annotated[bool, FLAG] = False) -> None:
     """Name every data set, its classes and shape, and whether it is here; then the texts, and what else `--data` takes.
 
+    For example:
+
+    - `ramet data list`
+    - `RAMET_DATA=/my/data ramet data list`
+
     Args:
         data_dir: where data sets are; by default the environment variable RAMET_DATA.
         json: print the list as one JSON object on standard output.
@@ -86,6 +95,10 @@ def list_data(*, data_dir: Path | None = None, json: Annotated[bool, FLAG] = Fal
 @data_app.command
 def fetch(name: str, *, data_dir: Path | None = None, mirror: str | None = None) -> None:
     """Fetch a data set, check it, and put it where `--data NAME` finds it. An interrupted download goes on.
+
+    For example:
+
+    - `RAMET_DATA=/my/data ramet data fetch fashion-mnist`
 
     Args:
         name: the data set.

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args, get_origin
 
-from cyclopts import App, CycloptsError, MissingArgumentError
+from cyclopts import App, CycloptsError, Group, MissingArgumentError
 
 import ramet
 from ramet.cli.compare import compare
@@ -26,12 +26,36 @@ from ramet.errors import ConfigError, LostRankError, RametError, text_of
 from ramet.execution.launch import is_launched, is_leader
 from ramet.jobs import SUMMARIES, job_class
 
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "doctor": doctor,
+    "init": init,
+    "list": list_parts,
+    "completion": completion,
+    "resume": resume,
+    "watch": watch,
+    "report": report,
+    "compare": compare,
+    "forgot": forgot,
+    "reproduce": reproduce,
+}
+"""The commands that are neither jobs nor have commands of their own."""
+
+_GROUPS = {
+    Group("To begin with", sort_key=1): ("tour", "doctor", "init", "list", "data", "completion"),
+    Group("The jobs, each a question with a report", sort_key=2): ("rank", "search", "grow", "learn", "study"),
+    Group("What was run", sort_key=3): ("runs", "resume", "watch", "report", "compare"),
+    Group("Beside them", sort_key=4): ("forgot", "reproduce", "--help", "--version"),
+}
+"""What `ramet --help` shows, in the order in which one needs it."""
+
 
 def make_app(arguments: Sequence[str]) -> App:
     """The commands; only that of the job which the arguments name has its options, which take time to make."""
     app = App(
         name="ramet",
-        help="Train many networks on one set of weights without letting them forget each other.",
+        help="Train many networks on one set of weights without letting them forget each other.\n\n"
+        "New here? `ramet tour` shows in minutes what it is for; every job runs as it stands, on embedded digits: try "
+        "`ramet learn --method naive,packnet`.",
         version=ramet.__version__,
         suppress_keyboard_interrupt=False,  # where the run is, and how to go on, is ours to say
         help_format="markdown",
@@ -43,18 +67,13 @@ def make_app(arguments: Sequence[str]) -> App:
             app.command(_job_command(kind), name=kind)
         else:
             app.command(App(name=kind, help=summary, help_format="markdown"))
-    app.command(forgot)
-    app.command(reproduce)
-    app.command(resume)
-    app.command(report)
-    app.command(compare)
-    app.command(runs_app)
-    app.command(watch)
-    app.command(list_parts, name="list")
-    app.command(data_app)
-    app.command(doctor)
-    app.command(init)
-    app.command(completion)
+    for name, command in _COMMANDS.items():
+        app.command(command, name=name)
+    for sub_app in (runs_app, data_app):
+        app.command(sub_app)
+    names = [(group, name) for group, names in _GROUPS.items() for name in names]
+    for order, (group, name) in enumerate(names):
+        app[name].group, app[name].sort_key = group, order
     return app
 
 

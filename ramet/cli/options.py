@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import docstring_parser
-from cyclopts import Parameter, Token
+from cyclopts import Group, Parameter, Token
 
 from ramet.fields import HIDDEN, field_types
 
@@ -38,8 +38,19 @@ WHOLE = Parameter(converter=_whole_number)
 """For options that are whole numbers: 1.5 is refused, where the library would round it."""
 FLAG = Parameter(negative=())
 
+SUBJECT = Group("What it is about", sort_key=1)
+PLAN = Group("What is done", sort_key=2)
+TRAINING = Group("How networks are trained", sort_key=3)
+RUN = Group("The run", sort_key=4)
+GROUPS = dict.fromkeys(("space", "sizes", "network", "start", "stream", "data", "data_options"), SUBJECT) | {
+    "recipe": TRAINING,
+    "seed": RUN,
+    "device": RUN,
+}
+"""Under which heading the help of a job shows the options of its fields; all others are what is done."""
 
-@Parameter(name="*")
+
+@Parameter(name="*", group=RUN)
 @dataclass(frozen=True, kw_only=True)
 class Common:
     """Where and how a run is done; none of it has an influence on the result.
@@ -116,8 +127,9 @@ def command_of(job_class: type[Job[Any]], run: Callable[[Job[Any], Common], None
 RECIPE = Annotated[
     str | None,
     Parameter(
+        group=TRAINING,
         help="darts, adamw, ... (`ramet list recipe`), or FILE.py:function that gives a Recipe or some of its fields: "
-        "what it sets is the default of the options for training."
+        "what it sets is the default of the options for training.",
     ),
 ]
 
@@ -131,14 +143,15 @@ def _recipe_values(text: str | None) -> dict[str, Any]:
     return recipe_options(text)
 
 
-def _options(kind: type) -> list[inspect.Parameter]:
-    """The options of a dataclass, those of dataclasses within it in their places."""
+def _options(kind: type, group: Group | None = None) -> list[inspect.Parameter]:
+    """The options of a dataclass, those of dataclasses within it in their places, and all under one heading."""
     found = []
     for field, held in _offered(kind):
+        heading = group or GROUPS.get(field.name, PLAN)
         if is_dataclass(held) and isinstance(held, type):
-            found += _options(held)
+            found += _options(held, heading)
         else:
-            found.append(_option(kind, field, held))
+            found.append(_option(kind, field, held, heading))
     return found
 
 
@@ -149,9 +162,9 @@ def _offered(kind: type) -> list[tuple[Field[Any], Any]]:
     return [(field, field.metadata.get("kind") or hints[field.name]) for field in offered]
 
 
-def _option(owner: type, field: Field[Any], kind: Any) -> inspect.Parameter:
+def _option(owner: type, field: Field[Any], kind: Any, group: Group) -> inspect.Parameter:
     name = field.metadata.get("option")
-    words: dict[str, Any] = {"help": _help(owner, field.name)}
+    words: dict[str, Any] = {"help": _help(owner, field.name), "group": group}
     if name:
         words["name"] = f"--{name}"
     if kind is bool or str(kind).startswith("tuple"):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ramet.cli.options import WHOLE, Common, print_json
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, hint_at
 
 
 def reproduce(
@@ -30,6 +30,13 @@ def reproduce(
 
     What is trained is kept: the truth under results/, runs under --out, so that a second table trains nothing twice
     and an interrupted one goes on where it was.
+
+    For example:
+
+    - what there is: `ramet reproduce --list`
+    - what is known already: `ramet reproduce --claims`
+    - at the scale of this machine: `ramet reproduce deeper-insights/table-1 --workers 2`
+
 
     Args:
         target: PAPER/TABLE, for example deeper-insights/table-1.
@@ -60,7 +67,8 @@ def reproduce(
             "reproduce needs a target such as deeper-insights/table-1; `ramet reproduce --list` names all."
         )
     if target not in papers.TARGETS:
-        raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}.")
+        hint = hint_at(target, papers.TARGETS)
+        raise ConfigError(f"a target must be one of `ramet reproduce --list`, but got {target!r}{hint}")
     papers.read_claims(results)  # a damaged list is refused now, and not after hours when claims are added to it
     workspace = papers.Workspace(
         runs=common.out or Path("runs") / "reproduce",

@@ -28,7 +28,10 @@ def list_runs(folder: Path = FOLDER, *, json: Annotated[bool, FLAG] = False) -> 
     *damaged*. The best figure is the best of the first column of its table that is compared; `ramet report DIR` shows
     all. `ramet runs clean` makes room.
 
-    Examples: `ramet runs`; `ramet runs results/runs --json`.
+    For example:
+
+    - `ramet runs`
+    - `ramet runs results/runs --json`
 
     Args:
         folder: where to look; folders in it are looked into, runs are not.
@@ -53,7 +56,7 @@ def list_runs(folder: Path = FOLDER, *, json: Annotated[bool, FLAG] = False) -> 
 def clean(
     folder: Path = FOLDER,
     *,
-    state: tuple[Literal["finished", "interrupted", "damaged"], ...] = (),
+    state: Annotated[tuple[Literal["finished", "interrupted", "damaged"], ...], FLAG] = (),
     older_than: float | None = None,
     checkpoints: Annotated[bool, FLAG] = False,
     yes: Annotated[bool, FLAG] = False,
@@ -65,7 +68,10 @@ def clean(
     finished run without its checkpoints keeps its figures, its report and its networks, and `ramet resume` and
     `ramet report` give its result as before.
 
-    Examples: `ramet runs clean --checkpoints --yes`; `ramet runs clean --state interrupted --older-than 7`.
+    For example:
+
+    - `ramet runs clean --checkpoints --yes`
+    - what nobody went on with for a week: `ramet runs clean --state interrupted --older-than 7`
 
     Args:
         folder: where to look.

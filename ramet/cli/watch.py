@@ -21,7 +21,10 @@ def watch(directory: Path, *, port: Annotated[int, WHOLE] = 0, every: float = 5.
     report. It is served on the loopback address, so that only this machine sees it; through ssh, forward the port: `ssh
     -L 8000:127.0.0.1:8000 HOST`. The run is only read. Ctrl-C ends it.
 
-    Examples: `ramet watch runs/first`; `ramet watch runs/first --port 8000`.
+    For example:
+
+    - `ramet watch runs/first`
+    - `ramet watch runs/first --port 8000`
 
     Args:
         directory: the run directory.

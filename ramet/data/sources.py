@@ -6,13 +6,12 @@ and can be fetched from a mirror that holds it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ramet.data.cifar import CIFAR10_TEST, CIFAR10_TRAIN, CIFAR100_FILES
 from ramet.data.idx import FILES as IDX_FILES
-from ramet.errors import DataError
+from ramet.errors import DataError, hint_at
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,7 @@ def find_source(name: str, beside: Sequence[str] = ()) -> Source:
     """The source of a name, or a ``DataError`` that suggests the nearest name, of sets or of folders ``beside``."""
     if name in SOURCES:
         return SOURCES[name]
-    known = {each.lower(): each for each in (*SOURCES, *beside)}
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"; did you mean {known[near[0]]}?" if near else "."
+    hint = hint_at(name, (*SOURCES, *beside))
     raise DataError(f"a data set must be one of {', '.join(SOURCES)}, or a path, but got {name!r}{hint}")
 
 

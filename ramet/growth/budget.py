@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ramet.errors import ConfigError
+from ramet.errors import ConfigError, hint_at
 from ramet.fields import require_types
 from ramet.registry import parse_options, quantity
 
@@ -65,7 +65,8 @@ class Budget:
         except ConfigError as error:
             raise ConfigError(f"a budget reads like 'params=200k' or 'neurons=64, step=30%', but: {error}") from None
         if unknown := sorted(set(fields) - {*UNITS, "step", "layers"}):
-            raise ConfigError(f"a budget has {', '.join(UNITS)}, step and layers, but got {', '.join(unknown)}.")
+            hint = hint_at(unknown[0], (*UNITS, "step", "layers"))
+            raise ConfigError(f"a budget has {', '.join(UNITS)}, step and layers, but got {', '.join(unknown)}{hint}")
         units = [name for name in fields if name in UNITS]
         if len(units) != 1:
             raise ConfigError(f"a budget names exactly one of {', '.join(UNITS)}, but got {text!r}.")

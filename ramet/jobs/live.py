@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ramet.reports.formats import as_number, count, duration, size, write
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Table
 from ramet.runs import read_config, read_records
-from ramet.runs.loggers.mirror import tag_of
+from ramet.runs.loggers.mirror import numbers_of
 from ramet.runs.showing import without_folders
 
 _MOST_CHARTS = 12
@@ -68,13 +69,12 @@ def read_courses(records: list[dict[str, Any]]) -> dict[str, dict[str, Series]]:
     """
     found: dict[str, dict[str, Series]] = {}
     for position, record in enumerate(records, start=1):
-        group, step = tag_of(record, position)
-        for name, value in record.items():
-            number = None if isinstance(value, bool) or name == "step" else as_number(value)
-            if number is not None:
-                series = found.setdefault(name, {}).setdefault(group, Series())
-                series.steps.append(float(step))
-                series.values.append(number)
+        for group, step, scalars in numbers_of(record, position):
+            for name, value in scalars.items():
+                if math.isfinite(value):
+                    series = found.setdefault(name, {}).setdefault(group, Series())
+                    series.steps.append(float(step))
+                    series.values.append(value)
     courses = {
         name: {group: series for group, series in groups.items() if len(series.steps) > 1}
         for name, groups in found.items()

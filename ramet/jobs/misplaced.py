@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from ramet.errors import hint_at
 from ramet.fields import HIDDEN
 
 
@@ -22,8 +22,7 @@ def where_it_belongs(job: Any, name: str) -> str:
         kind, example = written[name]
         return f"{name} is an option of the {kind}, {example}, and not of the data."
     known = [field.name for field in fields(job.data_options)]
-    near = difflib.get_close_matches(name, [*known, *written], n=1)
-    hint = f"; did you mean {near[0]}?" if near else "."
+    hint = hint_at(name, (*known, *written))
     return f"options by name must be options of the data, {', '.join(known)}, but got {name!r}{hint}"
 
 

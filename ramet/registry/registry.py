@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from ramet.errors import ConfigError, RametError, text_of, told
+from ramet.errors import ConfigError, RametError, hint_at, text_of, told
 from ramet.registry.entries import Entry, describe_maker, parameters_of
 from ramet.registry.references import reference_to, resolve_reference
 from ramet.registry.specs import Spec, parse_chain, parse_spec, split_list
@@ -92,9 +91,7 @@ class Registry(Generic[Part]):
         if name in self._installed:
             return self._load(self._installed[name])
         if not _is_reference(name):
-            near = difflib.get_close_matches(name, self.names(), n=1, cutoff=0.6)
-            hint = f"; did you mean {near[0]}?" if near else "."
-            known = ", ".join(self.names())
+            known, hint = ", ".join(self.names()), hint_at(name, self.names())
             raise ConfigError(f"a {self.kind} is one of {known}, or FILE.py:Name, but got {name!r}{hint}")
         found = resolve_reference(name, trusted=trusted)
         if not callable(found) and not isinstance(found, self.base):
@@ -297,6 +294,6 @@ KINDS = {
 def registry_of(kind: str) -> Registry[Any]:
     """The registry of a kind; its parts are not imported."""
     if kind not in KINDS:
-        raise ConfigError(f"a kind is one of {', '.join(KINDS)}, but got {kind!r}.")
+        raise ConfigError(f"a kind is one of {', '.join(KINDS)}, but got {kind!r}{hint_at(kind, KINDS)}")
     found: Registry[Any] = resolve_reference(KINDS[kind], trusted=True)
     return found

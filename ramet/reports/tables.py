@@ -238,7 +238,7 @@ class Table:
         cells = [row[index] for row in self.rows]
         numbers = [_value(cell) for cell in cells]
         values = {which: value for which, value in enumerate(numbers) if value is not None}
-        if wanted is None or len(values) < 2:  # the best of one is no news
+        if wanted is None or len(set(values.values())) < 2:  # the best of one, or of equals, is no news
             return set()
         top = max(values.values()) if wanted == "highest" else min(values.values())
         return {which for which, value in values.items() if value == top}
@@ -260,6 +260,7 @@ class Table:
             value, interval = column.text(cell), ""
         if not isinstance(cell, str):
             value, interval = value.replace("-", "−"), interval.replace("-", "−")
+        value = value.replace(" %", "\N{NO-BREAK SPACE}%")  # or a narrow page leaves the sign behind
         # Sentences in a cell need room, or a narrow page breaks them after every word.
         wordy = isinstance(cell, str) and len(value) > WORDY
         classes = side + (" best" if best else "") + (" wordy" if wordy else "")

@@ -59,6 +59,26 @@ def test_every_job_is_offered(complete):
     assert set(SUMMARIES) <= set(complete("ramet ''"))
 
 
+@pytest.mark.needs_program
+@pytest.mark.parametrize("name", ["_ramet", "_cyclopts_ramet"])
+def test_zsh_completes_from_the_first_use_of_a_file(find_program, tmp_path, capsys, name):
+    """A file on fpath is a function of its own name; what the script defines has another, and must be called."""
+    main(["completion", "zsh"])
+    (tmp_path / name).write_text(capsys.readouterr().out)
+    code = f"fpath=({tmp_path}); _arguments() {{ print asked; }}; autoload -Uz {name}; {name}; {name}"
+    done = subprocess.run([find_program("zsh"), "-fc", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["asked", "asked"], done.stderr
+
+
+@pytest.mark.needs_program
+def test_zsh_completes_when_the_script_is_read(find_program, tmp_path, capsys):
+    main(["completion", "zsh"])
+    (script := tmp_path / "script").write_text(capsys.readouterr().out)
+    code = f"compdef() {{ print $*; }}; source {script}; whence -w _cyclopts_ramet"
+    done = subprocess.run([find_program("zsh"), "-fc", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["_cyclopts_ramet", "ramet", "_cyclopts_ramet:", "function"], done.stderr
+
+
 def test_installing_edits_no_file_of_the_user(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".bashrc").write_text("# mine\n")

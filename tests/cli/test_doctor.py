@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +19,11 @@ ROOT = Path(__file__).parents[2]
 def test_every_extra_of_the_package_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(doctor.EXTRAS) == set(project["optional-dependencies"]) - {"dev", "docs"}
+    (table,) = re.findall(r"^\| extra \|.*?\n\n", (ROOT / "docs" / "tools.md").read_text(), re.MULTILINE | re.DOTALL)
+    explained = [
+        name for row in table.strip().splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])
+    ]
+    assert sorted(explained) == sorted(doctor.EXTRAS)
 
 
 def test_it_says_what_is_here(capsys, tmp_path):

@@ -91,3 +91,11 @@ def test_a_page_that_loads_from_elsewhere_is_caught(part, page):
 
 def test_a_link_that_a_reader_may_follow_is_none(part):
     assert part("checks").fetched('<a href="https://a.example">a</a><img src="plot.png"><link href="s.css">') == []
+
+
+def test_no_page_has_a_name_that_sphinx_writes_itself(part):
+    """`search.md` was read and checked like every page, and then overwritten by the results of the site's search."""
+    overwritten = part("checks").overwritten
+    assert overwritten(["index", "search", "tutorials/search", "genindex"]) == ["genindex", "search"]
+    pages = [str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")]
+    assert len(pages) > 50 and overwritten(pages) == []

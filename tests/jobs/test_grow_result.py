@@ -51,6 +51,13 @@ def test_figures_are_attributes(result: GrowResult) -> None:
     assert [len(steps) for steps in result.seconds().values()] == [2, 2]
 
 
+def test_the_page_says_why_only_of_what_was_scored(tmp_path: Path) -> None:
+    firefly, even = "Why these: they had the best scores", "Why these: nothing was scored"
+    for name, said in {"firefly": firefly, "even": even}.items():
+        page = grown(tmp_path / name, plan=replace(PLAN, methods=(name,))).page({}).html()
+        assert said in page and ({firefly, even} - {said}).pop() not in page
+
+
 def test_its_networks_load(result: GrowResult) -> None:
     test = load("digits", **DATA).test
     for name, folder in result.networks.items():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tour_figures as made
 from markupsafe import escape
 
-from ramet.jobs.tour.report import NEXT, page, unbroken
+from ramet.jobs.tour.report import NEXT, grown_chart, page, unbroken
 from ramet.jobs.tour.result import TourResult
 from ramet.runs.encoding import encode
 
@@ -26,6 +27,18 @@ def test_five_sentences_and_five_pictures(html):
         assert escape(unbroken(each.words)) in html and f'class="verdict {each.tone}"' in html
 
 
+def test_the_picture_of_a_growth_shows_what_its_sentence_says():
+    chart = grown_chart(made.grown((0.95, 0.9), (0.97, 0.92)))
+    assert chart.description == (
+        "Dots of test accuracy, %: grown, 300 parameters 96.0 [95.0, 97.0]; plain, 310 parameters 91.0 [90.0, 92.0]; "
+        "as small as it was, 100 parameters 62.0 [62.0, 62.0]."
+    )
+
+
+def test_who_gets_the_page_is_told_what_ramet_is(html):
+    assert "<strong>ramet</strong> is a library and a command line on PyTorch" in html
+
+
 def test_the_program_and_the_commands_are_on_the_page(html):
     assert "type: ignore" not in html and "with guard.watch(network):" in html and "guard.remember(params)" in html
     for command, _ in NEXT.values():
@@ -39,6 +52,15 @@ def test_every_command_to_try_next_is_one_of_ramet():
         app = make_app([name])
         _, bound, _ = app.parse_args(command.split()[1:], exit_on_error=False, print_error=False)
         assert bound is not None
+
+
+def test_the_files_of_the_commands_are_those_that_init_writes():
+    from ramet.cli.init import starter_texts
+
+    for kind in ("space", "network", "stream"):
+        written = {str(path) for path in starter_texts(kind, Path(f"{kind}.py"))}
+        said = [command for command, about in NEXT.values() if f"ramet init {kind}" in about]
+        assert len(said) == 1 and any(name in said[0] for name in written)
 
 
 def test_what_is_quick_says_so():

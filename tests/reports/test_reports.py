@@ -99,6 +99,8 @@ def test_a_pipe_that_knows_only_ascii_is_no_failure() -> None:
 def test_an_empty_table_and_the_best_of_one() -> None:
     assert Table(["a", "b"], []).to_text() == "a  b\n-  -"
     assert not Table(["a", Column("b", best="highest")], [["x", 1.0], ["y", NAN]]).marks_best
+    assert not Table(["a", Column("b", best="highest")], [["x", 1.0], ["y", 1.0]]).marks_best
+    assert Table(["a", Column("b", best="highest")], [["x", 1.0], ["y", 1.0], ["z", 0.5]]).marks_best
 
 
 class CountingRow(list[Any]):

@@ -135,6 +135,37 @@ class Told(RunLogger):
         self.closed += 1
 
 
+def test_the_rows_of_a_record_are_a_course(run):
+    """`ramet learn` records a method when its last task is learned: a row a task, with the tests of all so far."""
+    rows = [{"task": "a", "test": [0.5], "work": 3}, {"task": "b", "test": [0.25, 0.75], "work": 4, "done": True}]
+    logger = Told()
+    with Mirror(run, [logger]):
+        run.records.append("naive/0", rows=rows, explanation=["words"])
+        run.records.append("even/step-001", score=0.5)
+        run.records.append("even/step-001/seconds", training=2.0)
+    assert logger.told[1:] == [
+        ("naive/0", 1, {"work": 3.0, "test": 0.5, "test/1": 0.5}),
+        ("naive/0", 2, {"work": 4.0, "test": 0.5, "test/1": 0.25, "test/2": 0.75}),
+        ("even", 1, {"score": 0.5}),
+        ("even/seconds", 1, {"training": 2.0}),
+    ]
+
+
+def test_every_method_of_a_stream_is_told(tmp_path):
+    import ramet
+    from ramet.continual import LearnPlan, LearnRecipe
+
+    plan = LearnPlan(methods="naive", network="mlp:8", controls="none", exports=False)
+    logger = Told()
+    ramet.learn(
+        "split-digits:2", plan=plan, recipe=LearnRecipe(epochs=1), out=tmp_path / "run", train_size=60, eval_size=30
+    )
+    with Run.open(tmp_path / "run") as run, Mirror(run, [logger]):
+        pass
+    steps = [(group, step) for group, step, scalars in logger.told[1:] if "test" in scalars]
+    assert steps == [("individual/0", 1), ("individual/0", 2), ("naive/0", 1), ("naive/0", 2)]
+
+
 def test_several_are_told_the_same_and_closed_once(run):
     loggers = [Told(), Told()]
     run.records.append("epoch/1", loss=0.5)

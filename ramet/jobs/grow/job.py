@@ -51,8 +51,12 @@ class GrowJob(Job["GrowthSetup"]):
     network, which loads without ramet. With several methods, they are compared from the same start. A plain network of
     the same size, trained with the same work, is the last to be compared (--against): take the better one.
 
-    Examples: `ramet grow` on the embedded digits; `ramet grow --method firefly,net2net --against plain,scratch,pruned
-    --workers 3`; `ramet grow --network mine.py:network --data my.npz --budget params=200k,step=20%,layers=1`.
+    For example:
+
+    - on the embedded digits: `ramet grow`
+    - your own network (`ramet init network`): `ramet grow --network mine.py:network --data my.npz --budget params=200k`
+    - ways to grow, side by side: `ramet grow --method firefly,net2net --against plain,scratch,pruned --workers 3`
+    - in steps, with new layers: `ramet grow --method firefly --budget params=200k,step=20%,layers=1`
 
     Args:
         network: mlp, vgg or mobilenet, with options after a colon, or FILE.py:function for your own (a function that

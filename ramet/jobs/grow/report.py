@@ -59,9 +59,8 @@ def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSe
         f"{without_folders(result.network)} on {without_folders(result.data_name)}",
     )
     best = result.best
-    page.verdict(_verdict(result, best), _because(result, best), tone="neutral")
-    if result.against:
-        page.prose(f"**{advice(result)}** {attribution(result)}".rstrip())
+    taken = f"**{advice(result)}** {attribution(result)}".rstrip() if result.against else ""
+    page.verdict(_verdict(result, best), f"{taken}\n\n{_because(result, best)}".strip(), tone="neutral")
     page.numbers(*_key_numbers(result, best, seconds))
     page.section(f"{result.metric.title} against size")
     _add_curves(page, result)
@@ -252,11 +251,18 @@ def _add_words(page: Page, name: str, steps: Sequence[StepFigures], metric: Metr
     sized = [Column("parameters", count), Column("multiply-adds", count), Column("work", count)]
     columns: Columns = ["step", "what grew", *sized, measured]
     caption = (
-        "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. Why these: they "
-        "had the best scores of all candidates that fitted the step. The scores, in the method's own measure, and the "
-        "training losses before the growth, just after it and once trained are below."
+        "Split: a channel got a copy, and both share its outgoing weights. New: a channel of its own. "
+        f"{_why_these(steps)} The training losses before the growth, just after it and once trained are below."
     )
     page.table(Table(columns, rows, title=f"The steps of {name}", caption=caption))
+
+
+def _why_these(steps: Sequence[StepFigures]) -> str:
+    if any(step.best_score for step in steps):
+        return (
+            "Why these: they had the best scores of all candidates that fitted the step, in the method's own measure."
+        )
+    return "Why these: nothing was scored; the method's own rule says where."
 
 
 def _added(step: StepFigures, place: str) -> int:

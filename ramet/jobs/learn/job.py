@@ -35,10 +35,16 @@ class LearnJob(Job["StreamSetup"]):
     which to take. Nothing is forgotten by the default method, bit for bit. Writes a run directory with report.html and,
     in networks/, the joint network of each method and seed, and the networks of the tasks, which load without ramet.
 
-    Examples: `ramet learn` on the embedded digits; `ramet learn --method naive,elastic:strength=1e4,packnet --seeds 3`;
-    `ramet learn --stream mine.json --network conv`; `ramet learn --stream more.json --onto net.safetensors`;
-    `ramet learn --network mine.py:network --start weights.safetensors --method bind-and-grow`;
-    `ramet learn --stream mine.json --rates 0.005,0.02,0.08 --budget params=100k`.
+    For example:
+
+    - on the embedded digits: `ramet learn`
+    - your own images, their classes dealt out to five tasks: `ramet learn --stream split-class/folders:5`
+    - your own tasks (`ramet init stream`): `ramet learn --stream mine.json --network conv`
+    - more tasks for a network that was saved: `ramet learn --stream more.json --onto net.safetensors`
+    - methods, side by side: `ramet learn --method naive,elastic:strength=1e4,packnet --seeds 3`
+    - a trained network: `ramet learn --network mine.py:network --start weights.safetensors --method bind-and-grow`
+    - learning rates by task, a size for all: `ramet learn --stream mine.json --rates 0.005,0.02 --budget params=100k`
+
     `ramet study` searches how a stream is learned best.
 
     Args:

@@ -48,9 +48,12 @@ class RankJob(Job["SupernetSetup"]):
 
     The defaults suit a laptop; the paper's own setting is `ramet reproduce deeper-insights/table-1 --preset paper`.
 
-    Examples: `ramet rank` on the embedded digits; `ramet rank --data my.npz --instances 5 --workers 8`;
-    `ramet rank --space mine.py:network --sharing groups:4:interference`. Of scores that you have already:
-    `ramet rank --scores scores.csv --truth truth.csv`.
+    For example:
+
+    - on the embedded digits: `ramet rank`
+    - on your own data: `ramet rank --data my.npz --instances 5 --workers 8`
+    - a space of your own (`ramet init space`): `ramet rank --space mine.py:network --sharing groups:4:interference`
+    - of scores that you have already; nothing is trained: `ramet rank --scores scores.csv --truth truth.csv`
 
     Args:
         space: cells64, nasbench201, ... with options after a colon (`ramet list space`), or FILE.py:function for your

@@ -68,10 +68,14 @@ class SearchJob(Job["SupernetSetup"]):
     scratch in the end and tested once, beside what needs no search: a random architecture, the largest that fits, the
     best untrained. Writes a run directory with report.html and the network as network.pt2.
 
-    Examples: `ramet search --minutes 10 --workers 2`, for which a space needs its true depth (--cells); `ramet search`
-    on the embedded digits; `ramet search --space darts --data cifar10 --guard projection`;
-    `ramet search --space recurrent --strategy nao --guard plasticity:60`; `ramet search --budget params=20k`. One large
-    supernet on several processes: `torchrun --nproc-per-node 2 -m ramet search`, with all of these options.
+    For example:
+
+    - on the embedded digits: `ramet search`
+    - in stages, for ten minutes, at the depth that is wanted: `ramet search --minutes 10 --workers 2 --cells 2`
+    - for your own images, within a limit: `ramet search --data class/folders --budget params=20k`
+    - with weights that stay true: `ramet search --space darts --data cifar10 --guard projection`
+    - a recurrent cell, for text: `ramet search --space recurrent --strategy nao --guard plasticity:60`
+    - one large supernet on several processes: `torchrun --nproc-per-node 2 -m ramet search`
 
     Args:
         space: cells64, nasbench201, darts, enas-micro or recurrent, with options after a colon, or FILE.py:function for

@@ -48,8 +48,11 @@ class StudyJob(Job["StudySetup"]):
     networks are kept in networks/, tested once, and take further tasks by `ramet learn --onto`. Several runs, also on
     several machines, share one study through --storage.
 
-    Examples: `ramet study` on the embedded digits; `ramet study --trials 60 --binding free --order free --workers 2`;
-    `RAMET_STORAGE=postgresql+psycopg://ann:secret@db.example/lab ramet study` on each of several machines.
+    For example:
+
+    - on the embedded digits: `ramet study`
+    - your own tasks: `ramet study --stream mine.json --trials 60 --binding free --order free --workers 2`
+    - on each of several machines: `RAMET_STORAGE=postgresql+psycopg://ann:secret@db.example/lab ramet study`
 
     Args:
         stream: as for `ramet learn`: split-DATA:TASKS, permuted-DATA:TASKS, rotated-DATA:TASKS,

@@ -35,8 +35,11 @@ class TourJob(Job[TourSetup]):
     and to forward, and in parts/ the run of each part with a report of its own. Every sentence is made from the figures
     that were measured: another seed may come out otherwise, and its page then says so.
 
-    Examples: `ramet tour --workers 2`; `ramet tour --seed 1 --out runs/tour-1`; `ramet tour --quick`, the whole way in
-    seconds.
+    For example:
+
+    - `ramet tour --workers 2`
+    - the whole way in seconds, too short for a verdict: `ramet tour --quick`
+    - with other chances: `ramet tour --seed 1 --out runs/tour-1`
 
     Args:
         quick: do a small part of the work: it shows the way, and is too short for a verdict.

@@ -9,23 +9,34 @@ from statistics import fmean
 from ramet.jobs.tour import loop
 from ramet.jobs.tour.figures import FoundFigures, GrownFigures, GuardedFigures, JudgedFigures, LearnedFigures
 from ramet.jobs.tour.result import QUICK_WORDS, TourResult
-from ramet.reports.charts import Chart, Line, Points, Reference, dot_chart, line_chart, scatter_chart
-from ramet.reports.formats import Estimate, count, percent
+from ramet.reports.charts import Chart, Line, Points, dot_chart, line_chart, scatter_chart
+from ramet.reports.formats import Estimate, count, decimals, percent
 from ramet.reports.page import Page
 from ramet.reports.tables import Cell, Table
 from ramet.runs.encoding import Json
 
 TITLE = "Many networks on one set of weights"
 INTRODUCTION = (
-    "Five short stories on 1,797 scanned digits of 8 x 8 pixels, which are inside scikit-learn: no download, no GPU. "
-    "Every sentence in a box was made from the figures of this run; where something does not work, it says so."
+    "**ramet** is a library and a command line on PyTorch. It trains many networks on one set of weights, and keeps "
+    "them from forgetting each other: to find a good one among many, to let one grow, to teach one task after task."
+)
+ABOUT_THE_PAGE = (
+    "What it does is told here in five short stories on 1,797 scanned digits of 8 x 8 pixels, which are inside "
+    "scikit-learn: no download, no GPU. `ramet tour` did all of it in minutes on two cores and wrote this page. Every "
+    "sentence in a box was made from the figures of this run; where something does not work, it says so."
 )
 NEXT = {
-    "rank": ("ramet rank --space mine.py:network --data my.npz", "trust the order of your own choices?"),
-    "search": ("ramet search --minutes 10 --data class/folders", "the best architecture for your images"),
-    "grow": ("ramet grow --network mine.py:network --data my.npz", "where should your network get larger?"),
-    "learn": ("ramet learn --stream mine.json", "your tasks, one after the other"),
-    "forgot": ("ramet forgot before.npz after.npz", "what did your own training forget?"),
+    "rank": (
+        "ramet rank --space space.py:network --data my.npz",
+        "Trust the order of your own choices? (ramet init space writes space.py)",
+    ),
+    "search": ("ramet search --minutes 10 --cells 2 --data class/folders", "The best architecture for your images"),
+    "grow": (
+        "ramet grow --network network.py:network --data my.npz",
+        "Where should your network get larger? (ramet init network)",
+    ),
+    "learn": ("ramet learn --stream stream.json", "Your tasks, one after the other (ramet init stream)"),
+    "forgot": ("ramet forgot before.npz after.npz", "What did your own training forget?"),
 }
 """What to try next with one's own data: a command, and what it answers."""
 
@@ -55,6 +66,7 @@ def page(result: TourResult, config: Json) -> Page:
     """The whole report as a page."""
     made = Page(TITLE, f"The tour of ramet, seed {result.seed}")
     made.prose(INTRODUCTION)
+    made.prose(ABOUT_THE_PAGE)
     if result.quick:
         made.verdict(QUICK_WORDS, "`ramet tour` without `--quick` takes minutes.", tone="caution")
     drawn = [
@@ -74,7 +86,11 @@ def page(result: TourResult, config: Json) -> Page:
         if number == len(drawn):
             made.code(re.sub(r" +# type: ignore.*", "", inspect.getsource(loop.train)))
     made.section("Now with your own data")
-    made.prose("`ramet init` writes files of your own to begin with; every command has a `--help` that teaches.")
+    made.prose(
+        "Three of these take a file of yours: `ramet init` writes one that runs as it is, on the digits, until you put "
+        "in your own. An `.npz` file has arrays `x` and `y`; a folder has a folder of images for each class. Every "
+        "command has a `--help` with examples."
+    )
     made.code("\n\n".join(f"# {about}\n{command}" for command, about in NEXT.values()))
     made.table(table(result))
     made.prose("Each part is a run with a report of its own, in `parts/` beside this page.")
@@ -84,31 +100,32 @@ def page(result: TourResult, config: Json) -> Page:
 
 
 _ABOUT_JUDGED = (
-    "A *supernet* holds all networks of a space on one set of weights, so that 64 can be compared for the price of one "
-    "training. But is the order that it gives the true one? Here each of the 64 was also trained alone, several times: "
-    "that is the truth. Counting parameters costs nothing, and is what a ranking has to beat."
-).replace("*supernet*", "**supernet**")
+    "A **supernet** holds all networks of a space on one set of weights, so that 64 can be compared for the price of "
+    "one training. But is the order that it gives the true one? Here each of the 64 was also trained alone, several "
+    "times: that is the truth. Counting parameters costs nothing, and is what a ranking has to beat."
+)
 _CAPTION_JUDGED = (
     "Each ranking's agreement with the truth (1 is the same order, 0 is none), with its 95 % interval. Grey: rankings "
     "that need no training; the line is the better one's. `ramet rank` says such things about your own supernet, and "
     "what would make it better."
 )
 _ABOUT_FOUND = (
-    "Who wants one good child does not train all 64. The search goes in stages: scores of untrained networks, weights "
-    "shared by the best, short trainings, longer ones for the better. It never sees the truth that it is judged by."
+    "To have one good child, nobody needs to train all 64. The search goes in stages: scores of untrained networks, "
+    "weights shared by the best, short trainings, longer ones for the better. It never sees the truth that it is "
+    "judged by."
 )
 _CAPTION_FOUND = (
     "Every point is a child: what it costs, and how good it is when trained alone. The space is built so that size "
     "misleads: 1x1 convolutions cost much and see one pixel."
 )
 _ABOUT_GROWN = (
-    "A network is trained while it is small, which is cheap, gets wider without a change of what it computes, and is "
-    "trained on. The fair questions are what its size gives, beside the small network trained for the same work, and "
-    "whether a plain network of the final size is as good for it."
+    "A network begins at half of the size that it may have, where training is cheap, then gets wider without a change "
+    "of what it computes, and is trained on. Two questions are fair: what is the size worth, beside the small network "
+    "trained for the same work? And would a plain network of the final size be as good for that work?"
 )
 _CAPTION_GROWN = (
-    "Accuracy on validation images before and after the network grows, the mean over seeds and their range; the lines "
-    "are networks that did not grow and had the same work. The sentence above is about test images."
+    "Test accuracies after the same work, multiply-adds of training and growing together: the mean over seeds, and "
+    "their range. The line is the plain network. `ramet grow` trains it, too, and hands over the better one."
 )
 _ABOUT_LEARNED = (
     "Five tasks arrive one after the other, and the data of a finished one are gone: the digits, then four times with "
@@ -166,20 +183,21 @@ def found_chart(figures: FoundFigures) -> Chart:
 
 
 def grown_chart(figures: GrownFigures) -> Chart:
-    """Accuracy against size while networks grow, beside plain networks."""
-    pairs = figures.pairs
-    rounds = range(min(len(pair.parameters) for pair in pairs))
-    values = [[100 * pair.validation[number] for pair in pairs] for number in rounds]
-    sizes = [fmean(pair.parameters[number] for pair in pairs) for number in rounds]
-    band = (list(map(min, values)), list(map(max, values))) if len(pairs) > 1 else (None, None)
-    plain = 100 * fmean(pair.plain.validation for pair in pairs)
-    start = 100 * fmean(pair.start.validation for pair in pairs)
-    return line_chart(
-        [Line("growing", sizes, list(map(fmean, values)), *band)],
-        x_label="parameters",
-        y_label="validation accuracy, %",
-        references=[Reference(plain, "plain, the same work"), Reference(start, "as small as it was, the same work")],
-        x_log=True,
+    """What networks reach for the same work: grown, plain, and as small as they were."""
+    ways = {
+        "grown": [(pair.parameters[-1], pair.test) for pair in figures.pairs],
+        "plain": [(pair.plain.parameters, pair.plain.test) for pair in figures.pairs],
+        "as small as it was": [(pair.start.parameters, pair.start.test) for pair in figures.pairs],
+    }
+    names = [f"{name}, {count(round(fmean(size for size, _ in tried)))} parameters" for name, tried in ways.items()]
+    accuracies = [[100 * test for _, test in tried] for tried in ways.values()]
+    return dot_chart(
+        names,
+        [Estimate(fmean(each), min(each), max(each)) for each in accuracies],
+        x_label="test accuracy, %",
+        reference=fmean(accuracies[1]),
+        muted=[1, 2],
+        form=decimals(1),
     )
 
 
