@@ -3,8 +3,9 @@
 Every arm has the grown network's parameters and the growth's work (multiply-adds of training and of growing), and its
 own learning rate: the best of the same few on validation images, by the tuning seed. Then it is trained with the judged
 seeds at that rate. Records are appended to results/growing.jsonl, a line a training; what is there is left out.
-``--table`` prints the tables of docs/growth.md from them; ``--curve`` compares the growth with a network of ten times
-its size instead (M3: 98 % of its accuracy for at most 1.2 times the work of training the small size).
+``--table`` prints the tables of docs/growth.md from them. ``--curve`` compares the growth with a plain network of ten
+times its size instead, which is tuned and trained for as many epochs as the growth is worth at its own size (M3: 98 %
+of that accuracy, for at most 1.2 times the work of training the small size).
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ DEVELOPMENT = ("fashion-mnist", "cifar10", "mnist")
 JUDGED = ("usps", "notmnist", "gtsrb")
 """Not used for any choice."""
 TUNING_SEED = 100
-RATES = (0.03, 0.1)
+RATES = (0.01, 0.03, 0.1)
 """Learning rates that every arm is tuned over."""
+FULL, FULL_TIMES = "full", 10
+"""An arm for the curve alone: a plain network so many times as large, for the epochs of the growth."""
 GENERATION = 3
 """Of the default growth, and of what has its work: records of earlier ones (docs/decisions/059) are not mixed in."""
 
@@ -198,11 +201,15 @@ def run(
                     if records.get(**key) is not None:
                         continue
                     start = time.process_time()
-                    if arm in ARMS:
+                    if arm in (*ARMS, FULL):
                         wanted = rate if seed == TUNING_SEED else best_rate(records, name, scale, DEFAULT)
                         grown = records.get(**key_of(name, scale, arm=DEFAULT, seed=seed, rate=wanted))
                         assert grown is not None, f"{arm} is compared with a growth, so that {DEFAULT} must come first"
-                        found = compare(data, scale, rate, seed, arm, grown)
+                        found = (
+                            train_full(data, scale, rate, seed, grown)
+                            if arm == FULL
+                            else compare(data, scale, rate, seed, arm, grown)
+                        )
                     else:
                         found = grow(data, scale, rate, seed, VARIANTS[arm])
                     seconds = round(time.process_time() - start, 1)
@@ -248,30 +255,36 @@ def table(records: Records, scale: Scale, names: Sequence[str], arms: Sequence[s
     return "\n".join(lines)
 
 
-def curve(name: str, scale: Scale, rate: float, seed: int) -> Record:
-    """A growth to ``scale.size``, and beside it networks of that and of ten times its size, each for its own epochs."""
-    data = read(name, scale, seed)
-    grown = grow(data, scale, rate, seed, {})
+def train_full(data: DataSet, scale: Scale, rate: float, seed: int, grown: Record) -> Record:
+    """The plain network of ten times the size, for the growth's epochs, and the work of those at the growth's size."""
     settings = GrowRecipe(batch_size=scale.batch_size, learning_rate=rate)
-    found: Record = {"part": "curve", **key_of(name, scale, seed=seed, rate=rate), "grown": grown}
     num_steps = scale.epochs * math.ceil(len(data.train.x) / scale.batch_size)
-    for times in (1, 10):
-        network = start_network(data, scale, seed)
-        widen_to(network, data.train.x[:4], times * grown["params"])
-        redraw(network, seed)
-        fit(network, data.train.x, data.train.y, settings, seed=seed, num_steps=num_steps)
-        work = num_steps * step_work(network, data.train.x, scale.batch_size)
-        found[f"plain x{times}"] = {**figures(network, data), "work": work}
-    return found
+    small, network = (start_network(data, scale, seed) for _ in range(2))
+    for each, times in ((small, 1), (network, FULL_TIMES)):
+        widen_to(each, data.train.x[:4], times * grown["params"])
+    redraw(network, seed)
+    fit(network, data.train.x, data.train.y, settings, seed=seed, num_steps=num_steps)
+    work, small_work = (num_steps * step_work(each, data.train.x, scale.batch_size) for each in (network, small))
+    return {**figures(network, data), "work": work, "work_of_the_small_size": small_work}
 
 
-def curve_line(row: Record) -> str:
-    """A set and a seed of the curve in words."""
-    grown, small, large = row["grown"], row["plain x1"], row["plain x10"]
-    share, size = grown["test"] / large["test"], grown["params"] / large["params"]
-    work = grown["work"] / small["work"]
-    words = f"{share:.1%} of the accuracy at {size:.1%} of the parameters for {work:.2f} of the work"
-    return f"{row['set']} seed {row['seed']}: {words}"
+def curve(records: Records, scale: Scale, names: Sequence[str]) -> str:
+    """A row a set: what of ten times the size's accuracy, size and work a growth has, paired by seeds."""
+    rows = rows_of(records, scale)
+    lines = ["| set | seeds | grown | full | of the accuracy, % | of the parameters, % | work, of training that size |"]
+    lines.append("|---" * 7 + "|")
+    for name in names:
+        grown, full = ({r["seed"]: r for r in rows if r["set"] == name and r["arm"] == a} for a in (DEFAULT, FULL))
+        seeds = sorted(grown.keys() & full.keys())
+        if not seeds:
+            continue
+        tests = [[100 * of[seed]["test"] for seed in seeds] for of in (grown, full)]
+        shares = [100 * grown[seed]["test"] / full[seed]["test"] for seed in seeds]
+        size = 100 * float(np.mean([grown[seed]["params"] / full[seed]["params"] for seed in seeds]))
+        work = float(np.mean([grown[seed]["work"] / full[seed]["work_of_the_small_size"] for seed in seeds]))
+        cells = [*(t_interval(values).text(decimals(1)) for values in (*tests, shares)), f"{size:.1f}", f"{work:.2f}"]
+        lines.append(f"| {name} | {len(seeds)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -285,24 +298,17 @@ def main() -> None:
     parser.add_argument("--train-size", type=int, default=Scale.train_size)
     parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--table", action="store_true", help="print what was recorded, and train nothing")
-    parser.add_argument("--curve", action="store_true", help="M3: beside networks of the size and of ten times it")
+    parser.add_argument("--curve", action="store_true", help="M3: the growth beside ten times its size")
     given = parser.parse_args()
     torch.set_num_threads(1)
     scale = Scale(size=given.size, epochs=given.epochs, train_size=given.train_size)
     records, names, arms = Records(given.records), given.sets.split(","), given.arms.split(",")
     if given.curve:
-        for name in names:
-            for seed in range(given.seeds):
-                key = {"part": "curve", **key_of(name, scale, seed=seed)}
-                if not given.table and records.get(**key) is None:
-                    records.add(curve(name, scale, RATES[0], seed))
-                if (row := records.get(**key)) is not None:
-                    print(curve_line(row), flush=True)
-        return
+        arms = [DEFAULT, FULL]
     if not given.table:
         for row in run(records, names, scale, range(given.seeds), arms):
             print(f"{row['set']} {row['arm']} seed {row['seed']} rate {row['rate']}: {row['test']:.4f}", flush=True)
-    print(table(records, scale, names, arms))
+    print(curve(records, scale, names) if given.curve else table(records, scale, names, arms))
 
 
 if __name__ == "__main__":

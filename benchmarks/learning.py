@@ -4,7 +4,8 @@
 learns every stream by every arm with every seed, appends a line for each to ``results/learning.jsonl``, leaves out what
 is there already, and prints the tables of what is there. ``ARM=control`` are networks for each task alone of the same
 total parameters and work as ARM, task by task; ``ARM=work`` networks of full size with the same work. ``ARM~quarter``
-has a budget of a quarter of the parameters of progressive networks, which must have run before.
+has a budget of a quarter of the parameters of progressive networks, which must have run before; ``ARM~quarter@work``
+has as many epochs beside as the work of progressive networks pays for, which is several times its own.
 
 The streams of ``DEVELOPMENT`` and their seeds, from 50 on, were there for choices; those of ``JUDGED`` with the seeds
 from 0 on are what counts. One process, one thread.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ ARMS = [
     "warm-start=control",
     "warm-start~quarter",
     "warm-start~quarter=control",
-    "firefly",
+    "warm-start~quarter@work",
+    "warm-start~quarter@work=control",
 ]
 ARMS += ["firefly", "firefly=control", "bind-and-grow", "bind-and-grow=control", "frozen", "joint"]
 
@@ -93,18 +95,23 @@ def run_arm(case: Case, arm: str, seed: int, folder: Path, known: dict[str, Any]
     for kind in CONTROLS:
         if arm.endswith(f"={kind}"):
             name, control = arm.removesuffix(f"={kind}"), kind
+    settings = LearnRecipe()
+    name, at, _ = name.partition("@work")
+    if at and not control:
+        pays_for = sum(known["progressive"]["work"]) / sum(known[name]["work"])
+        settings = replace(settings, epochs=int(pays_for * settings.epochs))
     if control == "work":
-        method: Any = Separate(work=known[name]["work"])
+        method: Any = Separate(work=known[name + at]["work"])
     elif control:
         classes = [task.info.num_classes for task in stream]
-        method = separate_as(template, classes, known[name]["parameters"], known[name]["work"])
+        method = separate_as(template, classes, known[name + at]["parameters"], known[name + at]["work"])
     elif name.endswith("~quarter"):
         method = make_method(name.removesuffix("~quarter"), budget=known["progressive"]["parameters"] // 4)
     else:
         method = make_method(name)
     begun = time.process_time()
     scenario = "all" if method.needs_earlier else "streaming"
-    learned = learn(stream, method=method, network=template, settings=LearnRecipe(), seed=seed, scenario=scenario)
+    learned = learn(stream, method=method, network=template, settings=settings, seed=seed, scenario=scenario)
     last = learned.rows[-1]
     return {
         "test": float(np.mean(last["test"])),

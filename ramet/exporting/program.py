@@ -57,7 +57,8 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
 def traced_program(network: nn.Module, example: Tensor, *, free_lengths: bool = False) -> torch.export.ExportedProgram:
     """What a network in evaluation mode computes, by ``torch.export``, for batches of any size where that can be."""
     with _without_warnings(), _symbolic_lengths() if free_lengths else nullcontext():
-        return torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        # Without dynamo, as by default in newer versions of torch: 2.6 would refuse what it cannot trace.
+        return torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},), strict=False)
 
 
 @contextmanager

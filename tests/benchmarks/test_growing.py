@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.growing import RATES, TUNING_SEED, Records, Scale, best_rate, curve, curve_line, run, table
+from benchmarks.growing import FULL, RATES, TUNING_SEED, Records, Scale, best_rate, curve, run, table
 
 SCALE = Scale(size=1000, train_size=60, eval_size=30, image_size=8, epochs=2, batch_size=20, width=2)
 ARMS = ("grown", "plain", "pruned")
@@ -32,8 +32,11 @@ def test_arms_have_the_growths_work_and_records_are_made_once(tmp_path: Path) ->
     assert len(lines) == 5 and lines[2].startswith("| grown | ") and lines[4].startswith("| pruned | ")
 
 
-def test_the_curve_lies_beside_ten_times_the_size() -> None:
-    row = curve("digits", SCALE, RATES[0], 0)
-    small, large = row["plain x1"], row["plain x10"]
-    assert large["params"] == pytest.approx(10 * row["grown"]["params"], rel=0.05) and large["work"] > 5 * small["work"]
-    assert "of the accuracy at 10" in curve_line(row) or "of the accuracy at 9." in curve_line(row)
+def test_the_curve_lies_beside_ten_times_the_size(tmp_path: Path) -> None:
+    records = Records(tmp_path / "records.jsonl")
+    *_, grown, full = run(records, ["digits"], SCALE, [0], ["grown", FULL])
+    assert full["params"] == pytest.approx(10 * grown["params"], rel=0.05)
+    assert full["work"] > 5 * full["work_of_the_small_size"]
+    row = curve(records, SCALE, ["digits"]).splitlines()[-1].strip("| ").split(" | ")
+    assert row[:2] == ["digits", "1"] and float(row[4]) == pytest.approx(100 * grown["test"] / full["test"], abs=0.06)
+    assert float(row[5]) == pytest.approx(10, abs=0.5) and float(row[6]) == pytest.approx(1, abs=0.2)
