@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.growing import FULL, Records, Scale, curve
 from ramet.ranking.intervals import t_interval
 from ramet.reports.formats import decimals
 
@@ -184,7 +185,7 @@ def growing(generation: int = 3) -> str:
     """
     found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
-    of_arms = [record for record in _records("growing.jsonl") if "arm" in record]
+    of_arms = [record for record in _records("growing.jsonl") if record.get("arm", FULL) != FULL]
     records = [record for record in of_arms if record.get("generation", 1) == generation]
     for record in records:
         if record["seed"] == 100:  # chooses the learning rates, on validation images
@@ -227,6 +228,20 @@ def growing(generation: int = 3) -> str:
     return _table((*heads, "seeds"), rows)
 
 
+def growing_curve() -> str:
+    """A growth beside a plain network of ten times its size, each at its best rate, with as many epochs."""
+    names, sizes = (
+        list(dict.fromkeys(row[key] for row in _records("growing.jsonl") if row.get("arm") == FULL))
+        for key in ("set", "size")
+    )
+    rows: list[str] = []
+    for size in sizes:
+        head, rule, *found = curve(Records(RESULTS / "growing.jsonl"), Scale(size=size), names).splitlines()
+        rows = rows or [f"| parameters {head}", f"|---{rule}"]
+        rows += [f"| {size:,} {row}" for row in found]
+    return "\n".join(rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "guards": guards,
     "claims": claims,
@@ -236,6 +251,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "backbone": backbone,
     "learning": learning,
     "growing": growing,
+    "growing, curve": growing_curve,
     "growing, first generation": lambda: growing(1),
     "growing, second generation": lambda: growing(2),
 }
