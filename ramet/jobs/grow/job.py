@@ -170,7 +170,8 @@ class GrowJob(Job["GrowthSetup"]):
             given: Any = self.network
             if not isinstance(given, nn.Module):
                 name = getattr(given, "__name__", None)
-                got = f"an object of {type(given).__name__}" if name is None else f"{name}, which makes one: call it"
+                short = repr(given) if isinstance(given, int | float | None) else f"an object of {type(given).__name__}"
+                got = short if name is None else f"{name}, which makes one: call it"
                 raise ConfigError(f"a network is a text or an nn.Module, but got {got}.")
             if sizes:
                 raise ConfigError(f"sizes are for networks by name, but got {sizes} with an object.")
