@@ -171,6 +171,7 @@ def test_who_did_better_without_a_search_is_said_on_the_terminal_and_on_the_page
 
 def test_in_a_notebook_the_best_is_bold_and_lists_are_lists():
     shown = search_result({"a": 0.3, "<b>": 0.2})._repr_html_()
+    shown = shown.replace("\N{NO-BREAK SPACE}", " ")
     assert "<td><b>20.0 %</b></td>" in shown and "<td>30.0 %</td>" in shown and "<td>&lt;b&gt;</td>" in shown
     assert "<p><small>The test split was used once a seed.</small></p>" in shown and "<p>Found: &lt;b&gt;</p>" in shown
     assert "<p></p>" not in shown
