@@ -32,10 +32,12 @@ def figure_1b(experiment: Experiment) -> Outcome:
         drops=drops_by_distance(reestimated),
         standing=drops_by_distance(standing),
         own=own,
+        known=values(found, "known"),
     )
     rows: list[Row] = [
         {
             Column("own, just trained", percent): float(own.mean()),
+            Column("training images known", percent): float(figures.known.mean()),
             Column("drop, BN re-estimated", percent): experiment.mean(figures.drops.mean(axis=1)),
             Column("drop, BN as it stands", percent): experiment.mean(figures.standing.mean(axis=1)),
             "disturbance within rows": experiment.mean(growth_within_rows(disturbance)),

@@ -106,8 +106,9 @@ SMALL = DisturbancePreset(
     # Of MNIST for its images: 2,000 to choose by, 2,000 to measure on; the 1,797 digits of scikit-learn are too few.
     name="small", data="mnist", data_options={"image_size": 7, "train_size": 1000, "eval_size": 2000}, seeds=8,
     keeps_checkpoints=False,
-    row_space_options={"channels": 4, "num_cells": 4}, row_settings=sgd(12, 64, 0.1, 3e-4),
-    row_note="MNIST, 1,000 training and 2,000 test images at 7x7, Cells64 with 4 channels and 4 cells, 12 epochs each.",
+    row_space_options={"channels": 4, "num_cells": 4}, row_settings=sgd(100, 250, 0.3, 3e-4),
+    row_note="MNIST, 1,000 training and 2,000 test images at 7x7, Cells64 with 4 channels and 4 cells, "
+    "100 epochs each.",
     space_options={"channels": 8, "num_cells": 1}, sequence_settings=sgd(3, 64, 0.05, 3e-4, final=0.001),
     learning_rates=(0.05, 0.1, 0.2), lambdas={"mean": (0.01, 1.0, 100.0), "all": (1.0, 100.0, 1e4, 1e6)},
     pair_space_options={"channels": 8, "num_cells": 4}, pair_settings=sgd(3, 64, 0.05, 3e-4, final=0.001), num_pairs=1,

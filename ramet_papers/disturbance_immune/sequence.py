@@ -101,8 +101,9 @@ def train_sequence(
         JSON values. ``standing`` and ``reestimated``, [n, n]: test accuracy of architecture i after the training of j,
         with the batch-norm statistics as they stand, which are those of j, and re-estimated for i; 0 below the
         diagonal. ``disturbance``, [n, n]: Eq. 3 of the re-estimated class probabilities, divided by the root of the
-        number of images. ``open``, [n]: the share of open directions before each training. ``validation``: the mean
-        validation accuracy of all at the end, re-estimated.
+        number of images. ``known``, [n]: the share of training images that each knows when it is trained, which says
+        whether it has converged. ``open``, [n]: the share of open directions before each training. ``validation``: the
+        mean validation accuracy of all at the end, re-estimated.
     """
     archs = sampled_archs(setup.space, num_archs, seed)
     network = setup.new_supernet(seed)
@@ -114,11 +115,13 @@ def train_sequence(
         key: [[0.0] * num_archs for _ in archs] for key in ("standing", "reestimated", "disturbance")
     }
     finished: list[Any] = []
-    log: Json = {**tables, "open": []}
+    log: Json = {**tables, "known": [], "open": []}
     for j, arch in enumerate(archs):
         log["open"].append(guard.guard.report().get("open_share", 1.0))
         train_model(replace(setup, settings=settings), network, arch, guard, derive_seed(seed, j), name=f"{name}/{j}")
         guard.finish(setup, network, arch)
+        with reestimated_batch_norm(network, calibration, arch):
+            log["known"].append(accuracy(network, setup.data.train.x, setup.data.train.y, arch))
         for i, earlier in enumerate(archs[: j + 1]):
             tables["standing"][i][j] = accuracy(network, test.x, test.y, earlier)
             with reestimated_batch_norm(network, calibration, earlier):

@@ -24,7 +24,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
         strengths=(100.0, 1.0),  # of the projection's ridge: the smaller, the stronger
         job=SearchJob(
             space="darts:channels=4,num_cells=3,num_nodes=2", data="cifar10",
-            data_options=TextOptions(image_size=8, train_size=4000, eval_size=1500, validation_fraction=0.5),
+            data_options=TextOptions(image_size=8, train_size=4000, eval_size=2000, validation_fraction=0.5),
             recipe=Recipe(batch_size=64, learning_rate=0.1, weight_decay=3e-4, clip_norm=5.0),
             plan=SearchPlan(
                 without_baselines=True,

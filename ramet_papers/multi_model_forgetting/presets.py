@@ -133,7 +133,7 @@ PAPER = ForgettingPreset(
 SMALL = ForgettingPreset(
     name="small",
     sources={
-        "mnist": {"train_size": 18000, "eval_size": 1200},
+        "mnist": {"train_size": 18000, "eval_size": 2200},  # 200 to remember A by, 2,000 to choose strengths on
         "digits": {"validation_fraction": 0.4},
     },
     budget=TwoModelTraining(width=100, learning_rate=0.2, first_steps=1200, second_steps=200, measure_every=4),

@@ -26,7 +26,7 @@ from ramet_papers.disturbance_immune.judges import (
 NAN = float("nan")
 
 
-def i1(means, trends):
+def i1(means, trends, known=0.9):
     """Drops whose means are those of the seeds, and disturbances whose rows grow, or fall by a seed's trend of -1."""
     means = np.asarray(means, float)
     grown = np.triu(np.arange(4.0)[None, :] + np.zeros((4, 4)), k=1)
@@ -36,6 +36,7 @@ def i1(means, trends):
             drops=np.repeat(means[:, None], 3, axis=1),
             standing=-np.repeat(means[:, None], 3, axis=1),
             own=np.full((len(means), 4), 0.9),
+            known=np.full((len(means), 4), known),
             **SAID,
         )
     )
@@ -57,6 +58,10 @@ def i1(means, trends):
 )
 def test_i1_wants_a_drop_and_rows_that_grow(means, trends, holds):
     assert i1(means, trends).holds is holds
+
+
+def test_i1_wants_architectures_that_have_converged():
+    assert i1(three(0.1, SURE), [1, 1, 1], known=0.8999).holds is False
 
 
 def test_i1_says_what_was_measured():
