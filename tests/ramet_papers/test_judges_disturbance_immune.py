@@ -68,8 +68,8 @@ def test_i1_says_what_was_measured():
     claim = i1(three(0.1, UNSURE), [1, 1, -1])
     assert claim.id == "I1" and claim.seeds == 3 and claim.command == SAID["command"]
     assert claim.ours == (
-        "mean drop 10.0 points of 90.0%; the first one's disturbance (Eq. 3) 0.33 after the next, 1.00 after the last; "
-        "rank correlation within rows 0.33"
+        "mean drop 10.0 points of 90.0% (90.0% of the training images); the first one's disturbance (Eq. 3) 0.33 after "
+        "the next, 1.00 after the last; rank correlation within rows 0.33"
     )
     assert claim.spread == (
         "95 % intervals [-0.06, 20.06] and [-2.54, 3.20]; batch norm as it stands: -10.00 [-20.06, 0.06] points"
