@@ -37,12 +37,12 @@ def run(wants: Wants, *, is_long: bool = False, seed: int = 0) -> Iterator[Findi
                 continue
             expected, operations = reference(kind, place / kind[:2])
             for name, (fault, lasts) in wanted.items():
+                folder = place / f"{kind[:2]}-{list(_FAULTS).index(name)}"
+                folder.mkdir()
                 chosen = chosen_from(operations, fault, is_long, random.Random(f"{seed}/{kind}/{name}"))
                 lost, ends = [], Counter[str]()
                 for number in chosen:
-                    end, sentences = fail_once(
-                        kind, place / f"{kind[:2]}-{fault[0]}{int(lasts)}-{number}", number, fault, lasts, expected
-                    )
+                    end, sentences = fail_once(kind, folder / str(number), number, fault, lasts, expected)
                     ends[end] += 1
                     lost += [f"{operations[number]} ({number}): {each}" for each in sentences]
                 kinds = len(kinds_that_meet(fault, operations))
