@@ -24,6 +24,7 @@ from ramet.data.preparation import Pixels, channel_statistics, standardise
 from ramet.data.raw import Layout, RawData, Targets
 from ramet.data.reading import made_by, read_source
 from ramet.data.splits import HOME, Indices, hold_out, subset
+from ramet.data.spool import folder_of
 from ramet.data.stored import StoredInputs
 from ramet.data.text import is_text, read_text
 from ramet.data.token_arrays import are_tokens, token_set
@@ -87,12 +88,14 @@ def load(
         targets: ``classes`` or ``numbers``; by default targets are numbers if one of them has a fraction. Numbers are
             standardised, too (``DataSet.target_mean``).
         in_memory: Whether all images are read at once. By default those of a folder, of a torch data set and of mapped
-            arrays stay where they are if they would take more than half of the machine's memory, and are then read
-            batch by batch; the means of channels are those of 2,000 of them. Batches have the same bits.
+            arrays, and mapped tokens, stay where they are if they would take more than half of the machine's memory,
+            and are then read batch by batch; the means of channels are those of 2,000 of them. Batches have the same
+            bits.
         readers: Processes that read such batches ahead.
         spool: A folder of its own for what comes one after the other, an iterable data set or loader: it is written
             there in one pass, and read from there as mapped arrays are. What the folder holds is taken as it is when it
-            was written from a source of the same class and length, so that the source is not read again.
+            was written from a source of the same class and length, so that the source is not read again. Of a text, see
+            ``load_text``.
         name: What to call the data set; by default the source's own name.
         trusted: Whether code that the source names may run; False for a source that comes from data.
 
@@ -121,9 +124,8 @@ def load(
         changed["pool"] = pool or None
         if given := [option for option, value in changed.items() if value is not None]:
             raise DataError(f"a text has neither images nor labels, but got {', '.join(given)}.")
-        return read_text(
-            source, data_dir=data_dir, train_size=counts["train_size"], eval_size=counts["eval_size"], name=name
-        )
+        kept: dict[str, Any] = {"name": name, "in_memory": in_memory, "spool": spool, **counts}
+        return read_text(source, data_dir=data_dir, **kept)
     source = made_by(source, trusted)
     if isinstance(source, DataLoader) and (data := data_set_of(source)) is not None:
         source, readers = data, readers or source.num_workers
@@ -134,18 +136,15 @@ def load(
             raise DataError(f"a DataSet is taken as it is, but got {', '.join(given)}.")
         return source if name is None else replace(source, name=name)
     try:
-        raw = read_source(
-            source, data_dir=data_dir, layout=layout, in_memory=in_memory, size=wanted, spool=_folder(spool)
-        )
+        folder = None if spool is None else folder_of(spool)
+        raw = read_source(source, data_dir=data_dir, layout=layout, in_memory=in_memory, size=wanted, spool=folder)
     except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
         raise DataError(f"a data set must be readable, but {source!s:.80} is not: {error.strerror}.") from error
     cutting = partial(_cut, counts=counts, seed=seed, fractions=(validation_fraction, test_fraction))
     if are_tokens(raw, inputs):
         if image_size is not None or targets is not None or pool:
             raise DataError("tokens are neither images nor numbers, but got image_size, targets or pool.")
-        if in_memory is False:
-            raise DataError("tokens are read into memory, all at once, but got in_memory=False.")
-        return token_set(name or raw.name, raw, cutting)
+        return token_set(name or raw.name, raw, cutting, in_memory)
     vectors = are_vectors(raw)
     if vectors and image_size is not None:
         raise DataError(f"image_size is for images, but {raw.name} has rows of {raw.train.images.shape[1]} numbers.")
@@ -202,12 +201,6 @@ def load(
         target_mean=tuple(target_mean.tolist()),
         target_deviation=tuple(target_deviation.tolist()),
     )
-
-
-def _folder(spool: Any) -> Path | None:
-    if not isinstance(spool, str | Path | None) or spool == "":
-        raise DataError(f"spool must be the path of a folder, but got {spool!r:.60}.")
-    return None if spool is None else Path(spool).expanduser()
 
 
 def _spread(rows: Indices, count: int) -> Indices:

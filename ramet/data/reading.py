@@ -20,6 +20,7 @@ from ramet.data.npz import from_arrays, from_npy_files, from_npz
 from ramet.data.raw import Labelled, Layout, RawData
 from ramet.data.registry import DATA
 from ramet.data.sources import SOURCES, find_source
+from ramet.data.spool import written_to
 from ramet.data.spooled_rows import spool_rows
 from ramet.data.stored import DatasetPixels, MappedPixels
 from ramet.data.table import from_table, is_table
@@ -89,8 +90,7 @@ def read_source(
             "a source must be a name, a path, a pair (images, labels), a mapping of arrays or a torch Dataset or "
             f"DataLoader, but got {type(source).__name__}."
         )
-    # The same words when it was written and when it is taken from there again: a resumed run says what it said before.
-    return raw if spool is None else replace(raw, notes=(f"written once to the folder {spool.name}, and read there",))
+    return raw if spool is None else replace(raw, notes=(written_to(spool),))
 
 
 def _mapped(raw: RawData, in_memory: bool | None) -> RawData:

@@ -61,6 +61,18 @@ class SpoolWriter:
         return {name: array.finish() for name, array in self._arrays.items()}
 
 
+def folder_of(spool: Any) -> Path:
+    """The folder that a user names; a ``DataError`` if it is none."""
+    if not isinstance(spool, str | Path) or spool == "":
+        raise DataError(f"spool must be the path of a folder, but got {spool!r:.60}.")
+    return Path(spool).expanduser()
+
+
+def written_to(folder: Path) -> str:
+    """What the notes of a data set say, in the same words when it is written and when it is taken from there again."""
+    return f"written once to the folder {folder.name}, and read there"
+
+
 def spooled(folder: Path, part: str, source: Json, fill: Callable[[SpoolWriter], Json]) -> Spooled:
     """What was written from a source to a folder, now or by an earlier run.
 

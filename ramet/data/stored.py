@@ -83,6 +83,10 @@ class StoredInputs:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def is_floating_point(self) -> bool:
+        """Images are no whole numbers."""
+        return True
+
     def to(self, device: torch.device | str, **options: Any) -> StoredInputs:
         """The same inputs, whose batches come to a device."""
         return self._with(self._rows, device)
@@ -91,7 +95,7 @@ class StoredInputs:
         """Images of rows, [rows, channels, height, width]; of one row, [channels, height, width]."""
         if isinstance(key, int):
             return self[[key]][0]
-        chosen = list(range(len(self))[key]) if isinstance(key, slice) else _listed(key)
+        chosen = list(range(len(self))[key]) if isinstance(key, slice) else listed(key)
         if self._upcoming is not None:
             if self._read is None:
                 self._read = self._next(self._upcoming)
@@ -289,12 +293,13 @@ class _Upcoming:
 
     def __iter__(self) -> Iterator[list[int]]:
         for step, rows in self._batches():
-            yield [step, *_listed(rows)]
+            yield [step, *listed(rows)]
 
 
 def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-def _listed(rows: Tensor | Sequence[int]) -> list[int]:
+def listed(rows: Tensor | Sequence[int]) -> list[int]:
+    """The numbers of rows, of a tensor or a list."""
     return rows.tolist() if isinstance(rows, Tensor) else [int(row) for row in rows]

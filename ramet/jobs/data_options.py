@@ -59,8 +59,8 @@ class ImageOptions(DataOptions):
         in_memory: whether all images are read at once; by default those that take at most half of the memory are. Of
             others, batches are read as they are asked for: from a folder of class folders or of .npy files.
         readers: processes that read such batches ahead.
-        spool: a folder of its own for what a function gives one after the other (an iterable data set): it is written
-            there once, and read from there, also by later runs.
+        spool: a folder of its own for what a function gives one after the other (an iterable data set), or for the
+            tokens of a text: they are written there once, and read from there, also by later runs.
     """
 
     in_memory: bool | None = None
@@ -110,7 +110,7 @@ class TextOptions(ImageOptions):
 
     def words(self) -> dict[str, Any]:
         """Those that text has."""
-        names = ("data_dir", "train_size", "eval_size", "tokens", "window", "vocabulary")
+        names = ("data_dir", "train_size", "eval_size", "tokens", "window", "vocabulary", "in_memory", "spool")
         return {name: value for name, value in self.given().items() if name in names}
 
 
