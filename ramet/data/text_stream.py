@@ -186,6 +186,13 @@ class EncoderCutter:
         return self._encode(rest) if rest else []
 
 
+class _Numbers(dict[str, int]):
+    """The number of each token; of one that has none, that of the unknown one."""
+
+    def __missing__(self, piece: str) -> int:
+        return self[UNKNOWN]
+
+
 class TokenStream:
     """The numbers of a text's tokens, piece by piece, and what each number stands for.
 
@@ -202,7 +209,7 @@ class TokenStream:
     def __init__(
         self, files: TextFiles, kind: str, *, vocabulary: int | None = None, known: Sequence[str] | None = None
     ) -> None:
-        self._files, self._number = files, dict[str, int]()
+        self._files, self._number = files, _Numbers()
         if kind not in KINDS:
             encode, self.words = encoder_of(Path(kind), vocabulary, known)
             self._cutter: Callable[[], Cutter] = lambda: EncoderCutter(lambda text: encode(text, False))
@@ -213,13 +220,12 @@ class TokenStream:
             for _, found in self._cut(["train"]):
                 counts.update(found)
         self.words = vocabulary_of(counts, kind, vocabulary, known)
-        self._number = {piece: place for place, piece in enumerate(self.words)}
+        self._number = _Numbers({piece: place for place, piece in enumerate(self.words)})
 
     def numbers(self) -> Iterator[tuple[str, Sequence[int]]]:
         """The numbers of all tokens in their order, some at a time, and the part that they belong to."""
-        number, rest = self._number, self._number.get(UNKNOWN)
         for part, found in self._cut():
-            yield part, found if rest is None else [number.get(piece, rest) for piece in found]
+            yield part, list(map(self._number.__getitem__, found)) if self._number else found
 
     def _cut(self, wanted: Sequence[str] | None = None) -> Iterator[tuple[str, Sequence[Any]]]:
         cutters: dict[str, Cutter] = {}
