@@ -6,7 +6,10 @@ import errno
 import json
 import os
 import shutil
+import threading
+import time
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from ramet.errors import DataError, DiskError
 from ramet.growth.budget import Ends
 from ramet.growth.plan import GrowPlan
 from ramet.runs import Checkpoints
+from ramet.runs.lock import folder_lock
 from ramet.training import Recipe, accuracy, fit
 
 X = np.random.default_rng(0).integers(0, 256, (60, 3, 5, 6), dtype=np.uint8)
@@ -267,6 +271,38 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     (left / "x.npy").write_bytes(b"half")
     load(Images(), spool=tmp_path)
     assert os.listdir(tmp_path) == ["all"]
+
+
+def test_who_comes_second_waits_for_the_first(tmp_path):
+    reached, go_on = threading.Event(), threading.Event()
+
+    class Waiting(Images):
+        def __iter__(self):
+            for number, row in enumerate(super().__iter__()):
+                if number == 5:
+                    reached.set()
+                    assert go_on.wait(30)
+                yield row
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = Waiting(), Waiting()
+        found = [pool.submit(load, first, in_memory=False, spool=tmp_path)]
+        assert reached.wait(30)
+        found.append(pool.submit(load, second, in_memory=False, spool=tmp_path))
+        time.sleep(0.2)
+        assert not found[1].done()
+        go_on.set()
+        for each in found:
+            equal(each.result(), load((X, Y)))
+    assert (first.times, second.times) == (1, 0)
+
+
+def test_workers_that_live_on_do_not_hold_the_folder(tmp_path):
+    """They are forked while it is locked, and would keep the lock with their copy of its descriptor."""
+    loader = DataLoader(Images(), batch_size=7, num_workers=1, persistent_workers=True, multiprocessing_context="fork")
+    load(loader, in_memory=False, spool=tmp_path)
+    with folder_lock(tmp_path):
+        equal(load(loader, in_memory=False, spool=tmp_path), load((X, Y)))
 
 
 def test_without_a_folder_it_is_said_which_option_names_one(monkeypatch, tmp_path):

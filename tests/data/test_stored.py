@@ -51,6 +51,7 @@ def stored(request, tmp_path):
 def test_any_index_gives_the_same_bits(stored):
     whole = in_memory()
     assert stored.shape == whole.shape and len(stored) == 30 and stored.dtype == whole.dtype
+    assert stored.is_floating_point() == whole.is_floating_point()
     rows = torch.tensor([3, 29, 3, 0])
     for key in (rows, slice(2, 9), slice(None, 4), 7, [5, 1]):
         assert torch.equal(stored[key], whole[key])
