@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,19 @@ def spooled(folder: Path, part: str, source: Json, fill: Callable[[SpoolWriter],
     if not (place / DESCRIPTION).exists():
         if folder.exists() and not folder.is_dir():
             raise DataError(f"a spool must be a folder, but {folder} is a file.")
+        is_new = not folder.exists()
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        with folder_lock(folder):  # whoever comes second waits, and takes what the first one wrote
-            if not (place / DESCRIPTION).exists():
-                _check_own(folder, part)
-                _write(place, source, fill)
+        try:
+            with folder_lock(folder):  # whoever comes second waits, and takes what the first one wrote
+                if not (place / DESCRIPTION).exists():
+                    _check_own(folder, part)
+                    _write(place, source, fill)
+        except BaseException:
+            if is_new:
+                with suppress(OSError):  # another part of the data set is there already
+                    folder.rmdir()
+            raise
     return _opened(place, source)
 
 

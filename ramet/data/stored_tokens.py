@@ -31,7 +31,7 @@ class MappedTokens:
     """
 
     def __init__(self, path: str | Path, windows: tuple[int, int, int] | None = None) -> None:
-        self._made = str(path), windows
+        self._made = str(Path(path).absolute()), windows
         mapped: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         self._map, self._num_bytes = mapped._mmap, 0
         tokens: Array = np.asarray(mapped)

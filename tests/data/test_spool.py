@@ -6,6 +6,9 @@ import errno
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import namedtuple
@@ -166,8 +169,17 @@ def test_a_killed_run_goes_on_without_reading_the_source_again(tmp_path, monkeyp
 def test_what_breaks_off_leaves_nothing(source, message, tmp_path):
     with pytest.raises(DataError, match=message) as found:
         load(source(), spool=tmp_path / "spool")
-    assert "\n" not in str(found.value) and os.listdir(tmp_path / "spool") == []
+    assert "\n" not in str(found.value) and not (tmp_path / "spool").exists()
     load(Images(), spool=tmp_path / "spool")
+
+
+def test_what_breaks_off_in_a_folder_that_was_there_leaves_it(tmp_path):
+    with pytest.raises(DataError):
+        load(Images(breaks=7), spool=tmp_path)
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(DataError):
+        load((Images(X[:45], Y[:45]), Images(breaks=7)), spool=tmp_path / "pair")
+    assert os.listdir(tmp_path / "pair") == ["train"], "what is whole is taken the next time"
 
 
 def test_what_would_fill_the_disk_is_refused_before_and_while_it_is_written(tmp_path, monkeypatch):
@@ -175,13 +187,13 @@ def test_what_would_fill_the_disk_is_refused_before_and_while_it_is_written(tmp_
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(10**12, 0, free))
     with pytest.raises(DataError, match="must have room for 5,400 bytes and 268,435,456 that stay free") as found:
         load(Images(says=60), spool=tmp_path / "spool")
-    assert "\n" not in str(found.value) and os.listdir(tmp_path / "spool") == []
+    assert "\n" not in str(found.value) and not (tmp_path / "spool").exists()
     monkeypatch.setattr(array_writer, "PIECE", 1000)
     looks = iter([free] * 4 + [array_writer.LEFT_FREE + 500] * 9)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(10**12, 0, next(looks)))
     with pytest.raises(DataError, match="must have room for 1,000 bytes"):
         load(Images(), spool=tmp_path / "spool")
-    assert os.listdir(tmp_path / "spool") == []
+    assert not (tmp_path / "spool").exists()
 
 
 def test_a_disk_that_is_full_all_the_same_is_one_line(tmp_path, monkeypatch):
@@ -197,7 +209,7 @@ def test_a_disk_that_is_full_all_the_same_is_one_line(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(DiskError, match="No space left on device") as found:
         patch.setattr(os, "write", write)
         load(Images(), spool=tmp_path / "spool")
-    assert "\n" not in str(found.value) and os.listdir(tmp_path / "spool") == []
+    assert "\n" not in str(found.value) and not (tmp_path / "spool").exists()
     equal(load(Images(), in_memory=False, spool=tmp_path / "spool"), load((X, Y)))
 
 
@@ -303,6 +315,33 @@ def test_workers_that_live_on_do_not_hold_the_folder(tmp_path):
     load(loader, in_memory=False, spool=tmp_path)
     with folder_lock(tmp_path):
         equal(load(loader, in_memory=False, spool=tmp_path), load((X, Y)))
+
+
+KILLED = """
+import os, signal
+import numpy as np
+from torch.utils.data import IterableDataset
+from ramet.data import array_writer, load
+
+array_writer.PIECE = 100
+
+class Images(IterableDataset):
+    def __iter__(self):
+        for number in range(60):
+            if number == 30:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield np.zeros((3, 5, 6), dtype=np.uint8), number % 3
+
+load(Images(), spool="spool")
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_nothing_that_is_taken_for_whole(tmp_path):
+    ended = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, timeout=120)
+    assert ended.returncode == -signal.SIGKILL
+    assert [name.startswith(".all.") for name in os.listdir(tmp_path / "spool")] == [True]
+    equal(load(Images(), in_memory=False, spool=tmp_path / "spool"), load((X, Y)))
+    assert os.listdir(tmp_path / "spool") == ["all"]
 
 
 def test_without_a_folder_it_is_said_which_option_names_one(monkeypatch, tmp_path):
