@@ -22,7 +22,7 @@ from ramet.data.memory import require_room_beside
 from ramet.data.numbers import Numbers, are_numbers, number_targets, standardised, target_statistics
 from ramet.data.preparation import Pixels, channel_statistics, standardise
 from ramet.data.raw import Layout, RawData, Targets
-from ramet.data.reading import made_by, read_source
+from ramet.data.reading import made_by, read_source, vectors_left_there
 from ramet.data.splits import HOME, Indices, hold_out, subset
 from ramet.data.spool import folder_of
 from ramet.data.stored import StoredInputs
@@ -88,9 +88,9 @@ def load(
         targets: ``classes`` or ``numbers``; by default targets are numbers if one of them has a fraction. Numbers are
             standardised, too (``DataSet.target_mean``).
         in_memory: Whether all images are read at once. By default those of a folder, of a torch data set and of mapped
-            arrays, and mapped tokens, stay where they are if they would take more than half of the machine's memory,
-            and are then read batch by batch; the means of channels are those of 2,000 of them. Batches have the same
-            bits.
+            arrays, and mapped vectors and tokens, stay where they are if they would take more than half of the
+            machine's memory, and are then read batch by batch; the means of channels are those of 2,000 of them.
+            Batches have the same bits.
         readers: Processes that read such batches ahead.
         spool: A folder of its own for what comes one after the other, an iterable data set or loader: it is written
             there in one pass, and read from there as mapped arrays are. What the folder holds is taken as it is when it
@@ -145,7 +145,8 @@ def load(
         if image_size is not None or targets is not None or pool:
             raise DataError("tokens are neither images nor numbers, but got image_size, targets or pool.")
         return token_set(name or raw.name, raw, cutting, in_memory)
-    vectors = are_vectors(raw)
+    if vectors := are_vectors(raw):
+        raw = vectors_left_there(raw, in_memory)
     if vectors and image_size is not None:
         raise DataError(f"image_size is for images, but {raw.name} has rows of {raw.train.images.shape[1]} numbers.")
     pixels = _pixels(raw)
@@ -185,7 +186,7 @@ def load(
     for role, chosen in rows.items():
         place: tuple[Any, ...] = pixels[HOME[role]], chosen, size, mean, deviation
         x = StoredInputs(*place, workers=readers, seed=seed) if stored else standardise(*place)
-        x = cast("torch.Tensor", x).flatten(1) if vectors else x
+        x = cast("torch.Tensor", x).flatten(1) if vectors and not stored else x
         splits[role] = Split(cast("torch.Tensor", x), torch.from_numpy(told[HOME[role]][chosen]))
     return DataSet(
         name or raw.name,
@@ -213,7 +214,7 @@ def _pixels(raw: RawData) -> list[Pixels]:
 
     The features of vectors are the channels of a single pixel.
     """
-    if are_vectors(raw):
+    if are_vectors(raw) and isinstance(raw.train.images, np.ndarray):
         return _vectors(raw)
     if not isinstance(raw.train.images, np.ndarray):  # they are checked when they are read
         pixels = [part.images for part in (raw.train, raw.test) if part is not None]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ramet.data.arrays import as_array, is_map_style, materialise, row_of
+from ramet.data.arrays import as_array, check_pixels, is_map_style, materialise, row_of
 from ramet.data.folders import from_folder
 from ramet.data.iterables import data_set_of, is_iterable, read_rows
 from ramet.data.memory import fits_in_memory
@@ -102,12 +102,31 @@ def _mapped(raw: RawData, in_memory: bool | None) -> RawData:
     return replace(raw, train=train, test=test)
 
 
+def vectors_left_there(raw: RawData, in_memory: bool | None) -> RawData:
+    """Mapped vectors, ``[n, features]``, stay there by the same rule; called when they are known to be no tokens."""
+    if not _stays(raw.train.images, in_memory):
+        return raw
+    train, test = (part if part is None else _mapped_vectors(part) for part in (raw.train, raw.test))
+    return replace(raw, train=train, test=test)  # type: ignore[arg-type]
+
+
+def _mapped_vectors(part: Labelled) -> Labelled:
+    one = part.images[:1]  # their values are looked at when they are read
+    check_pixels(np.zeros(one.shape, one.dtype), part.place, "features", "vector")
+    return replace(part, images=MappedPixels(part.images, None, part.place))
+
+
 def _left_there(part: Labelled, layout: Layout | None, in_memory: bool | None) -> Labelled:
-    if in_memory or not isinstance(part.images, np.memmap) or part.images.ndim == 2:  # vectors are small
-        return part
-    if in_memory is None and fits_in_memory(part.images.shape):
+    if part.images.ndim == 2 or not _stays(part.images, in_memory):  # rows of numbers are perhaps tokens
         return part
     return replace(part, images=MappedPixels(part.images, layout, part.place))
+
+
+def _stays(images: Any, in_memory: bool | None) -> bool:
+    """Whether an array is mapped from a file and stays there."""
+    if in_memory or not isinstance(images, np.memmap):
+        return False
+    return in_memory is False or not fits_in_memory(images.shape)
 
 
 def _read_dataset(

@@ -38,13 +38,13 @@ class PixelSource(Protocol):
 
 
 class StoredInputs:
-    """Standardised images that are read from their source batch by batch.
+    """Standardised images, or vectors, that are read from their source batch by batch.
 
     It has what training and evaluation ask of a tensor: a shape, a device, ``len`` and an index, which gives a tensor.
     A batch has the same bits as the same rows of a tensor in memory would have.
 
     Args:
-        pixels: where images are read from; [n, channels, height, width].
+        pixels: where images are read from; [n, channels, height, width]. Of vectors, ``is_flat``, each is one pixel.
         rows: which of them these are.
         size: the height and width that they are averaged to.
         mean: of each channel, in the units of the source.
@@ -55,7 +55,6 @@ class StoredInputs:
     """
 
     dtype = torch.float32
-    ndim = 4
 
     def __init__(
         self,
@@ -74,11 +73,14 @@ class StoredInputs:
         self.device, self.workers, self.seed = torch.device(device), workers, seed
         self._upcoming: Iterator[tuple[list[int], Tensor]] | None = None
         self._read: tuple[list[int], Tensor] | None = None
+        self._is_flat = bool(getattr(pixels, "is_flat", False))
+        self.ndim = 2 if self._is_flat else 4
 
     @property
     def shape(self) -> torch.Size:
         """That of a tensor of all images."""
-        return torch.Size([len(self._rows), self._pixels.shape[1], *self._size])
+        one = [self._pixels.shape[1], *self._size]
+        return torch.Size([len(self._rows), *(one[:1] if self._is_flat else one)])
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -120,7 +122,7 @@ class StoredInputs:
         if self._pixels.dtype.kind == "f" and not bool(images.isfinite().all()):  # of those in memory all are checked
             wrong = next(int(row) for row, image in zip(rows, images, strict=True) if not bool(image.isfinite().all()))
             raise DataError(f"the pixels of images must be finite, but image {wrong} has others.")
-        return images
+        return images.flatten(1) if self._is_flat else images
 
     def sample(self, count: int) -> Tensor:
         """So many images, evenly spread, for a digest of the content."""
@@ -162,7 +164,7 @@ class MappedPixels:
     """Images of a ``.npy`` file that stays on disk; another process maps it again instead of being sent its content.
 
     Args:
-        array: what ``numpy.load(path, mmap_mode="r")`` gave, in any layout.
+        array: what ``numpy.load(path, mmap_mode="r")`` gave, in any layout; or vectors, [n, features].
         layout: the order of its axes, where its shape leaves it open.
         place: what an error calls it.
 
@@ -177,7 +179,8 @@ class MappedPixels:
         self._made = str(path), layout, place
         self._map: Any = getattr(array, "_mmap", None)
         self._num_bytes = 0
-        self._images, self.ndim = to_channels_first(array, layout, place), 4
+        self.is_flat, self.ndim = array.ndim == 2 and layout is None, 4
+        self._images = array[:, :, None, None] if self.is_flat else to_channels_first(array, layout, place)
         self.shape, self.dtype = self._images.shape, array.dtype
 
     def __len__(self) -> int:

@@ -78,8 +78,9 @@ def network(data):
         (lambda: Images(X, [*Y[:-1], 0.5]), (X, np.array([*Y[:-1], 0.5]))),
         (lambda: Images(X, np.stack([Y, Y / 7], 1)), (X, np.stack([Y, Y / 7], 1))),
         (lambda: Images(X[:, 0], Y), (X[:, 0], Y)),
+        (lambda: Images(X[:, 0, 0] / 7, Y), (X[:, 0, 0] / 7, Y)),
     ],
-    ids=["images", "loader", "tensors", "floats", "names", "a fraction at the end", "two numbers", "grey"],
+    ids=["images", "loader", "tensors", "floats", "names", "a fraction at the end", "two numbers", "grey", "vectors"],
 )
 def test_what_was_written_has_the_bits_of_arrays(source, twin, tmp_path):
     expected = load(twin, name="it", seed=3)

@@ -259,6 +259,43 @@ def test_training_and_evaluation_take_it(tmp_path):
     assert torch.equal(ends[0][0], ends[1][0]) and ends[0][1] == ends[1][1]
 
 
+@pytest.mark.parametrize(
+    "targets", [np.arange(40) % 4, np.random.default_rng(5).normal(size=40)], ids=["classes", "numbers"]
+)
+def test_vectors_that_are_mapped(targets, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(4).normal(size=(40, 7)))
+    np.save(tmp_path / "y.npy", targets)
+    memory, stored = (load(tmp_path, in_memory=in_memory, seed=3) for in_memory in (True, False))
+    assert isinstance(load(tmp_path).train.x, torch.Tensor), "what fits is read by default"
+    ends = []
+    for data in (memory, stored):
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Linear(7, data.num_outputs))
+        fit(network, data.train.x, data.train.y, Recipe(epochs=2, batch_size=8), seed=5)
+        ends.append(network[0].weight)
+    assert torch.equal(*ends)
+    for role in ("train", "validation", "test"):
+        ours, theirs = getattr(stored, role), getattr(memory, role)
+        assert isinstance(ours.x, StoredInputs) and torch.equal(ours.x[:], theirs.x) and torch.equal(ours.y, theirs.y)
+        assert (ours.x.shape, ours.x.ndim) == (theirs.x.shape, theirs.x.ndim)
+        assert torch.equal(ours.x[2], theirs.x[2]) and torch.equal(ours.x.subset(np.array([1, 0]))[:], theirs.x[[1, 0]])
+    assert str(stored) == str(memory) and stored.mean == memory.mean and stored.form == memory.form
+    assert torch.equal(pickle.loads(pickle.dumps(stored.train.x))[:], memory.train.x)
+
+
+def test_mapped_vectors_that_cannot_be_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((40, 7), dtype=complex))
+    np.save(tmp_path / "y.npy", np.arange(40) % 4)
+    with pytest.raises(DataError, match=r"the features of .* must be uint8, integers or floats"):
+        load(tmp_path, in_memory=False)
+    parts = {"x_train": np.ones((40, 7)), "x_test": np.ones((40, 6)), "y_train": np.arange(40) % 4}
+    (tmp_path / "parts").mkdir()
+    for name, values in {**parts, "y_test": parts["y_train"]}.items():
+        np.save(tmp_path / "parts" / f"{name}.npy", values)
+    with pytest.raises(DataError, match="must have one shape"):
+        load(tmp_path / "parts", in_memory=False)
+
+
 def test_what_stored_data_do_not_take(tmp_path):
     with pytest.raises(DataError, match="pool is for data in memory"):
         load((Grey(True), Grey(True)), in_memory=False, pool=True)
