@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,15 +13,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ramet.data.arrays import as_array, row_of, to_channels_first
+from ramet.data.mapped_pages import MappedPages
 from ramet.data.preparation import standardise
 from ramet.data.raw import Layout
 from ramet.data.splits import Indices
 from ramet.errors import DataError
 from ramet.execution.socket_folder import use_own_folder
 from ramet.seeding import derive_seed
-
-MOST_MAPPED = 2**28
-"""Bytes of a mapped file that are read before its pages are given back to the system, which keeps them if it can."""
 
 Rows = Tensor | slice | int | Sequence[int]
 
@@ -177,8 +174,7 @@ class MappedPixels:
         if path is None or np.load(path, mmap_mode="r").shape != array.shape:
             raise DataError(f"{place} must be a whole .npy file, mapped by numpy.load, but is a part or a copy of one.")
         self._made = str(path), layout, place
-        self._map: Any = getattr(array, "_mmap", None)
-        self._num_bytes = 0
+        self._pages = MappedPages(array)
         self.is_flat, self.ndim = array.ndim == 2 and layout is None, 4
         self._images = array[:, :, None, None] if self.is_flat else to_channels_first(array, layout, place)
         self.shape, self.dtype = self._images.shape, array.dtype
@@ -187,13 +183,7 @@ class MappedPixels:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> Any:
-        images = self._images[rows]
-        self._num_bytes += images.nbytes
-        if self._num_bytes > MOST_MAPPED and hasattr(self._map, "madvise"):
-            # Pages that were read count as this process' own, up to the whole file, until they are given back.
-            self._map.madvise(mmap.MADV_DONTNEED)
-            self._num_bytes = 0
-        return images
+        return self._pages.rows(self._images, rows)
 
     def __reduce__(self) -> Any:
         return _mapped, self._made

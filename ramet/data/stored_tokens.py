@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ramet.data.mapped_pages import MappedPages
 from ramet.data.raw import Array
 from ramet.data.splits import Indices
-from ramet.data.stored import MOST_MAPPED, Rows, listed
+from ramet.data.stored import Rows, listed
 from ramet.errors import DataError
-
-_ROW = 2**16
-"""Bytes of a mapped file that come with a row of few: the system brings the pages around it, too."""
 
 _BLOCK = 2**24  # values that are looked at together
 
@@ -33,7 +30,7 @@ class MappedTokens:
     def __init__(self, path: str | Path, windows: tuple[int, int, int] | None = None) -> None:
         self._made = str(Path(path).absolute()), windows
         mapped: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-        self._map, self._num_bytes = mapped._mmap, 0
+        self._pages = MappedPages(mapped)
         tokens: Array = np.asarray(mapped)
         if windows is not None:
             start, count, length = windows
@@ -57,12 +54,7 @@ class MappedTokens:
 
     def __getitem__(self, rows: Indices) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Tokens of rows, [rows, length]."""
-        found = self._tokens[rows].astype(np.int64)
-        self._num_bytes += len(found) * max(_ROW, found[:1].nbytes)
-        if self._num_bytes > MOST_MAPPED:
-            _give_back(self._map)
-            self._num_bytes = 0
-        return found
+        return self._pages.rows(self._tokens, rows).astype(np.int64)
 
     def __reduce__(self) -> Any:
         return type(self), self._made
@@ -126,15 +118,9 @@ class StoredTokens:
 def bounds_of(values: Array) -> tuple[int, int]:
     """The lowest and the highest of whole numbers; pages of a mapped file are given back on the way."""
     count = max(1, _BLOCK // max(1, math.prod(values.shape[1:])))
-    found = []
+    found, pages = [], MappedPages(values)
     for start in range(0, len(values), count):
         block = values[start : start + count]
         found += [int(block.min()), int(block.max())]
-        _give_back(getattr(values, "_mmap", None))
+        pages.give_back()
     return min(found), max(found)
-
-
-def _give_back(mapped: Any) -> None:
-    """Pages that were read count as this process' own, up to the whole file, until they are given back."""
-    if hasattr(mapped, "madvise"):
-        mapped.madvise(mmap.MADV_DONTNEED)

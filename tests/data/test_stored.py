@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from ramet.data import load, preparation
+from ramet.data import load, mapped_pages, preparation
 from ramet.data.preparation import channel_statistics, standardise
 from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.errors import DataError
@@ -66,19 +66,24 @@ def test_any_index_gives_the_same_bits(stored):
 def test_pages_of_a_mapped_file_are_given_back(tmp_path, monkeypatch):
     """They would count as the process' own, up to the whole file."""
     np.save(tmp_path / "x.npy", PIXELS)
-    monkeypatch.setattr("ramet.data.stored.MOST_MAPPED", 3 * PIXELS[0].nbytes)
+    monkeypatch.setattr(mapped_pages, "MOST_MAPPED", 3 * PIXELS[0].nbytes)
+    monkeypatch.setattr(mapped_pages, "AROUND", 1)
     pixels = MappedPixels(np.load(tmp_path / "x.npy", mmap_mode="r"), None, "x")
     given = []
 
     class Watched:
-        def madvise(self, advice, own=pixels._map):
+        def madvise(self, advice, own=pixels._pages._map):
             given.append(advice)
             own.madvise(advice)
 
-    pixels._map = Watched()
+    pixels._pages._map = Watched()
     for rows in ([0, 1], [5, 6], [7], [0, 39, 3, 2]):
         assert np.array_equal(pixels[rows], PIXELS[rows])
     assert given == [mmap.MADV_DONTNEED] * 2
+    monkeypatch.setattr(mapped_pages, "AROUND", 2**20)
+    assert np.array_equal(pixels[[3]], PIXELS[[3]]) and len(given) == 3, "the pages around a row come with it"
+    monkeypatch.setattr(mapped_pages, "MOST_MAPPED", PIXELS.nbytes)
+    assert np.array_equal(pixels[[3]], PIXELS[[3]]) and len(given) == 3, "a small file is never too much"
 
 
 def test_the_size_of_blocks_has_no_influence(monkeypatch):

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import IterableDataset
 
 import ramet
-from ramet.data import array_writer, load, load_text, memory, stored_tokens, text_stream
+from ramet.data import array_writer, load, load_text, mapped_pages, memory, stored_tokens, text_stream
 from ramet.data.stored_tokens import MappedTokens, StoredTokens, bounds_of
 from ramet.data.text_stream import CharacterCutter, TextFiles, WordCutter
 from ramet.data.tokens import tokenise
@@ -82,16 +82,17 @@ def test_an_index_gives_the_bits_of_a_tensor(tmp_path):
 
 
 def test_pages_are_given_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_tokens, "MOST_MAPPED", 10 * stored_tokens._ROW)
+    monkeypatch.setattr(mapped_pages, "MOST_MAPPED", 1000)
+    monkeypatch.setattr(mapped_pages, "AROUND", 100)
     tokens = MappedTokens(files(tmp_path) / "x.npy")
     given = []
 
     class Watched:
-        def madvise(self, advice, own=tokens._map):
+        def madvise(self, advice, own=tokens._pages._map):
             given.append(advice)
             own.madvise(advice)
 
-    tokens._map = Watched()
+    tokens._pages._map = Watched()
     for _ in range(3):
         assert np.array_equal(tokens[np.arange(6)], X[:6])
     assert len(given) == 1
