@@ -1,4 +1,4 @@
-"""What a data set is here: three splits of inputs and targets that sit in memory as tensors."""
+"""What a data set is here: three splits of inputs and targets, tensors in memory or what stands for them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def folder_of(spool: Any) -> Path:
 
 def written_to(folder: Path) -> str:
     """What the notes of a data set say, in the same words when it is written and when it is taken from there again."""
-    return f"written once to the folder {folder.name}, and read there"
+    return f"written once to the folder {folder.absolute().name}, and read there"
 
 
 def spooled(folder: Path, part: str, source: Json, fill: Callable[[SpoolWriter], Json]) -> Spooled:
