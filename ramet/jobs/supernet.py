@@ -92,7 +92,7 @@ def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
     spec = SPACES.parse(source)
     given = sizes.given()
     momentum = {"bn_momentum": given.pop("bn_momentum")} if "bn_momentum" in given else {}
-    fitting = fitting_options(source, in_channels=data.in_channels, num_classes=data.num_classes)
+    fitting = fitting_options(source, in_channels=data.in_channels, num_classes=data.num_outputs)
     try:
         return make_space(source, **(fitting | size_options(source, **given) | momentum | dict(spec.options)))
     except (RametError, KeyboardInterrupt):

@@ -14,8 +14,9 @@ from ramet.ranking.truth import read_table
 from ramet.ranking.weights import put_weights
 from ramet.sharing import make_sharing
 from ramet.spaces import Arch, Space
-from ramet.training.losses import cross_entropy
+from ramet.training.losses import cross_entropy, squared_error
 from ramet.training.rehearsal import rehearse as try_recipe
+from ramet.training.rehearsal import rehearse_metric
 
 
 def rehearse(setup: SupernetSetup, plan: Plan) -> None:
@@ -45,7 +46,9 @@ def try_children(setup: SupernetSetup, num_shared_cells: int | None = None) -> N
             raise DataError(
                 f"every child of the space must train on the data, but {_blamed(setup, index, good)}{problem}"
             )
-    try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, setup.space[indices[0]])
+    arch, held_out = setup.space[indices[0]], setup.data.validation
+    try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, arch)
+    rehearse_metric(setup.metric, network, (held_out.x, held_out.y), arch)
 
 
 def children_of_every_option(space: Space) -> list[int]:
@@ -62,15 +65,18 @@ def children_of_every_option(space: Space) -> list[int]:
 def _problem(setup: SupernetSetup, network: nn.Module, arch: Arch) -> str:
     """What is wrong with a child, or nothing."""
     x, y = setup.data.train.x[:2], setup.data.train.y[:2]
-    count = setup.data.num_classes
+    count = setup.data.num_outputs
     try:
-        logits = network(x, arch)
-        shape = tuple(logits.shape)
-        if shape not in ((*y.shape, count), (len(y), count, *y.shape[1:])):  # of a text, a logit for each token
+        outputs = network(x, arch)
+        shape = tuple(outputs.shape)
+        shapes = [(*y.shape, count), (len(y), count, *y.shape[1:])]  # of a text, a logit for each token
+        if setup.data.is_numeric and shape not in ((len(y), count), tuple(y.shape)):
+            return f" gives the shape {shape} for two samples, and not the {count} numbers of each."
+        if not setup.data.is_numeric and shape not in shapes:
             return f" gives the shape {shape} for two samples, and no logit for each of the {count} classes."
-        if not bool(logits.isfinite().all()):
+        if not bool(outputs.isfinite().all()):
             return " gives values that are not finite for two samples, with weights as they are drawn."
-        torch.autograd.backward(cross_entropy(logits, y))
+        torch.autograd.backward(squared_error(outputs, y) if setup.data.is_numeric else cross_entropy(outputs, y))
     except (RametError, KeyboardInterrupt):
         raise
     except BaseException as error:  # the user's own modules may raise anything

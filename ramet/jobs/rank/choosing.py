@@ -54,8 +54,8 @@ class Ranked(Protocol):
         """Whether a ranking by size puts the smallest first."""
 
     @property
-    def truth_unit(self) -> str:
-        """What the truth is."""
+    def truth_is_share(self) -> bool:
+        """Whether the truth is a share, whose differences are points."""
 
     def to_json(self) -> Json:
         """The figures as JSON values."""
@@ -124,7 +124,7 @@ def add_choosing(page: Page, result: RankResult) -> None:
 
 def top_table(result: Ranked) -> Table:
     """What each ranking is worth where one chooses."""
-    are_points = result.truth_unit != "score"
+    are_points = result.truth_is_share
     rows: list[list[Cell]] = [
         [ranking_name(name, result), figures.top_half, figures.precision, figures.regret * (100 if are_points else 1)]
         for name, figures in result.top_weighted.items()
