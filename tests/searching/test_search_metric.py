@@ -15,17 +15,19 @@ from exactness import bits
 import ramet
 from ramet.cli import main
 from ramet.data import load
+from ramet.execution import Inline
 from ramet.jobs.search import SearchRecipe
 from ramet.jobs.search.result import FoundArchitecture, SearchBaseline, SearchResult, TrainedArchitecture
 from ramet.ranking import ZiCo
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.weights import put_weights
 from ramet.reports.metric import MetricFigures
-from ramet.runs import Checkpoints, read_records
+from ramet.runs import Checkpoints, Run, read_records
 from ramet.searching import Search, SearchPlan
 from ramet.searching.measures import Score
 from ramet.searching.rewards import Rewards
 from ramet.searching.staged.options import StagedOptions
+from ramet.searching.staged.search import StagedSearch
 from ramet.spaces import make_space
 from ramet.training import Metric, Recipe
 
@@ -191,17 +193,26 @@ def test_a_staged_search_orders_by_the_metric(metric, data, tmp_path):
     assert result.chosen.test == pytest.approx(figure(network(data.test.x), data.test.y), abs=1e-5)
 
 
-def test_the_best_of_a_rung_has_the_lowest_error(data, tmp_path):
-    """With one rung and no other stage, the order is that of the metric alone."""
-    options = StagedOptions(evaluations=6, short_epochs=1.0, listed=8, stages="scores+short")
-    plan = SearchPlan(staged=options, num_final=0, num_candidates=3, exports=False)
-    result = search(tmp_path / "run", data, plan, metric="squared-error")
-    records = records_of(tmp_path / "run")
-    longest = max(int(key.split("/")[2]) for key in records if key.startswith("staged/alone/"))
-    last = [record["error"] for key, record in records.items() if key.startswith(f"staged/alone/{longest}/")]
-    assert result.candidates[0].error <= max(last) and len(last) >= 2
-    places = [entry.error for entry in result.candidates[: len(last)] if entry.error in last]
-    assert places[0] == min(last) or longest > 0
+@pytest.mark.parametrize(("metric", "sign"), [("squared-error", -1), ("r2", 1)])
+def test_stages_put_what_is_better_by_the_metric_first(metric, sign, data, tmp_path):
+    """What orders is the metric or minus it, on shared weights and after every length of training."""
+    options = StagedOptions(evaluations=12, short_epochs=2.0, listed=10, stages="scores+shared+short")
+    plan = SearchPlan(staged=options, num_final=0, num_candidates=6, exports=False)
+    setup = SupernetSetup(make_space(SPACE), data, SearchRecipe(**RECIPE, metric=metric))
+    with Run.create(tmp_path / "run", "search", {}) as run:
+        found = StagedSearch(setup, plan, run, Inline())
+        found.run()
+        records = {record["key"]: record for record in run.records}
+    for rung, values in enumerate(found.rungs):
+        for place, value in values.items():
+            record = records[f"staged/alone/{rung}/{setup.space.index(found.pool[place])}"]
+            assert value == pytest.approx(sign * record["error"])
+    for place, value in zip(found.listed, records["staged/shared"]["errors"], strict=True):
+        assert found.shared[place] == pytest.approx(sign * value)
+    places = list(found.rungs[-1])
+    order = [place for place in found.order() if place in places]
+    merits = [sum(rung[place] for rung in found.rungs) for place in order]
+    assert merits[0] > merits[-1] and len(places) > 1
 
 
 @pytest.mark.parametrize("order", [1, 2])
