@@ -126,6 +126,8 @@ def test_reports_say_the_metric_and_its_values(numbers):
         assert f"validation {name} with shared weights" in page and f"true {name}" in page
         assert "accurac" not in page and f"change of {name}" in page
         assert f"the test {name}" in result.children_table().to_text()
+        way = "higher" if result.metric.higher_is_better else "lower"
+        assert f"Children are measured by the {name}, of which {way} is better." in result.summary()
         assert RankResult.load(result.folder) == result
         assert result.to_json()["metric"]["name"] == name
 

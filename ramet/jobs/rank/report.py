@@ -24,7 +24,16 @@ def table(result: RankResult) -> Table:
     """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
     if not result.correlation:
         return _stability_table(result)
-    return ranking_table(result)
+    return ranking_table(result, _measured_words(result))
+
+
+def _measured_words(result: RankResult) -> str:
+    """What children are measured by; nothing of the accuracy, which is meant everywhere else."""
+    metric = result.metric
+    if metric.name == "accuracy":
+        return ""
+    way = "higher" if metric.higher_is_better else "lower"
+    return f"Children are measured by the {metric.name}, of which {way} is better."
 
 
 def page(result: RankResult, config: Json) -> Page:

@@ -142,8 +142,8 @@ def _add_stages(page: Page, result: SearchResult) -> None:
             rows,  # type: ignore[arg-type]
             title="The stages",
             caption=f"Agreement is Kendall's tau between a stage's order and the validation {measured} of the next "
-            "longer trainings, over the architectures that have both; the predictor's is of trainings it left out. "
-            "The search spent the rest of its budget by it. Over fewer than 10 architectures it is hardly a hint.",
+            "longer trainings, over the architectures that have both; the predictor's is of trainings that it left out."
+            " The search spent the rest of its budget by it. Over fewer than 10 architectures it is hardly a hint.",
         )
     )
 
