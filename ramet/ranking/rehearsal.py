@@ -26,14 +26,17 @@ def rehearse(setup: SupernetSetup, plan: Plan) -> None:
         read_table(plan.table, setup.space, plan.scored(setup.space))
     for source in plan.weights:
         put_weights(setup.new_supernet(0), source)
-    try_children(setup, make_sharing(plan.sharing).num_shared_cells)
+    try_children(setup, make_sharing(plan.sharing).num_shared_cells, num_samples=plan.step_samples)
     child_costs(setup, children_of_every_option(setup.space))
 
 
-def try_children(setup: SupernetSetup, num_shared_cells: int | None = None) -> None:
+def try_children(setup: SupernetSetup, num_shared_cells: int | None = None, *, num_samples: int | None = None) -> None:
     """Train a few children that have every option among them on two samples, and a step of the recipe with one.
 
+    The metric is tried on the first validation samples, as many as scores are taken on; all if none.
+
     Raises:
+        ConfigError: the recipe, or the metric, cannot be used.
         DataError: a child does not run, or gives what no loss can be taken of; it is named, and so is the choice that
             makes the difference to a child that does.
     """
@@ -48,7 +51,7 @@ def try_children(setup: SupernetSetup, num_shared_cells: int | None = None) -> N
             )
     arch, held_out = setup.space[indices[0]], setup.data.validation
     try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, arch)
-    rehearse_metric(setup.metric, network, (held_out.x, held_out.y), arch)
+    rehearse_metric(setup.metric, network, (held_out.x[:num_samples], held_out.y[:num_samples]), arch)
 
 
 def children_of_every_option(space: Space) -> list[int]:

@@ -232,7 +232,11 @@ class Search:
         step = (epoch - self.plan.warmup_epochs) * self.plan.strategy_steps + unit
         data = self.setup.data.validation
         indices = self._held_out[step].to(data.x.device)
-        scores = self._score_each(archs, data.x[indices], data.y[indices])
+        y = data.y[indices]
+        if y.is_floating_point() and bool((y == y[:1]).all(dim=0).any()):  # of a number that is constant R² is none
+            self._log["rewards"].append([])
+            return
+        scores = self._score_each(archs, data.x[indices], y)
         scored = list(zip(archs, self._rewards(scores), strict=True))
         finite = [(arch, reward) for arch, reward in scored if reward == reward]  # a diverged child teaches nothing
         if finite:

@@ -14,11 +14,13 @@ from exactness import bits
 
 import ramet
 from ramet.cli import main
-from ramet.data import load
+from ramet.data import Split, load
+from ramet.errors import ConfigError
 from ramet.execution import Inline
 from ramet.jobs.search import SearchRecipe
 from ramet.jobs.search.result import FoundArchitecture, SearchBaseline, SearchResult, TrainedArchitecture
 from ramet.ranking import ZiCo
+from ramet.ranking.plan import Plan
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.weights import put_weights
 from ramet.reports.metric import MetricFigures
@@ -276,6 +278,35 @@ def test_a_search_that_goes_on_has_the_same_rewards(data, tmp_path):
     again = Search(setup, plan, record=keep(parts), checkpoints=Checkpoints(tmp_path / "kept"))
     again.run()
     assert bits(parts) == bits(whole) and whole["epoch/2"]["reward"] is not None
+
+
+def test_a_mini_batch_of_targets_that_are_all_alike_is_passed_over(data):
+    """R² is not defined there, which is no fault of a child's, and must not end a search."""
+    y = torch.zeros(len(data.validation))
+    y[::9] = data.validation.y[::9]
+    rare = replace(data, validation=Split(data.validation.x, y))
+    records, plan = {}, replace(PLAN, reward_samples=4, strategy_steps=8)
+
+    def keep(key, **fields):
+        records[key] = fields
+
+    setup = SupernetSetup(make_space(SPACE), rare, SearchRecipe(**RECIPE))
+    loop = Search(setup, plan, record=keep)
+    flat = [bool((y[loop._held_out[step]] == y[loop._held_out[step]][0]).all()) for step in range(16)]
+    assert any(flat) and not all(flat), "otherwise nothing is tested"
+    loop.run()
+    assert loop.best is not None and records["epoch/2"]["reward"] is not None
+
+
+def test_samples_that_forgetting_is_measured_on_are_looked_at_first(data, tmp_path):
+    y = torch.zeros(len(data.validation))
+    y[20:] = data.validation.y[20:]
+    rare = replace(data, validation=Split(data.validation.x, y))
+    with pytest.raises(ConfigError, match="r2 needs targets that differ, but all 20 are 0"):
+        search(tmp_path / "run", rare, replace(PLAN, error_samples=20))
+    with pytest.raises(ConfigError, match="r2 needs targets that differ, but all 20 are 0"):
+        ramet.rank(SPACE, rare, plan=Plan(step_samples=20), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 # Results, and what is refused

@@ -141,7 +141,7 @@ class SearchJob(Job["SupernetSetup"]):
             check_installed()
         plan.check(space)
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
-        try_children(setup)
+        try_children(setup, num_samples=None if plan.is_staged or plan.is_relaxed else plan.error_samples)
         arch = space[children_of_every_option(space)[0]]
         if plan.final_recipe is not None:
             final = final_settings(self.recipe, plan.final_recipe)
