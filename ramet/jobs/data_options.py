@@ -73,22 +73,31 @@ class ImageOptions(DataOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions(ImageOptions):
+class NumericOptions(ImageOptions):
+    """Arguments of ``ramet.data.load`` for targets of any kind.
+
+    Args:
+        targets: what the targets of an .npz file are, classes or numbers; by default numbers if one has a fraction.
+    """
+
+    targets: Literal["classes", "numbers"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(NumericOptions):
     """Arguments of ``ramet.data.load`` for data of any kind.
 
     Args:
         train_size: use only that many training images (rows of a table, windows of a text).
         eval_size: use only that many validation and test images (rows, windows).
         inputs: tokens, where the rows of an .npz file are such and do not have a target for each.
-        targets: what the targets of an .npz file are, classes or numbers; by default numbers if one has a fraction.
     """
 
     inputs: Literal["tokens"] | None = None
-    targets: Literal["classes", "numbers"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(ImageOptions):
+class TextOptions(NumericOptions):
     """Arguments of ``ramet.data.load`` for images, or of ``load_text`` for a space of language models.
 
     Args:
