@@ -160,6 +160,8 @@ def table(records: list[dict[str, Any]]) -> str:
         for guard, (_, strengths) in GUARDS.items():
             for strength in strengths:
                 rows, others = chosen(way, guard, strength), chosen(way, f"none beside {guard}", strength)
+                if not rows:
+                    continue
                 figures = (_mean(_gains(rows)), _mean(_losses(rows)), _mean(_gains(others)), _mean(_losses(others)))
                 lines.append(
                     f"| {way} | {guard} | {strength:g} | {' | '.join(figures)} | {_difference(rows, others)} |"
