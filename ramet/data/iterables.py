@@ -92,7 +92,8 @@ def read_rows(source: Any, place: str) -> list[Row]:
         if len(rows) & (len(rows) - 1) == 0 and not fits_in_memory([2 * len(rows), as_array(row[0], place).size]):
             raise DataError(
                 f"{place} must fit in half of the memory, because it cannot be read again in another order, but does "
-                "not; spool=DIR (--spool DIR) names a folder that it is written to once, and read from."
+                "not; spool=DIR (--spool DIR of rank, search and grow) names a folder that it is written to once, and "
+                "read from. Tasks of a stream are read into memory."
             )
     return rows
 

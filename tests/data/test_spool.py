@@ -348,7 +348,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_that_is_taken_f
 def test_without_a_folder_it_is_said_which_option_names_one(monkeypatch, tmp_path):
     for options in ({"in_memory": False}, {}):
         monkeypatch.setattr(iterables, "fits_in_memory", lambda shape: np.prod(shape) <= 16 * 90)
-        with pytest.raises(DataError, match=r"spool=DIR \(--spool DIR\)") as found:
+        with pytest.raises(DataError, match=r"spool=DIR \(--spool DIR") as found:
             load(Images(), **options)
         assert "\n" not in str(found.value)
     load(Images(), spool=tmp_path / "spool")
