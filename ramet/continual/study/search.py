@@ -83,6 +83,8 @@ class SequenceSearch(SequencePlan):
             study = storage.join(self.study, self._setting(setup), former, may_adopt=not self.storage)
             leases = TrialLeases(study, storage, self._member(run, study), self.silence)
         setup = replace(setup, alone=self._alone(setup, run, executor))
+        for left in folder.glob("alone-*.saves"):  # of trainings that are recorded: a disk refused to remove it then
+            shutil.rmtree(left, ignore_errors=True)
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
             while not self._is_over(optuna, study, bar, setup.metric):
                 with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
