@@ -15,7 +15,7 @@ import copy
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ GUARDS: dict[str, tuple[Callable[[float], Guard], tuple[float, ...]]] = {
     "elastic": (lambda x: ElasticConsolidation(x, unit="trace"), (0.01, 0.1, 1.0)),
     "kronecker": (lambda x: KroneckerPlasticity(x, unit="hold", freeze_uncovered=True), (0.01, 0.1, 0.5)),
     "projection": (lambda x: OrthogonalProjection(x, unit="hold"), (0.5, 0.9, 0.99)),
+    "gpm": (OrthogonalProjection.gpm, (0.9, 0.97, 0.99)),
 }
 BATCH, MEASURED = 32, 768
 
@@ -104,21 +105,27 @@ def fine_tuned(
     return measured(network, text.held_out[0]), measured(network, text.held_out[1])
 
 
-def run(text: Halves, seed: int, ways: tuple[str, ...] = WAYS) -> Iterator[dict[str, Any]]:
-    """All trainings of a seed, the unguarded ones first."""
+def run(text: Halves, seed: int, known: Sequence[dict[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+    """All trainings of a seed that are not known, the unguarded ones first."""
+    ways = {way: [row for row in known if (row["seed"], row["way"]) == (seed, way)] for way in WAYS}
+    ways = {way: rows for way, rows in ways.items() if not set(GUARDS) <= {row["guard"] for row in rows}}
+    if not ways:
+        return
     start = trained(text, seed)
     before = {"before_a": measured(start, text.held_out[0]), "before_b": measured(start, text.held_out[1])}
-    for way in ways:
+    for way, rows in ways.items():
 
         def record(guard: str, strength: float | None, rate: float, made: Guard, way: str = way) -> dict[str, Any]:
             a, b = fine_tuned(start, text, way, made, rate=rate, seed=seed)
             named = {"seed": seed, "way": way, "guard": guard, "strength": strength, "rate": rate}
             return {**named, **before, "after_a": a, "after_b": b}
 
-        plain = [record("none", None, rate, NoGuard()) for rate in RATES]
-        yield from list(plain)
+        plain = [row for row in rows if row["guard"].startswith("none")]
+        if not plain:
+            plain = [record("none", None, rate, NoGuard()) for rate in RATES]
+            yield from list(plain)
         for name, (make, strengths) in GUARDS.items():
-            for strength in strengths:
+            for strength in strengths if all(row["guard"] != name for row in rows) else ():
                 guarded = record(name, strength, RATES[-1], make(strength))
                 yield guarded
                 wanted, tried = guarded["after_b"], []
@@ -153,6 +160,8 @@ def table(records: list[dict[str, Any]]) -> str:
         for guard, (_, strengths) in GUARDS.items():
             for strength in strengths:
                 rows, others = chosen(way, guard, strength), chosen(way, f"none beside {guard}", strength)
+                if not rows:
+                    continue
                 figures = (_mean(_gains(rows)), _mean(_losses(rows)), _mean(_gains(others)), _mean(_losses(others)))
                 lines.append(
                     f"| {way} | {guard} | {strength:g} | {' | '.join(figures)} | {_difference(rows, others)} |"
@@ -194,10 +203,9 @@ def main() -> None:
         print(table(read(options.out)))
         return
     torch.set_num_threads(1)
-    text, done = halves("numbers"), {(record["seed"], record["way"]) for record in read(options.out)}
+    text = halves("numbers")
     for seed in range(options.seeds):
-        ways = tuple(way for way in WAYS if (seed, way) not in done)
-        for way, rows in groupby(run(text, seed, ways) if ways else (), key=lambda row: row["way"]):
+        for way, rows in groupby(run(text, seed, read(options.out)), key=lambda row: row["way"]):
             found = list(rows)
             with options.out.open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in found)

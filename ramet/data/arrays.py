@@ -69,7 +69,10 @@ def to_channels_first(images: Array, layout: Layout | None, place: str) -> Array
 
 def are_vectors(raw: RawData) -> bool:
     """Whether the rows of a source are vectors, ``[n, features]``, instead of images."""
-    return isinstance(raw.train.images, np.ndarray) and raw.train.images.ndim == 2 and raw.layout is None
+    images = raw.train.images
+    if not isinstance(images, np.ndarray):
+        return bool(getattr(images, "is_flat", False))
+    return images.ndim == 2 and raw.layout is None
 
 
 def check_pixels(pixels: Array, place: str, values: str = "pixels", row: str = "image") -> None:

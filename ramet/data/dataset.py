@@ -1,4 +1,4 @@
-"""What a data set is here: three splits of inputs and targets that sit in memory as tensors."""
+"""What a data set is here: three splits of inputs and targets, tensors in memory or what stands for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Split:
     ``x`` are float32 of shape ``[n, ...]``: standardised images ``[n, channels, height, width]``, vectors
     ``[n, features]``; or tokens, int64 of shape ``[n, length]``. ``y`` are classes, int64 of shape ``[n]``, from 0 to
     the number of classes - 1; of tokens also a class for each, int64 of shape ``[n, length]``, or for each of k places
-    that the network tells, ``[n, k]``; or numbers, float32 of shape ``[n]`` or ``[n, k]``.
+    that the network tells, ``[n, k]``; or numbers, float32 of shape ``[n]`` or ``[n, k]``. What is read as it is asked
+    for, ``StoredInputs`` and ``StoredTokens``, stands where a tensor does.
 
     Raises:
         DataError: a shape or a dtype is another, or a target is not finite.
@@ -93,7 +94,9 @@ class DataSet:
     def __post_init__(self) -> None:
         for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
             labels = split.y
-            if labels.numel() and not labels.is_floating_point() and self.num_classes > 0:
+            # Whoever makes targets that stay on disk has looked at all of them on the way.
+            in_memory = isinstance(labels, Tensor)
+            if in_memory and labels.numel() and not labels.is_floating_point() and self.num_classes > 0:
                 for found in (int(labels.min()), int(labels.max())):
                     if not 0 <= found < self.num_classes:
                         raise DataError(
@@ -156,9 +159,9 @@ class DataSet:
         digest = hashlib.sha256(f"ramet {kind} 1, {counted} {classes}".encode())
         for role, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
             digest.update(f"\n{role} {tuple(split.x.shape)}\n".encode())
-            inputs = split.x.cpu() if isinstance(split.x, Tensor) else split.x.sample(64)  # not gigabytes of files
-            digest.update(np.ascontiguousarray(inputs.numpy(), dtype=dtype).data)
-            digest.update(np.ascontiguousarray(split.y.cpu().numpy(), dtype=targets).data)
+            for values, kind in ((split.x, dtype), (split.y, targets)):
+                seen = values.cpu() if isinstance(values, Tensor) else values.sample(64)  # not gigabytes of files
+                digest.update(np.ascontiguousarray(seen.numpy(), dtype=kind).data)
         return digest.hexdigest()
 
     def facts(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
@@ -55,30 +56,45 @@ def is_iterable(source: object) -> bool:
     return isinstance(source, (IterableDataset, DataLoader))
 
 
-def read_rows(source: Any, place: str) -> list[Row]:
-    """Every ``(image, label)`` of an iterable data set, or of the batches of a loader, read once and kept in memory.
+def rows_of(source: Any, place: str) -> Iterator[Row]:
+    """Every ``(image, label)`` of an iterable data set, or of the batches of a loader, one after the other, once.
 
     Raises:
-        DataError: it gives something else, ends before it said that it would, or does not fit in memory.
+        DataError: it gives something else, raises, or ends before it said that it would.
+    """
+    rows = _from_batches(source, place) if isinstance(source, DataLoader) else _pairs(source, place)
+    for count in itertools.count():
+        try:
+            row = next(rows)
+        except StopIteration:
+            break
+        except (DataError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # whatever a data set of the user's own raises
+            raise DataError(
+                f"{place} must give every image, but raises {type(error).__name__} after {count}: {text_of(error)}."
+            ) from error
+        yield row
+    said = length_of(source)
+    if said is not None and said != count:
+        raise DataError(f"{place} must give as many images as it says, {said}, but gives {count}.")
+
+
+def read_rows(source: Any, place: str) -> list[Row]:
+    """The same rows, read once and kept in memory.
+
+    Raises:
+        DataError: as ``rows_of``, or they do not fit in memory.
     """
     rows: list[Row] = []
-    try:
-        for row in _from_batches(source, place) if isinstance(source, DataLoader) else _pairs(source, place):
-            rows.append(row)
-            if len(rows) & (len(rows) - 1) == 0 and not fits_in_memory([2 * len(rows), as_array(row[0], place).size]):
-                raise DataError(
-                    f"{place} must fit in half of the memory, because it cannot be read again in another order, but "
-                    f"does not; write its images as x.npy and its labels as y.npy, which are mapped."
-                )
-    except (DataError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise DataError(
-            f"{place} must give every image, but raises {type(error).__name__} after {len(rows)}: {text_of(error)}."
-        ) from error
-    said = _length(source)
-    if said is not None and said != len(rows):
-        raise DataError(f"{place} must give as many images as it says, {said}, but gives {len(rows)}.")
+    for row in rows_of(source, place):
+        rows.append(row)
+        if len(rows) & (len(rows) - 1) == 0 and not fits_in_memory([2 * len(rows), as_array(row[0], place).size]):
+            raise DataError(
+                f"{place} must fit in half of the memory, because it cannot be read again in another order, but does "
+                "not; spool=DIR (--spool DIR of rank, search and grow) names a folder that it is written to once, and "
+                "read from. Tasks of a stream are read into memory."
+            )
     return rows
 
 
@@ -101,7 +117,7 @@ def _from_batches(loader: DataLoader[Any], place: str) -> Iterator[Row]:
         yield from zip(images, labels, strict=True)
 
 
-def _length(source: Any) -> int | None:
+def length_of(source: Any) -> int | None:
     """How many images a source says that it has; none where it does not, or where a loader drops some."""
     data = source.dataset if isinstance(source, DataLoader) else source
     if isinstance(source, DataLoader) and (source.drop_last or source.collate_fn is not default_collate):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -16,34 +14,21 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from ramet.data.arrays import (
-    are_vectors,
-    as_array,
-    check_pixels,
-    is_map_style,
-    materialise,
-    row_of,
-    to_channels_first,
-)
+from ramet.data.arrays import are_vectors, check_pixels, to_channels_first
 from ramet.data.dataset import DataSet, Split
-from ramet.data.folders import from_folder
-from ramet.data.iterables import data_set_of, is_iterable, read_rows
+from ramet.data.iterables import data_set_of
 from ramet.data.labels import encode
-from ramet.data.memory import fits_in_memory, require_room_beside
-from ramet.data.named import read_named
-from ramet.data.npz import from_arrays, from_npy_files, from_npz
+from ramet.data.memory import require_room_beside
 from ramet.data.numbers import Numbers, are_numbers, number_targets, standardised, target_statistics
 from ramet.data.preparation import Pixels, channel_statistics, standardise
-from ramet.data.raw import Labelled, Layout, RawData, Targets
-from ramet.data.registry import DATA
-from ramet.data.sources import SOURCES, find_source
+from ramet.data.raw import Layout, RawData, Targets
+from ramet.data.reading import made_by, read_source, vectors_left_there
 from ramet.data.splits import HOME, Indices, hold_out, subset
-from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
-from ramet.data.table import from_table, is_table
+from ramet.data.spool import folder_of
+from ramet.data.stored import StoredInputs
 from ramet.data.text import is_text, read_text
 from ramet.data.token_arrays import are_tokens, token_set
-from ramet.errors import DataError, RametError, told
-from ramet.registry import parse_spec
+from ramet.errors import DataError
 
 STATISTICS_ROWS = 2000
 """Of so many images the means of channels are taken where reading all would take long."""
@@ -65,6 +50,7 @@ def load(
     targets: Targets | None = None,
     in_memory: bool | None = None,
     readers: int = 0,
+    spool: str | Path | None = None,
     name: str | None = None,
     trusted: bool = True,
 ) -> DataSet:
@@ -81,10 +67,10 @@ def load(
             ``ramet.data.text``); a pair of ``(images, labels)``, whose rows may also be vectors and numbers or, where
             both are whole numbers of one shape, tokens (see ``inputs``); a mapping of the arrays that an ``.npz``
             holds; a torch ``Dataset`` or ``DataLoader``, or a pair of them to train and to test (what can be read by
-            index is; an iterable one, or a loader with a ``collate_fn`` of its own, is read once, into memory; batches
-            are always our own, drawn by the seed); ``FILE.py:function`` of one's own, or the name of an installed
-            package's data set, which gives any of these, or a ``DataSet``. A string that is a known name is never a
-            path.
+            index is; an iterable one, or a loader with a ``collate_fn`` of its own, is read once, into memory or to the
+            folder ``spool``; batches are always our own, drawn by the seed); ``FILE.py:function`` of one's own, or the
+            name of an installed package's data set, which gives any of these, or a ``DataSet``. A string that is a
+            known name is never a path.
         data_dir: Where named sets lie; by default ``RAMET_DATA``, or a folder in the user's cache.
         seed: What the splits and the subsets are drawn from.
         validation_fraction: The part of each class of the training images that validates.
@@ -102,9 +88,14 @@ def load(
         targets: ``classes`` or ``numbers``; by default targets are numbers if one of them has a fraction. Numbers are
             standardised, too (``DataSet.target_mean``).
         in_memory: Whether all images are read at once. By default those of a folder, of a torch data set and of mapped
-            arrays stay where they are if they would take more than half of the machine's memory, and are then read
-            batch by batch; the means of channels are those of 2,000 of them. Batches have the same bits.
+            arrays, and mapped vectors and tokens, stay where they are if they would take more than half of the
+            machine's memory, and are then read batch by batch; the means of channels are those of 2,000 of them.
+            Batches have the same bits.
         readers: Processes that read such batches ahead.
+        spool: A folder of its own for what comes one after the other, an iterable data set or loader: it is written
+            there in one pass, and read from there as mapped arrays are. What the folder holds is taken as it is when it
+            was written from a source of the same class and length, so that the source is not read again. Of a text, see
+            ``load_text``.
         name: What to call the data set; by default the source's own name.
         trusted: Whether code that the source names may run; False for a source that comes from data.
 
@@ -133,29 +124,29 @@ def load(
         changed["pool"] = pool or None
         if given := [option for option, value in changed.items() if value is not None]:
             raise DataError(f"a text has neither images nor labels, but got {', '.join(given)}.")
-        return read_text(
-            source, data_dir=data_dir, train_size=counts["train_size"], eval_size=counts["eval_size"], name=name
-        )
-    source = _made(source, trusted)
+        kept: dict[str, Any] = {"name": name, "in_memory": in_memory, "spool": spool, **counts}
+        return read_text(source, data_dir=data_dir, **kept)
+    source = made_by(source, trusted)
     if isinstance(source, DataLoader) and (data := data_set_of(source)) is not None:
         source, readers = data, readers or source.num_workers
     if isinstance(source, DataSet):
         changed = {**sizes, "image_size": image_size, "layout": layout, "inputs": inputs, "targets": targets}
+        changed["spool"] = spool
         if given := [option for option, value in changed.items() if value is not None]:
             raise DataError(f"a DataSet is taken as it is, but got {', '.join(given)}.")
         return source if name is None else replace(source, name=name)
     try:
-        raw = _read(source, data_dir, layout, in_memory, wanted)
+        folder = None if spool is None else folder_of(spool)
+        raw = read_source(source, data_dir=data_dir, layout=layout, in_memory=in_memory, size=wanted, spool=folder)
     except OSError as error:  # what no reader foresaw, such as a folder without permission or a name too long
         raise DataError(f"a data set must be readable, but {source!s:.80} is not: {error.strerror}.") from error
     cutting = partial(_cut, counts=counts, seed=seed, fractions=(validation_fraction, test_fraction))
     if are_tokens(raw, inputs):
         if image_size is not None or targets is not None or pool:
             raise DataError("tokens are neither images nor numbers, but got image_size, targets or pool.")
-        if in_memory is False:
-            raise DataError("tokens are read into memory, all at once, but got in_memory=False.")
-        return token_set(name or raw.name, raw, cutting)
-    vectors = are_vectors(raw)
+        return token_set(name or raw.name, raw, cutting, in_memory)
+    if vectors := are_vectors(raw):
+        raw = vectors_left_there(raw, in_memory)
     if vectors and image_size is not None:
         raise DataError(f"image_size is for images, but {raw.name} has rows of {raw.train.images.shape[1]} numbers.")
     pixels = _pixels(raw)
@@ -195,7 +186,7 @@ def load(
     for role, chosen in rows.items():
         place: tuple[Any, ...] = pixels[HOME[role]], chosen, size, mean, deviation
         x = StoredInputs(*place, workers=readers, seed=seed) if stored else standardise(*place)
-        x = cast("torch.Tensor", x).flatten(1) if vectors else x
+        x = cast("torch.Tensor", x).flatten(1) if vectors and not stored else x
         splits[role] = Split(cast("torch.Tensor", x), torch.from_numpy(told[HOME[role]][chosen]))
     return DataSet(
         name or raw.name,
@@ -218,112 +209,12 @@ def _spread(rows: Indices, count: int) -> Indices:
     return rows if len(rows) <= count else rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
 
 
-def _made(source: Any, trusted: bool) -> Any:
-    """What a function of one's own gives, where the source names one; any other source as it is."""
-    if not isinstance(source, str) or source in SOURCES or is_table(source) or os.path.exists(source):
-        return source
-    if source.partition(":")[0] not in DATA and ":" not in parse_spec(source or "''").name:
-        return source
-    spec = DATA.parse(source)
-    maker = DATA.maker(spec.name, trusted=trusted)
-    try:
-        return maker(*spec.values, **spec.options)
-    except (RametError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise DataError(f"the function of {source} must run, but raises {told(error)}.") from error
-
-
-def _read(
-    source: Any,
-    data_dir: str | Path | None,
-    layout: Layout | None,
-    in_memory: bool | None,
-    size: tuple[int, int] | None,
-) -> RawData:
-    if isinstance(source, str) and source in SOURCES:
-        if layout is not None:
-            raise DataError(f"layout is for arrays of your own, but {source} is a named set and got {layout!r}.")
-        return read_named(source, data_dir)
-    if is_table(source):
-        return from_table(source)
-    if isinstance(source, (str, Path)):
-        return _read_path(source, layout, in_memory, size)
-    if isinstance(source, Mapping):
-        return _mapped(from_arrays(source, name="arrays", layout=layout), in_memory)
-    if isinstance(source, (tuple, list)) and len(source) == 2:
-        source = [part if (data := data_set_of(part)) is None else data for part in source]
-        if all(is_map_style(part) or is_iterable(part) for part in source):
-            train, order = _read_dataset(source[0], "the training data set", in_memory)
-            test, _ = _read_dataset(source[1], "the test data set", isinstance(train.images, np.ndarray))
-            return RawData(type(source[0]).__name__, train=train, test=test, layout=layout or order)
-        return _mapped(from_arrays({"x": source[0], "y": source[1]}, name="arrays", layout=layout), in_memory)
-    if is_map_style(source) or is_iterable(source):
-        train, order = _read_dataset(source, f"the {type(source).__name__}", in_memory)
-        return RawData(type(source).__name__, train=train, layout=layout or order)
-    raise DataError(
-        "a source must be a name, a path, a pair (images, labels), a mapping of arrays or a torch Dataset or "
-        f"DataLoader, but got {type(source).__name__}."
-    )
-
-
-def _mapped(raw: RawData, in_memory: bool | None) -> RawData:
-    """Arrays that are mapped from files stay there, unless they shall be, or fit, in memory."""
-    if in_memory or not isinstance(raw.train.images, np.memmap) or raw.train.images.ndim == 2:  # vectors are small
-        return raw
-    if in_memory is None and fits_in_memory(raw.train.images.shape):
-        return raw
-    parts = {
-        role: None if part is None else replace(part, images=MappedPixels(part.images, raw.layout, part.place))
-        for role, part in (("train", raw.train), ("test", raw.test))
-    }
-    return replace(raw, **parts)  # type: ignore[arg-type]
-
-
-def _read_dataset(dataset: Any, place: str, in_memory: bool | None) -> tuple[Labelled, Layout | None]:
-    """All images of a torch data set, or, where they shall not be in memory, where to read them."""
-    if is_iterable(dataset):
-        return materialise(read_rows(dataset, place), place)
-    if in_memory is None and getattr(dataset, "draws", False):
-        in_memory = False  # each reading gives another image
-    if in_memory is None and len(dataset):
-        in_memory = fits_in_memory([len(dataset), as_array(row_of(dataset, 0, place)[0], place).size])
-    if in_memory is not False:
-        return materialise(dataset, place)
-    pixels = DatasetPixels(dataset, place)
-    return Labelled(pixels, pixels.labels(), place), None
-
-
-def _read_path(
-    source: str | Path, layout: Layout | None, in_memory: bool | None, size: tuple[int, int] | None
-) -> RawData:
-    if source == "":
-        raise DataError("a data set must have a name or a path, but got ''.")
-    path = Path(source).expanduser()
-    if path.is_dir():
-        if (path / "x.npy").exists() or (path / "x_train.npy").exists():
-            return _mapped(from_npy_files(path, layout), in_memory)
-        return from_folder(path, layout, in_memory, size)
-    if not path.exists():
-        if isinstance(source, str) and not path.suffix and path.name == source:
-            # A word, not a path: say which names there are, and which folders are called nearly so.
-            folders = [child.name for child in Path().iterdir() if child.is_dir() and not child.name.startswith(".")]
-            find_source(source, folders)
-        raise DataError(f"a data set must exist, but there is no file or folder {source}.")
-    if path.suffix.lower() != ".npz":
-        raise DataError(
-            "a data set of your own must be an .npz file or a folder of class folders, FILE.csv:target=COLUMN or "
-            f"text:FILE, but got {source}."
-        )
-    return from_npz(path, layout)
-
-
 def _pixels(raw: RawData) -> list[Pixels]:
     """The images of the source, ``[n, channels, height, width]``: those to split, and its own test set.
 
     The features of vectors are the channels of a single pixel.
     """
-    if are_vectors(raw):
+    if are_vectors(raw) and isinstance(raw.train.images, np.ndarray):
         return _vectors(raw)
     if not isinstance(raw.train.images, np.ndarray):  # they are checked when they are read
         pixels = [part.images for part in (raw.train, raw.test) if part is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,15 +13,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ramet.data.arrays import as_array, row_of, to_channels_first
+from ramet.data.mapped_pages import MappedPages
 from ramet.data.preparation import standardise
 from ramet.data.raw import Layout
 from ramet.data.splits import Indices
 from ramet.errors import DataError
 from ramet.execution.socket_folder import use_own_folder
 from ramet.seeding import derive_seed
-
-MOST_MAPPED = 2**28
-"""Bytes of a mapped file that are read before its pages are given back to the system, which keeps them if it can."""
 
 Rows = Tensor | slice | int | Sequence[int]
 
@@ -38,13 +35,13 @@ class PixelSource(Protocol):
 
 
 class StoredInputs:
-    """Standardised images that are read from their source batch by batch.
+    """Standardised images, or vectors, that are read from their source batch by batch.
 
     It has what training and evaluation ask of a tensor: a shape, a device, ``len`` and an index, which gives a tensor.
     A batch has the same bits as the same rows of a tensor in memory would have.
 
     Args:
-        pixels: where images are read from; [n, channels, height, width].
+        pixels: where images are read from; [n, channels, height, width]. Of vectors, ``is_flat``, each is one pixel.
         rows: which of them these are.
         size: the height and width that they are averaged to.
         mean: of each channel, in the units of the source.
@@ -55,7 +52,6 @@ class StoredInputs:
     """
 
     dtype = torch.float32
-    ndim = 4
 
     def __init__(
         self,
@@ -74,14 +70,21 @@ class StoredInputs:
         self.device, self.workers, self.seed = torch.device(device), workers, seed
         self._upcoming: Iterator[tuple[list[int], Tensor]] | None = None
         self._read: tuple[list[int], Tensor] | None = None
+        self._is_flat = bool(getattr(pixels, "is_flat", False))
+        self.ndim = 2 if self._is_flat else 4
 
     @property
     def shape(self) -> torch.Size:
         """That of a tensor of all images."""
-        return torch.Size([len(self._rows), self._pixels.shape[1], *self._size])
+        one = [self._pixels.shape[1], *self._size]
+        return torch.Size([len(self._rows), *(one[:1] if self._is_flat else one)])
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def is_floating_point(self) -> bool:
+        """Images are no whole numbers."""
+        return True
 
     def to(self, device: torch.device | str, **options: Any) -> StoredInputs:
         """The same inputs, whose batches come to a device."""
@@ -91,7 +94,7 @@ class StoredInputs:
         """Images of rows, [rows, channels, height, width]; of one row, [channels, height, width]."""
         if isinstance(key, int):
             return self[[key]][0]
-        chosen = list(range(len(self))[key]) if isinstance(key, slice) else _listed(key)
+        chosen = list(range(len(self))[key]) if isinstance(key, slice) else listed(key)
         if self._upcoming is not None:
             if self._read is None:
                 self._read = self._next(self._upcoming)
@@ -116,7 +119,7 @@ class StoredInputs:
         if self._pixels.dtype.kind == "f" and not bool(images.isfinite().all()):  # of those in memory all are checked
             wrong = next(int(row) for row, image in zip(rows, images, strict=True) if not bool(image.isfinite().all()))
             raise DataError(f"the pixels of images must be finite, but image {wrong} has others.")
-        return images
+        return images.flatten(1) if self._is_flat else images
 
     def sample(self, count: int) -> Tensor:
         """So many images, evenly spread, for a digest of the content."""
@@ -158,7 +161,7 @@ class MappedPixels:
     """Images of a ``.npy`` file that stays on disk; another process maps it again instead of being sent its content.
 
     Args:
-        array: what ``numpy.load(path, mmap_mode="r")`` gave, in any layout.
+        array: what ``numpy.load(path, mmap_mode="r")`` gave, in any layout; or vectors, [n, features].
         layout: the order of its axes, where its shape leaves it open.
         place: what an error calls it.
 
@@ -171,22 +174,16 @@ class MappedPixels:
         if path is None or np.load(path, mmap_mode="r").shape != array.shape:
             raise DataError(f"{place} must be a whole .npy file, mapped by numpy.load, but is a part or a copy of one.")
         self._made = str(path), layout, place
-        self._map: Any = getattr(array, "_mmap", None)
-        self._num_bytes = 0
-        self._images, self.ndim = to_channels_first(array, layout, place), 4
+        self._pages = MappedPages(array)
+        self.is_flat, self.ndim = array.ndim == 2 and layout is None, 4
+        self._images = array[:, :, None, None] if self.is_flat else to_channels_first(array, layout, place)
         self.shape, self.dtype = self._images.shape, array.dtype
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> Any:
-        images = self._images[rows]
-        self._num_bytes += images.nbytes
-        if self._num_bytes > MOST_MAPPED and hasattr(self._map, "madvise"):
-            # Pages that were read count as this process' own, up to the whole file, until they are given back.
-            self._map.madvise(mmap.MADV_DONTNEED)
-            self._num_bytes = 0
-        return images
+        return self._pages.rows(self._images, rows)
 
     def __reduce__(self) -> Any:
         return _mapped, self._made
@@ -289,12 +286,13 @@ class _Upcoming:
 
     def __iter__(self) -> Iterator[list[int]]:
         for step, rows in self._batches():
-            yield [step, *_listed(rows)]
+            yield [step, *listed(rows)]
 
 
 def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-def _listed(rows: Tensor | Sequence[int]) -> list[int]:
+def listed(rows: Tensor | Sequence[int]) -> list[int]:
+    """The numbers of rows, of a tensor or a list."""
     return rows.tolist() if isinstance(rows, Tensor) else [int(row) for row in rows]

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
 
 from ramet.data.dataset import DataSet, Split
 from ramet.data.form import InputForm
+from ramet.data.memory import fits_in_memory
 from ramet.data.named import data_folder
+from ramet.data.spool import folder_of, written_to
+from ramet.data.spooled_text import SpooledText, spool_text
+from ramet.data.stored_tokens import MappedTokens, StoredTokens
+from ramet.data.text_stream import TextFiles
 from ramet.data.tokens import tokenise
 from ramet.errors import DataError
 from ramet.registry import parse_spec
@@ -21,6 +28,9 @@ FILES = {
     "validation": ("ptb.valid.txt", "valid.txt"),
     "test": ("ptb.test.txt", "test.txt"),
 }
+
+MEMORY_OF_TEXT = 20
+"""Bytes that a byte of text takes while it is cut into tokens in memory, most of them for Python's objects."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +95,8 @@ def read_text(
     eval_size: int | None = None,
     name: str | None = None,
     like: Text | Sequence[str] | None = None,
+    in_memory: bool | None = None,
+    spool: str | Path | None = None,
 ) -> Text:
     """The text that ``text:FILE:length=64`` names; see ``text`` for its options and ``load_text`` for the others.
 
@@ -107,6 +119,8 @@ def read_text(
         like=like,
         train_size=train_size,
         eval_size=eval_size,
+        in_memory=in_memory,
+        spool=spool,
     )
     return found if name is None else replace(found, name=name)
 
@@ -121,6 +135,8 @@ def load_text(
     like: Text | Sequence[str] | None = None,
     train_size: int | None = None,
     eval_size: int | None = None,
+    in_memory: bool | None = None,
+    spool: str | Path | None = None,
 ) -> Text:
     """Read a text: three files, or one that is cut into 80, 10 and 10 % in its order.
 
@@ -137,23 +153,35 @@ def load_text(
         like: Another text, whose vocabulary this one has, so that one network can read both; or the vocabulary.
         train_size: Use only that many windows to train, the first ones.
         eval_size: The same to validate and to test, each.
+        in_memory: Whether all tokens are read at once. By default those that take at most half of the machine's memory
+            are; others stay in the folder ``spool``, and windows are read batch by batch, with the same bits.
+        spool: A folder of its own to which the numbers of tokens are written once, piece by piece, so that the text
+            itself is never in memory. What it holds is taken as it is if it was written from the same text in the same
+            way. A tokenizer's file is then given blocks of whole lines, without the marks that it puts around a text.
 
     Raises:
-        DataError: If a file is missing or not text, or a number is out of range.
+        DataError: If a file is missing or not text, or a number is out of range; if the text does not fit into memory
+            and there is no folder to write to, or the folder holds something else.
         MissingExtraError: If the tokenizer of a file is read without tokenizers.
     """
     if window < 1 or (vocabulary is not None and vocabulary < 3):
         raise DataError(f"window must be at least 1 and vocabulary at least 3, but got {window} and {vocabulary}.")
     path = _place(source, data_dir)
-    texts = _texts(path)
     known = like.class_names if isinstance(like, Text) else like
-    numbers, words = tokenise(texts, tokens, vocabulary=vocabulary, known=known)
-    splits = {
-        role: _windows(torch.tensor(found), window, train_size if role == "train" else eval_size, role)
-        for role, found in numbers.items()
-    }
+    sizes = {role: train_size if role == "train" else eval_size for role in FILES}
+    if spool is None:
+        _require_memory(path, in_memory)
+        numbers, words = tokenise(_texts(path), tokens, vocabulary=vocabulary, known=known)
+        splits = {role: _windows(torch.tensor(found), window, sizes[role], role) for role, found in numbers.items()}
+    else:
+        written = spool_text(_files(path), folder_of(spool), tokens, vocabulary=vocabulary, known=known)
+        words = written.words
+        stays = not fits_in_memory([2, written.num_tokens]) if in_memory is None else not in_memory
+        cut = partial(_stored_windows if stays else _read_windows, written)
+        splits = {role: cut(window, sizes[role], role) for role in FILES}
     notes = [] if vocabulary is None else [f"vocabulary of the {len(words):,} most frequent {tokens}"]
     notes += [] if tokens == "words" else [f"tokens: {tokens}"]
+    notes += [] if spool is None else [written_to(folder_of(spool))]
     name = "ptb" if source == "ptb" else path.stem
     train, validation, test = (splits[role] for role in FILES)
     return Text(name, train, validation, test, num_classes=len(words), class_names=words, notes=tuple(notes))
@@ -176,6 +204,7 @@ def read_texts(sources: Sequence[str], *, data_dir: str | Path | None = None, **
         raise DataError(f"texts that share a vocabulary must have the same tokens, but got {kinds[0]} and {other[0]}.")
     if any(len(spec.values) != 1 for spec in specs):
         return [read_text(source, data_dir=data_dir, **options) for source in sources]  # refuses it
+    options = {"in_memory": True, **options}
     together = "\n".join(_texts(_place(str(spec.values[0]), data_dir))["train"] for spec in specs)
     _, words = tokenise({"train": together}, str(kinds[0]), vocabulary=specs[0].options.get("vocabulary"))
     return [read_text(source, data_dir=data_dir, like=words, **options) for source in sources]
@@ -185,9 +214,30 @@ def _place(source: str | Path, data_dir: str | Path | None) -> Path:
     return data_folder(data_dir) / "ptb" if source == "ptb" else Path(source).expanduser()
 
 
+def _files(path: Path) -> TextFiles:
+    """The files to train, to validate and to test on, or the one that is cut into these."""
+    one = path.is_file()
+    return TextFiles({role: path if one else _find(path, names) for role, names in FILES.items()}, one)
+
+
+def _require_memory(path: Path, in_memory: bool | None) -> None:
+    """Refuse a text that shall not, or cannot, be cut into tokens in memory."""
+    if in_memory is False:
+        raise DataError(
+            f"a text whose tokens stay on disk needs the folder that they are written to, spool=DIR (--spool DIR), but "
+            f"{path} has none and got in_memory=False."
+        )
+    if in_memory is None and not fits_in_memory([num_bytes := MEMORY_OF_TEXT * _files(path).num_bytes // 4]):
+        raise DataError(
+            f"a text must fit into half of this machine's memory while it is cut into tokens, but {path} takes about "
+            f"{4 * num_bytes:,} bytes; spool=DIR (--spool DIR) names a folder that its tokens are written to once."
+        )
+
+
 def _texts(path: Path) -> dict[str, str]:
     """The text to train, to validate and to test."""
-    return _cut(_read(path)) if path.is_file() else {role: _read(_find(path, names)) for role, names in FILES.items()}
+    files = _files(path)
+    return _cut(_read(path)) if files.is_one else {role: _read(found) for role, found in files.paths.items()}
 
 
 def _find(folder: Path, names: tuple[str, ...]) -> Path:
@@ -214,11 +264,29 @@ def _cut(text: str) -> dict[str, str]:
 
 
 def _windows(tokens: torch.Tensor, window: int, size: int | None, role: str) -> Windows:
-    there = max(0, len(tokens) - 1) // window
+    used = _count(len(tokens), window, size, role) * window
+    return Windows(tokens[:used].reshape(-1, window), tokens[1 : used + 1].reshape(-1, window))
+
+
+def _read_windows(text: SpooledText, window: int, size: int | None, role: str) -> Windows:
+    """Windows of a text whose numbers are written, in memory."""
+    used = _count(text.lengths[role], window, size, role) * window
+    return _windows(torch.from_numpy(text.array(role)[: used + 1].astype(np.int64)), window, size, role)
+
+
+def _stored_windows(text: SpooledText, window: int, size: int | None, role: str) -> Windows:
+    """Windows of a text whose numbers are written, and stay there."""
+    count = _count(text.lengths[role], window, size, role)
+    x, y = (StoredTokens(MappedTokens(text.place(role), (start, count, window)), np.arange(count)) for start in (0, 1))
+    return Windows(cast("torch.Tensor", x), cast("torch.Tensor", y))
+
+
+def _count(num_tokens: int, window: int, size: int | None, role: str) -> int:
+    """How many windows are taken."""
+    there = max(0, num_tokens - 1) // window
     count = there if size is None else size
     if not 2 <= count <= there:
         raise DataError(
             f"the {role} text has {there} windows of {window} words; at least 2 are needed, but got {size}."
         )
-    used = count * window
-    return Windows(tokens[:used].reshape(count, window), tokens[1 : used + 1].reshape(count, window))
+    return count

@@ -10,9 +10,10 @@ import torch
 
 from ramet.data.dataset import DataSet, Split
 from ramet.data.labels import encode
-from ramet.data.memory import require_room
-from ramet.data.raw import Labelled, RawData
+from ramet.data.memory import fits_in_memory, require_room
+from ramet.data.raw import Array, Labelled, RawData
 from ramet.data.splits import HOME, Indices
+from ramet.data.stored_tokens import MappedTokens, StoredTokens, bounds_of
 from ramet.errors import DataError
 
 
@@ -36,8 +37,10 @@ def are_tokens(raw: RawData, wanted: Literal["tokens"] | None = None) -> bool:
     return True
 
 
-def check_tokens(part: Labelled, first: Labelled) -> None:
+def check_tokens(part: Labelled, first: Labelled) -> tuple[int, int]:
     """Refuse tokens, ``[n, length]``, and targets, ``[n]`` or ``[n, k]``, that are no places in a vocabulary.
+
+    Gives the sizes of the vocabularies of tokens and targets; the latter is 0 where targets are classes of rows.
 
     Args:
         part: what is looked at.
@@ -51,29 +54,54 @@ def check_tokens(part: Labelled, first: Labelled) -> None:
             f"training and test tokens must have one shape, but {first.place} has {first.images.shape[1:]} with "
             f"targets {first.labels.shape[1:]} and {part.place} {x.shape[1:]} with {y.shape[1:]}."
         )
-    for values in (x, y) if y.ndim == 2 else (x,):
-        if values.dtype.kind not in "iu" or int(values.min()) < 0:
-            raise DataError(f"the tokens of {part.place} must be numbers from 0, but one is {values.min()}.")
+    sizes = [0, 0]
+    for place, values in enumerate((x, y) if y.ndim == 2 else (x,)):
+        if values.dtype.kind not in "iu":
+            raise DataError(f"the tokens of {part.place} must be whole numbers, but are {values.dtype}.")
+        lowest, highest = bounds_of(values)
+        if lowest < 0:
+            raise DataError(f"the tokens of {part.place} must be numbers from 0, but one is {lowest}.")
+        sizes[place] = highest + 1
+    return sizes[0], sizes[1]
 
 
 def token_set(
-    name: str, raw: RawData, cutting: Callable[[list[Indices], tuple[str, ...]], dict[str, Indices]]
+    name: str,
+    raw: RawData,
+    cutting: Callable[[list[Indices], tuple[str, ...]], dict[str, Indices]],
+    in_memory: bool | None = None,
 ) -> DataSet:
-    """Rows of tokens as the arrays have them, and their targets: a class for each row, or numbers of tokens."""
+    """Rows of tokens as the arrays have them, and their targets: a class for each row, or numbers of tokens.
+
+    Args:
+        name: what it is called.
+        raw: the arrays.
+        cutting: gives the rows of each split.
+        in_memory: whether mapped arrays are read at once; by default those that fit are.
+
+    Raises:
+        DataError: they are no tokens, or do not fit into memory and are not mapped.
+    """
     parts = [raw.train] if raw.test is None else [raw.train, raw.test]
+    stays = _stays(parts, in_memory)
     for part in parts:
-        require_room(8 * (part.images.size + part.labels.size), part.place)  # whole numbers of 64 bits
-        check_tokens(part, raw.train)
-    texts = [part.images.astype(np.int64) for part in parts]
+        kept = [values for values in (part.images, part.labels) if not (stays and _is_mapped(values))]
+        require_room(8 * sum(values.size for values in kept), part.place)  # whole numbers of 64 bits
+    sizes = [check_tokens(part, raw.train) for part in parts]
+    words, num_classes = (max(column) for column in zip(*sizes, strict=True))
+    texts = [_column(part.images, part.place, stays) for part in parts]
     class_names: tuple[str, ...] = ()
+    told: list[Indices] | list[Indices | MappedTokens]
     if raw.train.labels.ndim == 1:
         told, class_names = encode(raw)
         rows = cutting(told, class_names)
     else:
-        told = [part.labels.astype(np.int64) for part in parts]
+        told = [_column(part.labels, part.place, stays) for part in parts]
         rows = cutting([np.zeros(len(x), dtype=np.int64) for x in texts], (raw.name,))
-    splits = {role: Split(*(torch.from_numpy(each[HOME[role]][rows[role]]) for each in (texts, told))) for role in rows}
-    words, num_classes = (max(int(part.max()) for part in each) + 1 for each in (texts, told))
+    splits = {
+        role: Split(*(_taken(column[HOME[role]], rows[role]) for column in (texts, told)))  # type: ignore[arg-type]
+        for role in rows
+    }
     return DataSet(
         name,
         splits["train"],
@@ -84,3 +112,26 @@ def token_set(
         words=words,
         notes=raw.notes,
     )
+
+
+def _is_mapped(values: Array) -> bool:
+    """Whether an array can stay in its file: labels, one for each row, take no room worth the name."""
+    return isinstance(values, np.memmap) and values.ndim == 2
+
+
+def _stays(parts: list[Labelled], in_memory: bool | None) -> bool:
+    if in_memory is False and not any(_is_mapped(part.images) for part in parts):
+        raise DataError(
+            f"tokens stay on disk where they are mapped arrays, but {parts[0].place} are none and got in_memory=False."
+        )
+    if in_memory is None:
+        return not fits_in_memory([2, sum(part.images.size + part.labels.size for part in parts)])
+    return not in_memory
+
+
+def _column(values: Array, place: str, stays: bool) -> Indices | MappedTokens:
+    return MappedTokens.of(values, place) if stays and _is_mapped(values) else values.astype(np.int64)  # type: ignore[arg-type]
+
+
+def _taken(values: Indices | MappedTokens, rows: Indices) -> torch.Tensor | StoredTokens:
+    return StoredTokens(values, rows) if isinstance(values, MappedTokens) else torch.from_numpy(values[rows])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ramet.errors import DataError, MissingExtraError
@@ -32,27 +32,47 @@ def tokenise(
     ({'train': [2, 3, 2, 0], 'test': [3, 1, 0]}, ('<eos>', '<unk>', 'a', 'b'))
     """
     if kind not in KINDS:
-        return _by_file(texts, Path(kind), vocabulary, known)
+        encode, names = encoder_of(Path(kind), vocabulary, known)
+        return {role: encode(text, True) for role, text in texts.items()}, names
     split = _words if kind == "words" else list
     pieces = {role: split(text) for role, text in texts.items()}
-    if known is None:
-        counts = Counter(pieces["train"])
-        ranked = sorted(counts, key=lambda piece: (-counts[piece], piece))
-        known = [END, UNKNOWN, *(piece for piece in ranked if piece not in (END, UNKNOWN))][:vocabulary]
-    elif UNKNOWN not in known:
-        raise DataError(f"a vocabulary of {kind} must have {UNKNOWN}, but this is another tokenizer's.")
-    number = {piece: place for place, piece in enumerate(known)}
+    names = vocabulary_of(Counter(pieces["train"] if known is None else ()), kind, vocabulary, known)
+    number = {piece: place for place, piece in enumerate(names)}
     rest = number[UNKNOWN]
-    return {role: [number.get(piece, rest) for piece in found] for role, found in pieces.items()}, tuple(known)
+    return {role: [number.get(piece, rest) for piece in found] for role, found in pieces.items()}, names
+
+
+def vocabulary_of(
+    counts: Mapping[str, int], kind: str, vocabulary: int | None, known: Sequence[str] | None
+) -> tuple[str, ...]:
+    """What each number stands for: the most frequent pieces of a text, or what is known.
+
+    Raises:
+        DataError: the known vocabulary has no place for other pieces.
+    """
+    if known is None:
+        ranked = sorted(counts, key=lambda piece: (-counts[piece], piece))
+        return tuple([END, UNKNOWN, *(piece for piece in ranked if piece not in (END, UNKNOWN))][:vocabulary])
+    if UNKNOWN not in known:
+        raise DataError(f"a vocabulary of {kind} must have {UNKNOWN}, but this is another tokenizer's.")
+    return tuple(known)
 
 
 def _words(text: str) -> list[str]:
     return [word for line in text.splitlines() for word in [*line.split(), END]]
 
 
-def _by_file(
-    texts: dict[str, str], path: Path, vocabulary: int | None, known: Sequence[str] | None
-) -> tuple[dict[str, list[int]], tuple[str, ...]]:
+def encoder_of(
+    path: Path, vocabulary: int | None, known: Sequence[str] | None
+) -> tuple[Callable[[str, bool], list[int]], tuple[str, ...]]:
+    """What gives the numbers of a text by a tokenizer's file, and what each number stands for.
+
+    It is called with a text and whether it is a whole one, which a tokenizer may put marks around.
+
+    Raises:
+        DataError: there is no such file, it holds no tokenizer, or its vocabulary is not the known one.
+        MissingExtraError: tokenizers is not installed.
+    """
     if not path.is_file():
         raise DataError(f"tokens are words, characters or the file of a tokenizer, but there is no file {path}.")
     if vocabulary is not None:
@@ -73,4 +93,9 @@ def _by_file(
             f"a tokenizer must have the vocabulary that is known, {len(known):,} pieces, but {path} has {len(names):,} "
             "of its own."
         )
-    return {role: tokenizer.encode(text).ids for role, text in texts.items()}, names
+
+    def encode(text: str, is_whole: bool) -> list[int]:
+        numbers: list[int] = tokenizer.encode(text, add_special_tokens=is_whole).ids
+        return numbers
+
+    return encode, names

@@ -28,8 +28,9 @@ from ramet.runs import Checkpoints
 from ramet.runs.encoding import encode
 from ramet.tracing.attention import open_attention
 from ramet.tracing.blocks import is_new_layer, is_wrapper
-from ramet.training import EVALUATION_BATCH, Metric, Settings, measure, output_of, training_modes
+from ramet.training import Metric, Settings, measure, output_of, training_modes
 from ramet.training.rehearsal import rehearse as try_recipe
+from ramet.training.rehearsal import rehearse_metric
 from ramet.training.weights import check_module, load_weights
 
 KINDS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.Embedding, nn.MultiheadAttention)
@@ -248,7 +249,7 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     if not outputs.requires_grad:
         raise ConfigError(f"the outputs of a network must be differentiable, but those of {setup.name} are not.")
     try_recipe(setup.settings, network, data.train.x, data.train.y)
-    _rehearse_metric(setup, outputs, y)
+    rehearse_metric(setup.metric, setup.new_network(), (data.validation.x, data.validation.y))
     with setup.growing(next(iter(setup.methods))) as first:
         refusals = [asdict(refusal) for refusal in first.history.refusals]
     described = {
@@ -261,16 +262,6 @@ def rehearse(setup: GrowthSetup) -> GrowthSetup:
     if data.rows != "images":  # what was always so is not said
         described["rows"] = data.rows
     return replace(setup, described=described)
-
-
-def _rehearse_metric(setup: GrowthSetup, outputs: Tensor, y: Tensor) -> None:
-    """Refuse a metric that cannot be taken of the outputs of a few samples."""
-    metric, held_out = setup.metric, setup.data.validation.y
-    if metric.sums is not None:
-        metric.result(metric.sums(outputs.detach(), y).cpu().double(), held_out.cpu())
-    else:
-        few = slice(0, EVALUATION_BATCH)
-        measure(setup.new_network(), setup.data.validation.x[few], held_out[few], metric)
 
 
 def describe_layers(network: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:

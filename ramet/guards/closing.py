@@ -14,6 +14,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_WIDE = 128
+"""Inputs from which on a matrix is multiplied with a column as a whole."""
+
 _EXACT = torch.float64  # Closing subtracts nearly equal numbers; float32 is enough only for keeping the result.
 
 
@@ -77,10 +80,12 @@ def close_directions(projection: Tensor, x: Tensor, regularisation: float) -> Te
 def _close_column(p: Tensor, column: Tensor, regularisation: Tensor) -> Tensor:
     """Eq. 8 itself, in place, for one column, [..., width, 1], and lambda, [..., 1].
 
-    Mean inputs are single columns, one a layer and model. Entry by entry: many small matrices in a batch are multiplied
-    one after the other, which takes three times as long as all of the rest.
+    Mean inputs are single columns, one a layer and model. Narrow ones go entry by entry: many small matrices in a batch
+    are multiplied one after the other, which takes three times as long as all of the rest. A wide one would have all of
+    its entries written once more.
     """
-    px = (p * column.mT).sum(-1, keepdim=True)  # [..., width, 1]
+    is_wide = p.shape[-1] > _WIDE
+    px = p @ column if is_wide else (p * column.mT).sum(-1, keepdim=True)  # [..., width, 1]
     size = (column * px).sum(-2, keepdim=True) + regularisation.unsqueeze(-1)  # [..., 1, 1]
     share = torch.where(size > 0, px / size, 0.0)  # rounding may leave less than nothing of a closed direction
     return p.addcmul_(share, px.mT, value=-1)

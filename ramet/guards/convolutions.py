@@ -39,8 +39,10 @@ def _conv(
     def pooled() -> Tensor:
         return pooled_column(input, kernel, gaps, groups, pads=pads)
 
-    is_simple = strides == (1, 1)
-    return [Meeting(weight, "matrix", inputs, whole, bias, 1, has_positions=True, pooled=pooled if is_simple else None)]
+    if strides != (1, 1):
+        return [Meeting(weight, "matrix", inputs, whole, bias, 1, has_positions=True)]
+    pixels = input if _sees_pixels(kernel, pads) and input.dim() == 4 else None
+    return [Meeting(weight, "matrix", inputs, whole, bias, 1, has_positions=True, pooled=pooled, pixels=pixels)]
 
 
 @lru_cache(maxsize=1024)  # asked for every convolution in every step
@@ -70,6 +72,11 @@ def _pads(padding: Any, kernel: Shape, dilation: Shape) -> Shape:
         else:
             pairs.append((_each(padding, len(kernel))[axis],) * 2)
     return tuple(value for pair in reversed(pairs) for value in pair)
+
+
+def _sees_pixels(kernel: Sequence[int], pads: Sequence[int]) -> bool:
+    """Whether every pixel is a patch of its own."""
+    return not any(pads) and all(reach == 1 for reach in kernel)
 
 
 def conv_columns(
@@ -111,7 +118,7 @@ def pooled_column(
     one an axis, and takes no patches at all.
     """
     x = precise(x if x.dim() == 4 else x.unsqueeze(0))
-    if not any(pads) and all(reach == 1 for reach in kernel):  # every pixel is a patch
+    if _sees_pixels(kernel, pads):
         return x.mean((0, 2, 3)).reshape(groups, -1, 1)
     size, last = (x.shape[2], x.shape[3]), mean_over_samples(x)[0].permute(1, 2, 0)  # [height, width, in]
     if size[0] * size[1] * math.prod(kernel) <= _SMALL:
@@ -163,7 +170,7 @@ def mean_over_samples(x: Tensor) -> Tensor:
     As a product with a row of 1 / n: torch's own mean of images with their channels last takes ten times as long on a
     CPU, and was half of what a projection by mean inputs cost.
     """
-    count = len(x)
+    count = x.shape[0]  # in Python the length of a tensor costs a call
     if count > 0 and x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
         last = x.permute(0, 2, 3, 1)
         means = _shares(count, x.dtype, x.device) @ last.reshape(count, -1)

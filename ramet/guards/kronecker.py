@@ -18,14 +18,10 @@ from ramet.guards.kronecker_memory import KroneckerMemory
 from ramet.guards.layers import RECURRENT, Product
 from ramet.guards.listening import (
     Ears,
-    Named,
     SeenProduct,
     Slot,
-    layers_of,
     listening,
-    named_of,
     planned_products,
-    signature_of,
 )
 from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, weight_of
 from ramet.guards.names import StepSizes, matches, patterns, require_state, sizes_of
@@ -34,6 +30,7 @@ from ramet.guards.precision import precise
 from ramet.guards.quadratic import Form, Unit, all_finite, check_penalty
 from ramet.guards.ranks import part_of, process_group_of, world_size
 from ramet.guards.turns import Turns
+from ramet.guards.walking import Named, Walk, signature_of
 from ramet.params import Params
 
 
@@ -105,6 +102,7 @@ class KroneckerPlasticity(Guard):
         self._coverage = Coverage("Kronecker plasticity", freeze=freeze_uncovered)
         self._products: dict[Slot, Product] = {}
         self._places: dict[Any, Place | None] = {}
+        self._walk = Walk()
         self._signature: list[Any] | None = None
         self._layers: dict[str, KroneckerMemory] = {}
         self._gathered: dict[str, Factors] = {}
@@ -116,8 +114,7 @@ class KroneckerPlasticity(Guard):
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
         """Gather the factors of the products that are made forward and backward inside the block."""
-        layers = layers_of(module)
-        named = named_of(module, layers)
+        layers, named = self._walk.over(module)
         signature = signature_of(named)
         if signature != self._signature:
             self._plan(module, named)

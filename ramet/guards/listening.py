@@ -20,10 +20,12 @@ from ramet.guards import convolutions, entries, matrix_products, norms
 from ramet.guards.layers import CONVOLUTIONS, RECURRENT, Kind, Product, input_columns, products_of
 from ramet.guards.matrices import Marker, key_of
 from ramet.guards.meetings import Meeting, with_bias
-from ramet.guards.names import plain_names, require_module, unwrapped
+from ramet.guards.names import unwrapped
 from ramet.guards.other_uses import is_made_of, nodes_of, runs_inside, tensors_in
+from ramet.guards.passing import PassedMeans
 from ramet.guards.placing import Place, entries_of, place_of, spread
 from ramet.guards.precision import has_no_columns
+from ramet.guards.walking import Layers, Named
 
 READERS = {**matrix_products.READERS, **convolutions.READERS, **entries.READERS, **norms.READERS}
 """All products that a guard can see, by the function of torch that makes them."""
@@ -132,49 +134,6 @@ def listening(layers: Layers, named: Named, ears: Ears) -> Iterator[None]:
         yield
 
 
-Layers = list[tuple[str, nn.Module]]
-"""Modules with the prefix of their parameters."""
-Named = list[tuple[str, nn.Parameter]]
-"""Parameters by plain name; one that is used by several layers has several."""
-
-
-def named_of(module: nn.Module, layers: Layers) -> Named:
-    """All parameters of a module inside its wrappers; ``layers`` are those of the module as it is."""
-    root = unwrapped(module)
-    if (
-        type(root).named_parameters is nn.Module.named_parameters
-        and type(root).named_modules is nn.Module.named_modules
-    ):
-        own = ((name, layer._parameters) for name, layer in (layers if root is module else layers_of(root)))
-        named = [(f"{name}{key}", p) for name, params in own for key, p in params.items() if p is not None]
-    else:
-        named = list(root.named_parameters(remove_duplicate=False))
-    names = plain_names(name for name, _ in named)
-    return [(name, param) for name, (_, param) in zip(names, named, strict=True)]
-
-
-def layers_of(module: nn.Module) -> Layers:
-    """All modules in a module, it being the first, each as often as it is there, with the prefix of its parameters.
-
-    Torch's own walk is a generator in a generator for every level: in a supernet of hundreds of modules, which is
-    walked in every step, it took longer than the projections.
-    """
-    require_module(module)
-    found, left = [], [("", module)]
-    while left:
-        prefix, layer = left.pop()
-        found.append((prefix, layer))
-        if layer._modules:
-            children = [(f"{prefix}{key}.", child) for key, child in layer._modules.items() if child is not None]
-            left += reversed(children)
-    return found
-
-
-def signature_of(named: Named) -> list[Any]:
-    """What the plan of a module's products follows from: as long as it is the same, so is the plan."""
-    return [(name, id(param), param.requires_grad, is_lazy(param) or param.shape) for name, param in named]
-
-
 def planned_products(module: nn.Module, is_wanted: Callable[[str], bool]) -> dict[Slot, Product]:
     """The products of a module that are known before it runs, by slot."""
     found = [product for _, products in products_of(unwrapped(module)) for product in products]
@@ -234,6 +193,8 @@ class _Listening(TorchFunctionMode):
         for name, param in named:
             self._owners.setdefault(id(param), (name, param))
         self._calls: list[_Call] = []
+        self._passed = PassedMeans()
+        self._pooled: list[tuple[Meeting, Tensor]] = []  # of the call that is being read
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -249,6 +210,7 @@ class _Listening(TorchFunctionMode):
                 return func(*args, **kwargs)
             return self._call(func, args, kwargs, met)
         seen: list[Read] = []
+        self._pooled = []
         for meeting in reader(*args, **kwargs):  # before the call, since a function may work in place
             if self._owner(meeting.weight) is not None or self._owner(meeting.bias) is not None:
                 seen += self._read(meeting)
@@ -256,6 +218,8 @@ class _Listening(TorchFunctionMode):
         output = self._call(func, args, kwargs, [(owner, tensor) for owner, tensor in met if owner[0] not in read])
         if seen:
             self._tell(seen, output)
+        for meeting, columns in self._pooled:
+            self._passed.note(meeting, columns, output)
         return output
 
     def _met(self, values: Iterable[Any]) -> list[tuple[Owner, Tensor]]:
@@ -365,7 +329,12 @@ class _Listening(TorchFunctionMode):
         product = self._product(name, param, "matrix", place, bias if place.is_whole else None)
         goes_along = bias is not None and bias[0] == product.bias
         pooled = ears.mean and not (ears.by_position and meeting.has_positions)
-        columns = meeting.pooled() if pooled and meeting.pooled is not None else meeting.inputs(ears.mean)
+        if pooled and meeting.pooled is not None:
+            columns = self._passed.column(meeting)
+            columns = meeting.pooled() if columns is None else columns
+            self._pooled.append((meeting, columns))
+        else:
+            columns = meeting.inputs(ears.mean)
         num_inputs, has_bias = columns.shape[-1], product.bias is not None
         columns = with_bias(columns, has_bias, mean=pooled, value=float(goes_along))
         columns = columns if place.is_whole else spread(columns, place, has_bias=has_bias)

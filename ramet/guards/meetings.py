@@ -40,6 +40,7 @@ class Meeting(NamedTuple):
         axis: where the outputs are: 1 for channels, -1 for the last; None where a product has no outputs of its own.
         has_positions: whether the weight meets every position of an image, as a convolution's does.
         pooled: the mean over samples and positions at once, one column, where that is cheaper than by ``inputs``.
+        pixels: the images that this is the mean of, where every pixel is met once and by itself.
     """
 
     weight: Tensor
@@ -50,6 +51,7 @@ class Meeting(NamedTuple):
     axis: int | None = None
     has_positions: bool = False
     pooled: Callable[[], Tensor] | None = None
+    pixels: Tensor | None = None
 
 
 Reader = Callable[..., Iterable[Meeting]]

@@ -16,12 +16,13 @@ from ramet.guards.base import Guard
 from ramet.guards.coverage import STATE_PARTS, Coverage
 from ramet.guards.held_projections import PARTS, HeldProjections
 from ramet.guards.layers import Product, unknown_before_they_run
-from ramet.guards.listening import Ears, SeenProduct, layers_of, listening, named_of, planned_products, signature_of
+from ramet.guards.listening import Ears, SeenProduct, listening, planned_products
 from ramet.guards.matrices import bias_of, names_of, weight_of
 from ramet.guards.names import StepSizes, matches, patterns, require_state, unwrapped
 from ramet.guards.projection_settings import Inputs, ProjectionSettings, Unit
 from ramet.guards.projectors import ProjectionMemory
 from ramet.guards.ranks import average_over_ranks, part_of, process_group_of, world_size
+from ramet.guards.walking import Walk, signature_of
 from ramet.params import Params
 
 logger = logging.getLogger(__name__)
@@ -135,6 +136,7 @@ class OrthogonalProjection(Guard):
         self._group: Any | None = None
         self._coverage = Coverage("orthogonal projection", freeze=freeze_uncovered)
         self._held = HeldProjections(self._settings)
+        self._walk = Walk()
         self._signature: list[Any] | None = None
         self._before: Params = {}
         self._keys: list[str] = []
@@ -217,8 +219,7 @@ class OrthogonalProjection(Guard):
     @contextmanager
     def watch(self, module: nn.Module) -> Iterator[None]:
         """Gather the inputs of the products that are made inside the block, for the next ``remember``."""
-        layers = layers_of(module)
-        named = named_of(module, layers)
+        layers, named = self._walk.over(module)
         signature = signature_of(named)
         if signature != self._signature:
             self._held.plan(module, self._is_wanted)
@@ -230,8 +231,8 @@ class OrthogonalProjection(Guard):
 
         def on_product(seen: SeenProduct) -> None:
             product, inputs = seen.product, seen.inputs
-            if num_ranks > 1 and self.inputs != "all" and not product.one_hot:
-                means.append((product, inputs))
+            if self.inputs != "all" and not product.one_hot:
+                means.append((product, inputs))  # a column each: there is room for them until the block ends
                 return
             if part is not None and part.repeated:  # each rank sees all samples, and their sum counts them all
                 squared = product.one_hot or (product.kind == "entries" and self.inputs == "all")
@@ -249,12 +250,12 @@ class OrthogonalProjection(Guard):
         )
         with listening(layers, named, ears):
             yield
-        if means:
+        wholes = [inputs for _, inputs in means]
+        if num_ranks > 1 and means:
             # At once, because the square of a mean is not the mean of the ranks' squares.
-            weight = 1 / num_ranks if part is None else part.weight
-            wholes = average_over_ranks([inputs for _, inputs in means], weight, self._group)
-            for (product, _), inputs in zip(means, wholes, strict=True):
-                self._held.gather(product, inputs)
+            wholes = average_over_ranks(wholes, 1 / num_ranks if part is None else part.weight, self._group)
+        for (product, _), inputs in zip(means, wholes, strict=True):
+            self._held.gather(product, inputs)
 
     def before_step(self, path: Params) -> None:
         """Note where the guarded parameters on the path are."""

@@ -112,7 +112,8 @@ class Comparison:
         """The comparison as a page, with a chart of each figure."""
         page = Page(f"{len(self.runs)} runs side by side", ", ".join(self._names()))
         best = [(run.name, headline) for run in self.runs if (headline := run.result.headline()) is not None]
-        if self.is_one_kind and best:
+        is_alike = len({(headline.name, headline.best) for _, headline in best}) == 1  # one metric, not two
+        if self.is_one_kind and is_alike:
             sign = 1 if best[0][1].best == "highest" else -1
             name, top = max(best, key=lambda each: sign * each[1].value)
             words = f"{name} has the {top.best} {top.name}: {top.text}."

@@ -59,29 +59,45 @@ class ImageOptions(DataOptions):
         in_memory: whether all images are read at once; by default those that take at most half of the memory are. Of
             others, batches are read as they are asked for: from a folder of class folders or of .npy files.
         readers: processes that read such batches ahead.
+        spool: a folder of its own for what a function gives one after the other (an iterable data set), or for the
+            tokens of a text: they are written there once, and read from there, also by later runs.
     """
 
     in_memory: bool | None = None
     readers: int = 0
+    spool: str | None = None
+
+    def anchored(self) -> Self:
+        """The options with their folders named from the root."""
+        return replace(super().anchored(), spool=None if self.spool is None else str(Path(self.spool).absolute()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions(ImageOptions):
+class NumericOptions(ImageOptions):
+    """Arguments of ``ramet.data.load`` for targets of any kind.
+
+    Args:
+        targets: what the targets of an .npz file are, classes or numbers; by default numbers if one has a fraction.
+    """
+
+    targets: Literal["classes", "numbers"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(NumericOptions):
     """Arguments of ``ramet.data.load`` for data of any kind.
 
     Args:
         train_size: use only that many training images (rows of a table, windows of a text).
         eval_size: use only that many validation and test images (rows, windows).
         inputs: tokens, where the rows of an .npz file are such and do not have a target for each.
-        targets: what the targets of an .npz file are, classes or numbers; by default numbers if one has a fraction.
     """
 
     inputs: Literal["tokens"] | None = None
-    targets: Literal["classes", "numbers"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(ImageOptions):
+class TextOptions(NumericOptions):
     """Arguments of ``ramet.data.load`` for images, or of ``load_text`` for a space of language models.
 
     Args:
@@ -103,7 +119,7 @@ class TextOptions(ImageOptions):
 
     def words(self) -> dict[str, Any]:
         """Those that text has."""
-        names = ("data_dir", "train_size", "eval_size", "tokens", "window", "vocabulary")
+        names = ("data_dir", "train_size", "eval_size", "tokens", "window", "vocabulary", "in_memory", "spool")
         return {name: value for name, value in self.given().items() if name in names}
 
 

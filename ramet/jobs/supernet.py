@@ -10,7 +10,6 @@ from ramet.errors import ConfigError, RametError, told
 if TYPE_CHECKING:
     from ramet.data import DataSet
     from ramet.spaces import Space
-    from ramet.training.recipe import Recipe
 
 TEXTS = ("ptb",)
 """Data sets by name that are words."""
@@ -44,15 +43,6 @@ def build_data(source: str | DataSet, options: dict[str, Any], device: str) -> D
     if isinstance(source, DataSet):
         return on_device(source, device)
     return on_device(load(source, **options), device)
-
-
-def check_accuracy(data: DataSet, recipe: Recipe) -> None:
-    """Refuse targets and metrics by which the children of a supernet are not compared."""
-    recipe.refuse("metric", because="children are compared by the share of images or words that are right")
-    if data.is_numeric:
-        raise ConfigError(
-            f"children are compared by accuracy, so that targets are classes, but {data.name} has numbers."
-        )
 
 
 def are_words(space: str | Space, data: str | DataSet) -> bool:
@@ -92,7 +82,7 @@ def build_space(source: str | Space, sizes: SpaceSizes, data: DataSet) -> Space:
     spec = SPACES.parse(source)
     given = sizes.given()
     momentum = {"bn_momentum": given.pop("bn_momentum")} if "bn_momentum" in given else {}
-    fitting = fitting_options(source, in_channels=data.in_channels, num_classes=data.num_classes)
+    fitting = fitting_options(source, in_channels=data.in_channels, num_classes=data.num_outputs)
     try:
         return make_space(source, **(fitting | size_options(source, **given) | momentum | dict(spec.options)))
     except (RametError, KeyboardInterrupt):

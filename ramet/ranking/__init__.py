@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         worst_drop,
     )
     from ramet.ranking.forgotten import Forgotten, forgot
-    from ramet.ranking.instance import score_children
     from ramet.ranking.intervals import (
         correlation_gain_interval,
         correlation_interval,
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from ramet.ranking.scores.trainability import Trainability
     from ramet.ranking.scores.vkdnw import Vkdnw
     from ramet.ranking.scores.zico import ZiCo
+    from ramet.ranking.scoring import score_children
     from ramet.ranking.setup import SupernetSetup
     from ramet.ranking.truth import Truth, TruthCache, read_table
 

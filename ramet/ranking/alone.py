@@ -7,17 +7,18 @@ from typing import Any
 from ramet.execution import pulse
 from ramet.ranking.setup import SupernetSetup
 from ramet.seeding import derive_seed
-from ramet.training import Batches, accuracy, fit
+from ramet.training import Batches, fit, measure
 
 
 def train_alone(setup: SupernetSetup, *, index: int, seed: int) -> dict[str, Any]:
     """Train one child, by its place in the space, from scratch with the supernet's settings, and measure it.
 
     The child is a single path of a fresh supernet: the other weights get no gradient and stay as they are, so that this
-    equals training the exported child, at the speed of the supernet's faster kernels. Gives JSON values: ``test`` and
-    ``validation`` accuracy, and the mean training ``loss`` of the last epoch.
+    equals training the exported child, at the speed of the supernet's faster kernels. Gives JSON values: the setup's
+    metric, by default the accuracy, on ``test`` and ``validation`` data, and the mean training ``loss`` of the last
+    epoch.
     """
-    data = setup.data
+    data, metric = setup.data, setup.metric
     arch = setup.space[index]
     network = setup.new_supernet(seed, "alone", index)
     batches_seed = derive_seed(seed, "alone", index, "batches")
@@ -45,8 +46,8 @@ def train_alone(setup: SupernetSetup, *, index: int, seed: int) -> dict[str, Any
         save_last=False,
     )
     result = {
-        "test": accuracy(network, data.test.x, data.test.y, arch),
-        "validation": accuracy(network, data.validation.x, data.validation.y, arch),
+        "test": measure(network, data.test.x, data.test.y, metric, arch),
+        "validation": measure(network, data.validation.x, data.validation.y, metric, arch),
         "loss": log["sum"] / steps_per_epoch,
     }
     if checkpoints is not None:

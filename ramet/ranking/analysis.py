@@ -50,7 +50,7 @@ class Scores:
         num_epochs: how many epochs a supernet had; none where it was not trained here.
         truth_deviation: of one seed of the truth, [children], where its seeds are not known; ``truth_seeds`` of how
             many the truth is the mean.
-        truth_is_accuracy: whether the truth is a share of right answers, as the scores are.
+        truth_is_alike: whether the truth is in the unit of the scores, so that they can be subtracted.
         options: how often each child has each operation, [children, operations], named by ``option_names``; or none.
     """
 
@@ -71,7 +71,7 @@ class Scores:
     num_epochs: int | None = None
     truth_deviation: Floats | None = None
     truth_seeds: int = 1
-    truth_is_accuracy: bool = True
+    truth_is_alike: bool = True
     options: Floats | None = None
     option_names: list[str] = field(default_factory=list)
 
@@ -318,7 +318,7 @@ def _longer(scores: Scores, seed: int) -> Json | None:
 
 def _gap(scores: Scores, seed: int) -> Json | None:
     """How far shared weights are below children alone."""
-    if scores.truth is None or not scores.truth_is_accuracy:
+    if scores.truth is None or not scores.truth_is_alike:
         return None
     shared = scores.steps.mean(axis=(0, 1))
     return gap_to_alone(shared, scores.truth.mean(axis=0), generator=numpy_generator(seed, "bootstrap gap"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,11 +13,11 @@ import numpy as np
 import torch
 
 from ramet.costs import count_flops, count_parameters
-from ramet.errors import RunError
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.alone import train_alone
 from ramet.ranking.analysis import Scores, analyse
 from ramet.ranking.bias import count_options
+from ramet.ranking.diverged import check_came_down
 from ramet.ranking.instance import fine_tune_result, load_network, train_instance
 from ramet.ranking.longer import early_epochs
 from ramet.ranking.metrics import Floats
@@ -28,6 +27,7 @@ from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.trainings import make_training
 from ramet.ranking.truth import Truth, TruthCache, read_table
 from ramet.ranking.truth_source import TrainedTruth, TruthSource
+from ramet.ranking.values import in_values
 from ramet.ranking.ways import training_figures, variation_figures
 from ramet.registry import describe_source
 from ramet.runs import Run
@@ -37,9 +37,6 @@ from ramet.sharing import Groups, affinity_groups, gradient_affinity, make_shari
 
 Costs = tuple[Floats, Floats]
 """The parameters and the multiply-adds of some children, each of shape [children]."""
-
-DIVERGED = 100
-"""So many times the loss of guessing, a training has diverged, even if its loss is a number."""
 
 CHILDREN_A_TASK = 8
 """Children that one fine-tuning task takes: few enough to keep all workers busy, enough to load a snapshot rarely."""
@@ -216,7 +213,10 @@ class Diagnosis:
             )
             self._finish([pilot], "training a supernet to measure interference with")
             network = load_network(self.setup, pilot.arguments)
-            affinity = gradient_affinity(network, list(space), *self._affinity_sample())
+            # Of classes it is the cross-entropy, whatever the recipe's own loss; numbers have only that.
+            x, y = self._affinity_sample()
+            own_loss = self.setup.settings.loss_for(y) if y.is_floating_point() else None
+            affinity = gradient_affinity(network, list(space), x, y, of_outputs=own_loss)
             groups = affinity_groups(affinity, sharing.num_groups)
             self.run.records.append("groups", groups=[list(group) for group in groups], affinity=affinity.tolist())
         return tuple(tuple(group) for group in self.run.records["groups"]["groups"])
@@ -234,7 +234,7 @@ class Diagnosis:
         if self.plan.table is not None:
             return TruthSource(read_table(self.plan.table, self.setup.space, scored))
         if self.plan.truth == "train":
-            return TrainedTruth(self.run, self.plan, self.truth_cache, scored)
+            return TrainedTruth(self.run, self.plan, self.truth_cache, scored, self.setup.metric)
         return TruthSource()
 
     # -- analysis ----------------------------------------------------------------------------------------------------
@@ -244,6 +244,7 @@ class Diagnosis:
         scores = self._scores(groups, scored, truth, costs, variation="")
         self._refuse_diverged(len(groups))
         result = analyse(scores, seed=self.plan.seed)
+        result |= self.setup.metric.described()
         result["settings"] = self.setup.describe() | {"plan": self.plan.describe()}
         result["truth_source"] = None if truth is None else truth.source
         result["truth_unit"] = "share" if truth is None else truth.unit
@@ -265,7 +266,7 @@ class Diagnosis:
         if len(groups) > 1 and self.plan.children is None:
             result["groups"] = [[self.setup.space.name(self.setup.space[i]) for i in group] for group in groups]
         result["recommendation"] = recommend(result)
-        return result
+        return in_values(result)
 
     def _scores(
         self, groups: Groups, scored: Sequence[int], truth: Truth | None, costs: Costs, variation: str
@@ -322,10 +323,14 @@ class Diagnosis:
             num_epochs=None if self.plan.weights else num_epochs,
             truth_deviation=None if truth is None else truth.deviation,
             truth_seeds=1 if truth is None else truth.num_seeds,
-            truth_is_accuracy=truth is None or truth.unit != "score",
+            truth_is_alike=truth is None or self._is_alike(truth),
             options=options,
             option_names=option_names,
         )
+
+    def _is_alike(self, truth: Truth) -> bool:
+        """Whether the truth is in the unit of the scores; a table's percentages are accuracies."""
+        return truth.unit == "metric" or (truth.unit != "score" and self.setup.metric.is_accuracy)
 
     def _gathered_if_known(
         self, field: str, variation: str, groups: Groups, columns: np.ndarray[Any, Any]
@@ -352,15 +357,9 @@ class Diagnosis:
 
     def _refuse_diverged(self, num_groups: int) -> None:
         """Refuse a ranking by weights that are no longer those of a network: its loss says so."""
-        most = DIVERGED * math.log(max(self.setup.data.num_classes, 2))
         for instance, group in itertools.product(range(self.plan.instances), range(num_groups)):
             losses = self.run.records[instance_key("", instance, group)]["loss"]
-            if self.setup.settings.takes_logits and losses and losses[-1] > most:
-                raise RunError(
-                    f"a supernet's loss must come down, but is {losses[-1]:.3g} in the last epoch of instance "
-                    f"{instance}, where guessing gives {most / DIVERGED:.2g}: the training has diverged; a lower "
-                    "learning rate may help."
-                )
+            check_came_down(self.setup, losses, f"instance {instance}")
 
     def _guard_report(self, groups: Groups) -> Json:
         """What the guard says of itself at the end: the mean over instances and groups of each of its figures."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from ramet.errors import ConfigError
 from ramet.execution import pulse
 from ramet.guards import make_guard
 from ramet.ranking.longer import early_epochs
+from ramet.ranking.scoring import score_children, score_losses, score_reestimated
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.trainings import DrivenTraining, TrainingSize, make_training, rank_last
 from ramet.ranking.weights import put_weights
@@ -21,21 +22,9 @@ from ramet.runs import Checkpoint
 from ramet.seeding import derive_seed, torch_generator
 from ramet.sharing import Order, OrderKind, PrefixShared
 from ramet.spaces import Arch, Choice
-from ramet.training import (
-    Batches,
-    SavedPart,
-    Step,
-    accuracy,
-    evaluating,
-    fit,
-    in_batches,
-    make_optimizer,
-    reestimated_batch_norm,
-    saved_part,
-)  # fmt: skip
+from ramet.training import Batches, SavedPart, Step, fit, make_optimizer, measure, saved_part
 from ramet.training.averaging import WeightAverage
 from ramet.training.optimizers import group_rates
-from ramet.training.outputs import classes_last
 
 NUM_CALIBRATION_BATCHES = 4
 """Training mini-batches from which a child's batch-norm statistics are re-estimated."""
@@ -75,7 +64,7 @@ def train_instance(
     ``bn_momentum`` that of every batch norm when it is not the space's own. ``training`` says which children a step
     takes, as a text or the description of the setup's own; ``average`` is one of the weights that children are scored
     by besides. With ``weights``, a file, nothing is trained, and they are scored once. ``name`` is that of the
-    checkpoints.
+    checkpoints. Scores are the setup's metric, or minus the metric where lower is better.
 
     Returns:
         ``epochs`` [last_epochs, scored], ``steps`` [last_steps, scored], ``trained`` [last_steps] (places),
@@ -104,7 +93,7 @@ def train_instance(
 
     def scores(num_samples: int | None = None) -> list[float]:
         inputs, labels = data.validation.x[:num_samples], data.validation.y[:num_samples]
-        return last_if_dropped(score_children(network, archs, inputs, labels))
+        return last_if_dropped(score_children(network, archs, inputs, labels, setup.metric))
 
     def last_if_dropped(values: list[float]) -> list[float]:
         return rank_last(values, [way.dropped_after(arch) for arch in archs])
@@ -157,14 +146,12 @@ def train_instance(
         also_saved=also_saved,
         hooks=driven,
     )
-    reestimated = last_if_dropped(
-        score_reestimated(
-            network, archs, data.validation.x, data.validation.y, calibration_batches(setup, batches_seed)
-        )
-    )
+    x, y = data.validation.x, data.validation.y
+    calibration = calibration_batches(setup, batches_seed)
+    reestimated = last_if_dropped(score_reestimated(network, archs, x, y, calibration, setup.metric))
     taken = {key: log[key] for key in ("epochs", "steps", "trained", "loss")}
     taken |= {"early": log["early"]} if log.get("early") else {}
-    taken["by_loss"] = last_if_dropped(score_losses(network, archs, data.validation.x, data.validation.y, of_outputs))
+    taken["by_loss"] = last_if_dropped(score_losses(network, archs, x, y, of_outputs))
     if mean is not None:
         mean.put()  # last of all: the network that others load is in its checkpoint
         taken["by_average"] = scores()
@@ -180,12 +167,12 @@ def _score_only(
     x, y = setup.data.validation.x, setup.data.validation.y
     put_weights(network, weights)
     return {
-        "epochs": [score_children(network, archs, x, y)],
-        "steps": [score_children(network, archs, x[:step_samples], y[:step_samples])],
+        "epochs": [score_children(network, archs, x, y, setup.metric)],
+        "steps": [score_children(network, archs, x[:step_samples], y[:step_samples], setup.metric)],
         "trained": [-1],
         "loss": [],
         "by_loss": score_losses(network, archs, x, y, setup.settings.loss_for(y)),
-        "reestimated": score_reestimated(network, archs, x, y, calibration_batches(setup, seed)),
+        "reestimated": score_reestimated(network, archs, x, y, calibration_batches(setup, seed), setup.metric),
     }
 
 
@@ -261,43 +248,6 @@ def calibration_batches(setup: SupernetSetup, seed: int) -> list[Tensor]:
     ]
 
 
-def score_children(supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Tensor) -> list[float]:
-    """The accuracy of every child with the shared weights and batch norms as they are; common prefixes run once."""
-    correct = torch.zeros(len(archs), dtype=torch.long)
-    with evaluating(supernet):
-        for inputs, labels in in_batches(x, y):
-            for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
-                correct[place] += (classes_last(logits, labels).argmax(dim=-1) == labels).sum().cpu()
-    return [int(count) / y.numel() for count in correct]
-
-
-def score_losses(
-    supernet: nn.Module,
-    archs: Sequence[Arch],
-    x: Tensor,
-    y: Tensor,
-    of_outputs: Callable[[Tensor, Tensor], Tensor],
-) -> list[float]:
-    """The loss of every child, negative, so that more is better: unlike an accuracy it has no ties."""
-    total = torch.zeros(len(archs), dtype=torch.double)
-    with evaluating(supernet):
-        for inputs, labels in in_batches(x, y):
-            for place, logits in enumerate(supernet.forward_all(inputs, archs)):  # type: ignore[operator]
-                total[place] += float(of_outputs(logits, labels)) * len(labels)
-    return [-float(value) / len(y) for value in total]
-
-
-def score_reestimated(
-    supernet: nn.Module, archs: Sequence[Arch], x: Tensor, y: Tensor, calibration: Sequence[Tensor]
-) -> list[float]:
-    """The accuracy of every child with batch-norm statistics of its own, re-estimated on training inputs."""
-    scores = []
-    for arch in archs:
-        with reestimated_batch_norm(supernet, calibration, arch):
-            scores.append(accuracy(supernet, x, y, arch))
-    return scores
-
-
 def fine_tune(
     setup: SupernetSetup,
     *,
@@ -328,6 +278,7 @@ def fine_tune(
     seed = derive_seed(seed, "fine-tuning")
     batches, of_outputs = Batches(len(data.train.y), recipe.batch_size, seed), recipe.loss_for(data.train.y)
     curves: list[list[float]] = []
+    metric = setup.metric
     for index in indices:
         arch = setup.space[index]
         network.load_state_dict(snapshot)
@@ -337,7 +288,7 @@ def fine_tune(
         curve: list[float] = []
         for number in range(max(score_after) + 1):
             if number in score_after:
-                curve.append(accuracy(network, data.validation.x, data.validation.y, arch))
+                curve.append(metric.score(measure(network, data.validation.x, data.validation.y, metric, arch)))
             if number == max(score_after):
                 break
             network.train()

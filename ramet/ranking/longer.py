@@ -56,5 +56,5 @@ def longer_training(epochs: list[int], scores: Floats, truth: Floats, *, generat
 
 
 def gap_to_alone(shared: Floats, alone: Floats, *, generator: np.random.Generator) -> Json:
-    """How far accuracies with shared weights are below those of the same children alone, [children] each."""
+    """How far scores with shared weights are below those of the same children alone, [children] each."""
     return asdict(mean_interval(alone - shared, generator=generator))

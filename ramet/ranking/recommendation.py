@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 
-from ramet.ranking.verdict import FAR_BELOW, RELIABLE_TRUTH, Judgement, is_defined, judge, way_to_use
+from ramet.ranking.values import metric_of
+from ramet.ranking.verdict import RELIABLE_TRUTH, Judgement, is_defined, is_far_below, judge, way_to_use
 from ramet.ranking.ways_in_words import interval, training_sentences
+from ramet.reports.formats import significant
+from ramet.reports.metric import MetricFigures
 from ramet.runs.encoding import Json
 
 SIZES = {"parameters": "the number of parameters", "flops": "the number of multiply-adds"}
@@ -60,7 +63,11 @@ def _each(result: Json) -> list[str]:
     ]
 
 
-def _points(entry: Json) -> str:
+def _amount(entry: Json, metric: MetricFigures) -> str:
+    """A difference of the metric with its interval; that of shares in points."""
+    if not metric.is_share:
+        value, low, high = (significant(entry[name]) for name in ("value", "low", "high"))
+        return f"{value} [{low}, {high}]"
     low, value, high = (100 * entry[name] for name in ("low", "value", "high"))
     return f"{value:z.1f} points [{low:z.1f}, {high:z.1f}]"
 
@@ -155,11 +162,12 @@ def _last(result: Json) -> list[str]:
 def _training(result: Json, judgement: Judgement) -> list[str]:
     """Whether it should be trained longer: by how far it is below children alone, and by where its correlation goes."""
     gap, longer, sentences = result.get("gap"), result.get("longer"), []
-    is_far = gap is not None and gap["low"] > FAR_BELOW
+    is_far = is_far_below(result)
     if gap is not None and is_far:
-        shared = result["accuracy"]["mean"]
+        metric, shared = metric_of(result), result["accuracy"]["mean"]
+        has = f"{shared:.1%}" if metric.name == "accuracy" else f"{metric.name} {metric.text(shared)}"
         sentences.append(
-            f"Shared weights are hardly trained: children have {shared:.1%} with them and are {_points(gap)} better "
+            f"Shared weights are hardly trained: children have {has} with them and are {_amount(gap, metric)} better "
             "alone. Train the supernet longer before you judge this space by it."
         )
     if longer is None or not judgement.is_firm:

@@ -14,8 +14,9 @@ from ramet.ranking.truth import read_table
 from ramet.ranking.weights import put_weights
 from ramet.sharing import make_sharing
 from ramet.spaces import Arch, Space
-from ramet.training.losses import cross_entropy
+from ramet.training.losses import cross_entropy, squared_error
 from ramet.training.rehearsal import rehearse as try_recipe
+from ramet.training.rehearsal import rehearse_metric
 
 
 def rehearse(setup: SupernetSetup, plan: Plan) -> None:
@@ -25,14 +26,17 @@ def rehearse(setup: SupernetSetup, plan: Plan) -> None:
         read_table(plan.table, setup.space, plan.scored(setup.space))
     for source in plan.weights:
         put_weights(setup.new_supernet(0), source)
-    try_children(setup, make_sharing(plan.sharing).num_shared_cells)
+    try_children(setup, make_sharing(plan.sharing).num_shared_cells, num_samples=plan.step_samples)
     child_costs(setup, children_of_every_option(setup.space))
 
 
-def try_children(setup: SupernetSetup, num_shared_cells: int | None = None) -> None:
+def try_children(setup: SupernetSetup, num_shared_cells: int | None = None, *, num_samples: int | None = None) -> None:
     """Train a few children that have every option among them on two samples, and a step of the recipe with one.
 
+    The metric is tried on the first validation samples, as many as scores are taken on; all if none.
+
     Raises:
+        ConfigError: the recipe, or the metric, cannot be used.
         DataError: a child does not run, or gives what no loss can be taken of; it is named, and so is the choice that
             makes the difference to a child that does.
     """
@@ -45,7 +49,9 @@ def try_children(setup: SupernetSetup, num_shared_cells: int | None = None) -> N
             raise DataError(
                 f"every child of the space must train on the data, but {_blamed(setup, index, good)}{problem}"
             )
-    try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, setup.space[indices[0]])
+    arch, held_out = setup.space[indices[0]], setup.data.validation
+    try_recipe(setup.settings, network, setup.data.train.x, setup.data.train.y, arch)
+    rehearse_metric(setup.metric, network, (held_out.x[:num_samples], held_out.y[:num_samples]), arch)
 
 
 def children_of_every_option(space: Space) -> list[int]:
@@ -62,15 +68,18 @@ def children_of_every_option(space: Space) -> list[int]:
 def _problem(setup: SupernetSetup, network: nn.Module, arch: Arch) -> str:
     """What is wrong with a child, or nothing."""
     x, y = setup.data.train.x[:2], setup.data.train.y[:2]
-    count = setup.data.num_classes
+    count = setup.data.num_outputs
     try:
-        logits = network(x, arch)
-        shape = tuple(logits.shape)
-        if shape not in ((*y.shape, count), (len(y), count, *y.shape[1:])):  # of a text, a logit for each token
+        outputs = network(x, arch)
+        shape = tuple(outputs.shape)
+        shapes = [(*y.shape, count), (len(y), count, *y.shape[1:])]  # of a text, a logit for each token
+        if setup.data.is_numeric and shape not in ((len(y), count), tuple(y.shape)):
+            return f" gives the shape {shape} for two samples, and not the {count} numbers of each."
+        if not setup.data.is_numeric and shape not in shapes:
             return f" gives the shape {shape} for two samples, and no logit for each of the {count} classes."
-        if not bool(logits.isfinite().all()):
+        if not bool(outputs.isfinite().all()):
             return " gives values that are not finite for two samples, with weights as they are drawn."
-        torch.autograd.backward(cross_entropy(logits, y))
+        torch.autograd.backward(squared_error(outputs, y) if setup.data.is_numeric else cross_entropy(outputs, y))
     except (RametError, KeyboardInterrupt):
         raise
     except BaseException as error:  # the user's own modules may raise anything

@@ -17,8 +17,9 @@ from ramet.runs import Checkpoints, differences
 from ramet.runs.identity import as_before, unlike_defaults
 from ramet.seeding import seeded_globally
 from ramet.spaces import Space
-from ramet.training import Settings
+from ramet.training import Metric, Settings
 from ramet.training.recipe import FIRST_FIELDS
+from ramet.training.registry import METRICS
 
 
 @dataclass(frozen=True)
@@ -52,27 +53,49 @@ class SupernetSetup:
     def new_supernet(self, seed: int, *role: str | int) -> nn.Module:
         """A supernet whose weights follow from the seed and the role, on the data's device."""
         with seeded_globally(seed, "weights", *role):
-            network = self.space.supernet(self.data.in_channels, self.data.num_classes)
+            network = self.space.supernet(self.data.in_channels, self.data.num_outputs)
         return network.to(self.data.train.x.device)
 
     def checkpoints(self, name: str) -> Checkpoints | None:
         """The checkpoints of one training."""
         return None if self.folder is None else Checkpoints(self.folder / name, identity=self.identity)
 
+    @property
+    def metric(self) -> Metric:
+        """What children are measured by."""
+        return self.settings.metric_for(self.data.train.y)
+
     def describe(self) -> dict[str, Any]:
-        """All that the accuracy of a child trained alone depends on, apart from the child and the seed."""
-        return {"space": self.space.describe(), "data": self.data.fingerprint(), "settings": self.settings.to_json()}
+        """All that the metric of a child trained alone depends on, apart from the child and the seed."""
+        values = {"space": self.space.describe(), "data": self.data.fingerprint(), "settings": self.settings.to_json()}
+        return values | self.metric.described()
 
     def fingerprint(self) -> str:
         """A short name for ``describe()``, by what differs from the defaults: a later option leaves it as it is."""
         space = unlike_defaults(type(self.space), self.space.describe())
         settings = differences(self.settings, defaults_of=Settings)
-        return _digest({"space": space, "data": self.data.fingerprint(), "settings": settings})
+        # The accuracy, of which nothing is said, leaves the name as it was; so no other metric is taken for it.
+        measured = self.metric.described() | self._metric_code()
+        return _digest({"space": space, "data": self.data.fingerprint(), "settings": settings} | measured)
 
     def former_fingerprint(self) -> str | None:
         """The name by all values that were there at first, under which older caches lie; none if there is no such."""
         settings = as_before(self.settings, FIRST_FIELDS)
-        return None if settings is None else _digest(self.describe() | {"settings": settings})
+        if settings is None or not self.metric.is_accuracy:
+            return None
+        return _digest(self.describe() | {"settings": settings})
+
+    @property
+    def is_told_by_name(self) -> bool:
+        """Whether all that a child's metric depends on is told by names and files; what an object measures is not."""
+        return not callable(self.settings.metric)
+
+    def _metric_code(self) -> dict[str, str]:
+        """A digest of the file that a metric of one's own is in: an edited function measures something else."""
+        source = self.settings.metric
+        files = [] if source is None else [Path(text.rpartition(":")[0]) for text in METRICS.code(source)]
+        found = b"".join(file.read_bytes() for file in files if file.is_file())
+        return {"metric_code": hashlib.sha256(found).hexdigest()} if found else {}
 
 
 def _digest(value: dict[str, Any]) -> str:

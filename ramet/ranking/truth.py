@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from filelock import FileLock
@@ -27,16 +27,16 @@ class Truth:
     """The true scores of a list of children, and where they come from.
 
     Args:
-        scores: [seeds, children]; shares, where they are accuracies.
+        scores: [seeds, children], higher being better; shares, where they are accuracies.
         source: where they come from, in words.
-        unit: what a table has; a training gives shares.
+        unit: what a table has; a training gives shares that are accuracies, or the run's ``metric``.
         deviation: of one seed, [children], where a table has it in place of the seeds.
         num_seeds: how many seeds a score is the mean of, where there is a deviation.
     """
 
     scores: Floats
     source: str
-    unit: Unit = "share"
+    unit: Unit | Literal["metric"] = "share"
     deviation: Floats | None = None
     num_seeds: int = 1
 
@@ -64,8 +64,11 @@ class TruthCache:
     def __init__(self, folder: Path, setup: SupernetSetup, *, is_needed: bool = True) -> None:
         self._path = folder / f"{setup.fingerprint()}.jsonl"
         self._bench = setup
-        self._is_needed, self._is_usable = is_needed, True
+        self._is_needed, self._is_usable = is_needed, setup.is_told_by_name
         self._results: dict[tuple[str, int], dict[str, Any]] = {}
+        if not self._is_usable:  # another object may go by the same name, and its values would pass for this one's
+            _logger.warning("No truth is kept for other runs: a metric that is an object is not told by its name.")
+            return
         try:
             former = folder / f"{setup.former_fingerprint()}.jsonl"
             if former.exists():  # a cache goes on under the name that it was begun with

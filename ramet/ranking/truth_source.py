@@ -12,6 +12,7 @@ from ramet.ranking.alone import train_alone
 from ramet.ranking.plan import Plan
 from ramet.ranking.truth import Truth, TruthCache
 from ramet.runs import Run
+from ramet.training import Metric
 
 
 class TruthSource:
@@ -32,8 +33,8 @@ class TruthSource:
 class TrainedTruth(TruthSource):
     """Every child trained alone; what the records or the cache hold is not trained again."""
 
-    def __init__(self, run: Run, plan: Plan, cache: TruthCache, scored: Sequence[int]) -> None:
-        self._run, self._plan, self._scored = run, plan, scored
+    def __init__(self, run: Run, plan: Plan, cache: TruthCache, scored: Sequence[int], metric: Metric) -> None:
+        self._run, self._plan, self._scored, self._metric = run, plan, scored, metric
         records = run.records
         for seed, index in itertools.product(range(self._plan.truth_seeds), scored):
             key, known = truth_key(index, seed), cache.get(index, seed)
@@ -53,12 +54,13 @@ class TrainedTruth(TruthSource):
         return [task for task in tasks if task.key not in self._run.records]
 
     def collect(self) -> Truth:
-        """The test accuracy of each child and seed."""
+        """The metric on test data of each child and seed, as scores."""
         scores = [
-            [self._run.records[truth_key(index, seed)]["test"] for index in self._scored]
+            [self._metric.score(self._run.records[truth_key(index, seed)]["test"]) for index in self._scored]
             for seed in range(self._plan.truth_seeds)
         ]
-        return Truth(np.asarray(scores), source=f"each child trained alone, mean of {self._plan.truth_seeds} seeds")
+        source = f"each child trained alone, mean of {self._plan.truth_seeds} seeds"
+        return Truth(np.asarray(scores), source, unit="share" if self._metric.is_accuracy else "metric")
 
 
 def truth_key(index: int, seed: int) -> str:

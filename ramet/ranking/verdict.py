@@ -11,7 +11,9 @@ from ramet.runs.encoding import Json
 RELIABLE_TRUTH = 0.5
 """Below this correlation between halves of its seeds, a truth is too noisy to judge a ranking by."""
 FAR_BELOW = 0.1
-"""Shared weights that are this much of an accuracy below children alone are hardly trained."""
+"""Shared weights that are this much of an accuracy, or another share, below children alone are hardly trained."""
+FAR_SPREADS = 3.0
+"""The same for a metric that is no share: so many deviations of the truth over children, which have its unit."""
 TRIVIAL = ("parameters", "flops")
 """The rankings that need no training, as their names are."""
 
@@ -85,6 +87,15 @@ def judge(result: Json) -> Judgement:
     gain = defined[best]["tau"] if trivial is None else defined[best][f"gain_over_{trivial}"]
     kind: Kind = "better" if gain["low"] > 0 else "no better" if gain["high"] <= 0 else "unclear"
     return Judgement(kind, best, trivial)
+
+
+def is_far_below(result: Json) -> bool:
+    """Whether children are surely much better alone than with shared weights; the figures are those of ``analyse``."""
+    gap = result.get("gap")
+    if gap is None:
+        return False
+    is_share = result.get("metric", {}).get("is_share", True)
+    return bool(gap["low"] > (FAR_BELOW if is_share else FAR_SPREADS * result["truth"]["spread"]))
 
 
 @dataclass(frozen=True)

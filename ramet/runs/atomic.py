@@ -31,7 +31,7 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
 
     What is too large to be in memory as a whole can be given in pieces.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_SUFFIX}")
+    temporary = _nameless(path)
     with writing(path):
         try:
             with open(temporary, "wb", buffering=0) as file:
@@ -70,6 +70,36 @@ def lives(number: int) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which gets its name when the block ends; a failure leaves none.
+
+    Whoever fills it holds a lock, so that what others left there are those of killed processes, and are removed. The
+    files are on the disk when the block ends: each is synced by its writer.
+    """
+    temporary = _nameless(folder)
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*{_SUFFIX}"):
+        number = left.name.removesuffix(_SUFFIX).rpartition(".")[2]
+        if left == temporary or not (number.isdecimal() and lives(int(number))):
+            shutil.rmtree(left, ignore_errors=True)
+    with writing(folder):
+        temporary.mkdir()
+    try:
+        yield temporary
+        with writing(folder):
+            sync_folder(temporary)
+            os.rename(temporary, folder)
+            sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _nameless(path: Path) -> Path:
+    """What a file or a folder is called while it is not whole."""
+    return path.with_name(f".{path.name}.{os.getpid()}{_SUFFIX}")
+
+
 def remove_folder(folder: Path) -> None:
     """Remove a folder that is either whole or absent: it loses its name first, and its content after that.
 
@@ -78,7 +108,7 @@ def remove_folder(folder: Path) -> None:
     for left in folder.parent.glob(f".{glob.escape(folder.name)}.*{_SUFFIX}"):
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
-    nameless = folder.with_name(f".{folder.name}.{os.getpid()}{_SUFFIX}")
+    nameless = _nameless(folder)
     with writing(folder):
         os.rename(folder, nameless)
     shutil.rmtree(nameless, ignore_errors=True)

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.execution.ranks import BatchPart, Ranks
 from ramet.params import Params
-from ramet.searching.measures import Score, batch_statistics, measure, measuring, score_of_tally, tally
+from ramet.searching.measures import Gathered, Score, batch_statistics, measure, measuring, score_of_tally, tally
 from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
 from ramet.training import (
+    Metric,
     Recipe,
     Step,
     SynchronisedNorms,
@@ -98,15 +99,18 @@ class RankedTraining:
         batch_norm: BatchNormMode,
         calibration: Sequence[Tensor] = (),
         outputs: list[Tensor] | None = None,
+        metric: Metric | None = None,
     ) -> Score:
         """``measures.measure`` with the samples divided among the ranks; all of them get all outputs."""
         if self.ranks.size == 1:
-            options: dict[str, Any] = {"batch_norm": batch_norm, "calibration": calibration}
+            options: dict[str, Any] = {"batch_norm": batch_norm, "calibration": calibration, "metric": metric}
             return measure(self.network, arch, x, y, outputs=outputs, **options)
         if batch_norm == "reestimated":
             # Each rank makes all of the few statistics by itself, which needs no messages.
             with reestimated_batch_norm(self.network, calibration, arch):
-                return self.measure(arch, x, y, batch_norm="running", outputs=outputs)
+                return self.measure(arch, x, y, batch_norm="running", outputs=outputs, metric=metric)
+        if metric is not None:
+            return self._measure_by(metric, arch, x, y, batch_norm, outputs)
         total = torch.zeros(3, dtype=torch.float64)
         with measuring(self.network, batch_norm):
             for inputs, labels in in_batches(x, y):
@@ -119,6 +123,33 @@ class RankedTraining:
                     outputs.append(self._whole(logits, part, len(labels)))
             self.ranks.sum_([total])
         return score_of_tally(total, y)
+
+    def _measure_by(
+        self,
+        metric: Metric,
+        arch: Arch,
+        x: Tensor,
+        y: Tensor,
+        batch_norm: BatchNormMode,
+        outputs: list[Tensor] | None,
+    ) -> Score:
+        """The same by a metric: its sums are summed over the ranks; for one without, every rank gets all outputs."""
+        gathered = Gathered(metric)
+        with measuring(self.network, batch_norm):
+            for inputs, targets in in_batches(x, y):
+                with self.batch(len(targets)) as part:
+                    own = self.network(inputs[part.rows], arch)
+                    if metric.sums is not None:
+                        gathered.add(own, targets[part.rows], counts=not part.repeated or self.ranks.is_leader)
+                if metric.sums is None or outputs is not None:
+                    whole = self._whole(own, part, len(targets))
+                    if metric.sums is None:
+                        gathered.add(whole, targets)
+                    if outputs is not None:
+                        outputs.append(whole)
+            if gathered.sums is not None:
+                self.ranks.sum_([gathered.sums, gathered.num_broken])
+        return gathered.score(y)
 
     def outputs(self, arch: Arch, x: Tensor) -> Tensor:
         """The outputs for all samples, by the batch's own statistics, on every rank."""

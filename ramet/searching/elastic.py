@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from ramet.errors import ConfigError
 from ramet.guards import Guard
 from ramet.guards.turns import check_turn
-from ramet.ranking.instance import score_reestimated
+from ramet.ranking.scoring import score_reestimated
 from ramet.runs import Checkpoints
 from ramet.seeding import derive_seed, torch_generator
 from ramet.spaces import Arch, ElasticSpace, ElasticSupernet
-from ramet.training import Batches, Recipe, fit, reestimated_batch_norm
+from ramet.training import Batches, Metric, Recipe, fit, reestimated_batch_norm
 
 NUM_CALIBRATION_BATCHES = 16
 """Mini-batches from which a size's batch-norm statistics are made."""
@@ -111,8 +111,13 @@ def child_of(network: ElasticSupernet, arch: Arch, calibration: Sequence[Tensor]
 
 
 def score_sizes(
-    network: ElasticSupernet, archs: Sequence[Arch], x: Tensor, y: Tensor, calibration: Sequence[Tensor]
+    network: ElasticSupernet,
+    archs: Sequence[Arch],
+    x: Tensor,
+    y: Tensor,
+    calibration: Sequence[Tensor],
+    metric: Metric | None = None,
 ) -> list[float]:
-    """The accuracy of sizes, each with batch-norm statistics of its own."""
+    """The score of sizes, each with batch-norm statistics of its own: the accuracy, or by another metric."""
     with torch.no_grad():
-        return score_reestimated(network, archs, x, y, calibration)
+        return score_reestimated(network, archs, x, y, calibration, metric)

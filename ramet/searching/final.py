@@ -13,7 +13,7 @@ from ramet.fields import from_json
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
 from ramet.runs.encoding import Json
-from ramet.searching.measures import measure
+from ramet.searching.measures import measure, other_metric
 from ramet.searching.plan import FinalNetworkOptions
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, NetworkAlone, Supernet
@@ -72,11 +72,7 @@ def train_final(
         checkpoints=checkpoints,
         seconds_between_checkpoints=setup.seconds_between_checkpoints,
     )
-    return {
-        "validation": measure(network, choices, data.validation.x, data.validation.y).error,
-        "test": measure(network, choices, data.test.x, data.test.y).error,
-        "parameters": count_parameters(_plain(network, choices)),
-    }
+    return {**_measured(setup, network, choices), "parameters": count_parameters(_plain(network, choices))}
 
 
 def trained_child(
@@ -104,13 +100,16 @@ def _options(
 
 def _inherited(setup: SupernetSetup, arch: Arch) -> Json:
     """A child as the search has trained it, with batch-norm statistics of its own, on both held-out splits."""
-    supernet, data = _searched(setup), setup.data
+    supernet = _searched(setup)
     with reestimated_batch_norm(supernet, _calibration(setup), arch):
-        return {
-            "validation": measure(supernet, arch, data.validation.x, data.validation.y).error,
-            "test": measure(supernet, arch, data.test.x, data.test.y).error,
-            "parameters": count_parameters(supernet.child(arch)),
-        }
+        return {**_measured(setup, supernet, arch), "parameters": count_parameters(supernet.child(arch))}
+
+
+def _measured(setup: SupernetSetup, network: nn.Module, arch: Arch) -> dict[str, float]:
+    """The error, or what the search's recipe measures by, on both held-out splits."""
+    metric = other_metric(setup.settings, setup.data.train.y)
+    splits = {"validation": setup.data.validation, "test": setup.data.test}
+    return {role: measure(network, arch, split.x, split.y, metric=metric).error for role, split in splits.items()}
 
 
 def _searched(setup: SupernetSetup) -> Supernet:
@@ -146,5 +145,5 @@ def _new(
 ) -> tuple[nn.Module, Checkpoints | None]:
     place, data = setup.space.index(arch), setup.data
     with seeded_globally(seed, "weights", "final", place):  # as ``SupernetSetup.new_supernet`` does
-        network = final_network.build(setup.space, arch, data.in_channels, data.num_classes)
+        network = final_network.build(setup.space, arch, data.in_channels, data.num_outputs)
     return network.to(data.train.x.device), setup.checkpoints(f"final-{place}-{seed}")

@@ -24,8 +24,16 @@ from ramet.runs import Checkpoints
 from ramet.runs.encoding import Json
 from ramet.searching.costs import ArchCosts, Budgeted, parse_limits
 from ramet.searching.distributed import RankedTraining
-from ramet.searching.measures import Score, batch_statistics, measure, measure_as_it_is, measuring
+from ramet.searching.measures import (
+    Score,
+    batch_statistics,
+    measure,
+    measure_as_it_is,
+    measuring,
+    other_metric,
+)
 from ramet.searching.plan import SearchPlan
+from ramet.searching.rewards import Rewards
 from ramet.searching.shared import share
 from ramet.searching.strategies import RandomSearch, Strategy
 from ramet.searching.undoing import Undo
@@ -66,6 +74,8 @@ class Search:
         self.setup, self.plan = setup, plan
         self._record, self._progress, self._checkpoints = record, progress, checkpoints
         data, seed = setup.data, plan.seed
+        self.metric = other_metric(setup.settings, data.train.y)
+        self._rewards = Rewards(self.metric)
         self.network = share(setup.space, setup.new_supernet(seed), plan.sharing, seed)  # type: ignore[arg-type]
         self._together = RankedTraining(self.network, ranks)
         self.guard: Guard = make_guard(plan.guard, warmup_epochs=plan.guarded_from, num_epochs=plan.epochs)
@@ -140,7 +150,8 @@ class Search:
         self._log["kept"].append(None if diverged else logits)
         self._log["diverged"].append(diverged)
         if not diverged:
-            error = "" if score is None else f", error {score.error:.3g}"
+            name = "error" if self.metric is None else self.metric.name
+            error = "" if score is None else f", {name} {score.error:.3g}"
             self._progress_line(epoch, f"child {unit + 1} of {len(self._log['archs'])}{error}")
 
     def _is_finite(self) -> bool:
@@ -196,7 +207,9 @@ class Search:
             self._together.batch(len(indices)) as part,
         ):
             rows = indices[part.rows]
-            loss = cross_entropy(self.network(data.x[rows], arch), data.y[rows])
+            # Of classes it is the cross-entropy, whatever is minimised: its squared gradient is the Fisher information.
+            of_outputs = self.setup.settings.loss_for(data.y) if data.y.is_floating_point() else cross_entropy
+            loss = of_outputs(self.network(data.x[rows], arch), data.y[rows])
             torch.autograd.backward(self._together.share(part, loss))
         self._together.sum_gradients(self._params, loss)
         self.guard.remember(self._params)
@@ -219,8 +232,12 @@ class Search:
         step = (epoch - self.plan.warmup_epochs) * self.plan.strategy_steps + unit
         data = self.setup.data.validation
         indices = self._held_out[step].to(data.x.device)
-        scores = self._score_each(archs, data.x[indices], data.y[indices])
-        scored = [(arch, score.reward) for arch, score in zip(archs, scores, strict=True)]
+        y = data.y[indices]
+        if y.is_floating_point() and bool((y == y[:1]).all(dim=0).any()):  # of a number that is constant R² is none
+            self._log["rewards"].append([])
+            return
+        scores = self._score_each(archs, data.x[indices], y)
+        scored = list(zip(archs, self._rewards(scores), strict=True))
         finite = [(arch, reward) for arch, reward in scored if reward == reward]  # a diverged child teaches nothing
         if finite:
             self.strategy.observe([arch for arch, _ in finite], [reward for _, reward in finite])
@@ -233,8 +250,11 @@ class Search:
     def _end(self, epoch: int) -> None:
         """Record the epoch, and begin the next."""
         log, space = self._log, self.setup.space
-        differences = [b - a for a, b in zip(log["err1"], log["err2"], strict=True) if a is not None and b == b]
-        order = sorted((a, b - a) for a, b in zip(log["err1"], log["err2"], strict=True) if a is not None and b == b)
+        # What is lost is above 0, also where higher is better; the best are those of the lowest errors.
+        sign = -1 if self.metric is not None and self.metric.higher_is_better else 1
+        pairs = [(a, b) for a, b in zip(log["err1"], log["err2"], strict=True) if a is not None and b == b]
+        differences = [sign * (b - a) for a, b in pairs]
+        order = sorted((sign * a, sign * (b - a)) for a, b in pairs)
         rewards = [reward for step in log["rewards"] for reward in step]
         self._record(
             f"epoch/{epoch}",
@@ -262,8 +282,9 @@ class Search:
         """A child's error, and its outputs by the batch's own statistics if they are few enough to be kept."""
         data, count = self.setup.data.validation, self.plan.error_samples
         x, y = data.x[:count], data.y[:count]
-        options: Json = {"batch_norm": self.plan.batch_norm, "calibration": self.calibration()}
-        if y.ndim > 1 or len(y) * self.setup.data.num_classes > MAX_KEPT_LOGITS:
+        options: Json = {"batch_norm": self.plan.batch_norm, "calibration": self.calibration(), "metric": self.metric}
+        has_many = y.ndim > 1 and not y.is_floating_point()
+        if has_many or len(y) * self.setup.data.num_outputs > MAX_KEPT_LOGITS:
             return self._together.measure(arch, x, y, **options), None
         if self.plan.batch_norm != "batch":  # these outputs are others than those that the error is taken from
             return self._together.measure(arch, x, y, **options), self._together.outputs(arch, x)
@@ -274,10 +295,12 @@ class Search:
     def _score_each(self, archs: list[Arch], x: Tensor, y: Tensor) -> list[Score]:
         network = self.network
         if self.plan.batch_norm == "reestimated":
-            options: Json = {"batch_norm": "reestimated", "calibration": self.calibration()}
+            options: Json = {"batch_norm": "reestimated", "calibration": self.calibration(), "metric": self.metric}
             return self._together.score_each(archs, lambda arch: measure(network, arch, x, y, **options))
         with measuring(network, self.plan.batch_norm):
-            return self._together.score_each(archs, lambda arch: measure_as_it_is(network, arch, x, y))
+            return self._together.score_each(
+                archs, lambda arch: measure_as_it_is(network, arch, x, y, metric=self.metric)
+            )
 
     def calibration(self) -> list[Tensor]:
         """Training inputs from which batch-norm statistics are made anew, where that is asked for."""
@@ -314,6 +337,8 @@ class Search:
             "strategy": Values(self.strategy.state, self.strategy.load_state),
             "explorer": Values(self._explorer.state, self._explorer.load_state),
         }
+        if self._rewards.has_state:  # a checkpoint of errors has none, as in earlier versions
+            parts["rewards"] = Values(self._rewards.state, self._rewards.load_state)
         seconds, ranks = self.setup.seconds_between_checkpoints, self._together.ranks
         return Saver(self._checkpoints, parts, seconds=seconds, several=ranks)
 
@@ -337,7 +362,7 @@ def make_strategies(setup: SupernetSetup, plan: SearchPlan) -> tuple[Strategy, S
     strategies = (plan.make_strategy(setup.space), RandomSearch(setup.space, seed=derive_seed(plan.seed, "warm-up")))
     if plan.budget is None:
         return strategies
-    costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_classes)
+    costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_outputs)
     limits = parse_limits(plan.budget)
     return Budgeted(strategies[0], costs, limits), Budgeted(strategies[1], costs, limits)
 

@@ -1,4 +1,4 @@
-"""How good a child is on the shared weights: errors and rewards, with the batch norms handled in a stated way."""
+"""How good a child is: errors, or another metric, and rewards, with the batch norms handled in a stated way."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ramet.searching.plan import BatchNormMode
 from ramet.spaces import Arch
-from ramet.training import evaluating, in_batches, reestimated_batch_norm
+from ramet.training import Metric, Recipe, evaluating, in_batches, reestimated_batch_norm
 from ramet.training.outputs import classes_last
+from ramet.training.registry import METRICS
 
 PERPLEXITY_REWARD = 80.0
 """ENAS' reward for language models is this divided by the perplexity."""
@@ -23,7 +24,10 @@ PERPLEXITY_REWARD = 80.0
 
 @dataclass(frozen=True)
 class Score:
-    """What a child reaches on some samples: error and accuracy; for text the perplexity and 80 / perplexity."""
+    """What a child reaches on some samples: error and accuracy; for text the perplexity and 80 / perplexity.
+
+    By another metric, ``error`` is its value, and ``reward`` the score: the value, or minus it where lower is better.
+    """
 
     error: float
     reward: float
@@ -32,6 +36,51 @@ class Score:
     def is_finite(self) -> bool:
         """Whether all outputs were."""
         return not math.isnan(self.error)
+
+
+def other_metric(recipe: Recipe, targets: Tensor) -> Metric | None:
+    """What a search measures by, where it is neither the error of classes nor the perplexity of words.
+
+    Args:
+        recipe: its metric, if it has one; numbers have the recipe's usual one.
+        targets: [samples, ...].
+
+    Raises:
+        ConfigError: the recipe's metric is not for such targets.
+    """
+    metric = recipe.metric_for(targets)
+    if targets.is_floating_point():
+        return metric
+    named = METRICS.parse(recipe.metric).name if isinstance(recipe.metric, str) else None
+    is_usual = recipe.metric is None or (targets.ndim > 1 and named == "perplexity")
+    return None if is_usual else metric
+
+
+class Gathered:
+    """What batches add to another metric: their sums, or all outputs where it has none."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self.sums: Tensor | None = None
+        self.num_broken = torch.zeros(1, dtype=torch.float64)
+        self._parts: list[Tensor] = []
+
+    def add(self, outputs: Tensor, targets: Tensor, *, counts: bool = True) -> None:
+        """Take in a batch; one that does not count, because another process has it, only tells the shape of sums."""
+        self.num_broken += float((~torch.isfinite(outputs)).sum()) * counts
+        if self.metric.sums is None:
+            self._parts.append(outputs.cpu())
+            return
+        part = self.metric.sums(outputs, targets).cpu().double()
+        part = part if counts else torch.zeros_like(part)
+        self.sums = part if self.sums is None else self.sums + part
+
+    def score(self, targets: Tensor) -> Score:
+        """The score of all that was taken in; NaN if an output, or the metric itself, is not finite."""
+        if bool(self.num_broken):
+            return Score(math.nan, math.nan)
+        value = self.metric.result(torch.cat(self._parts) if self.sums is None else self.sums, targets.cpu())
+        return Score(value, self.metric.score(value)) if math.isfinite(value) else Score(math.nan, math.nan)
 
 
 @contextmanager
@@ -65,34 +114,46 @@ def measure(
     batch_norm: BatchNormMode = "running",
     calibration: Sequence[Tensor] = (),
     outputs: list[Tensor] | None = None,
+    metric: Metric | None = None,
 ) -> Score:
     """The error and the reward of one child of a network, called as ``network(x, arch)``, on labels or words.
 
+    With a ``metric``, its value and its score on targets of any kind.
     ``batch_norm`` says whose statistics are taken: ``batch`` each batch's own, ``running`` those that the last children
     left, ``reestimated`` those of the ``calibration`` batches of training inputs. The outputs that the score is taken
     from are appended to a list, if one is given.
     """
     if batch_norm == "reestimated":
         with reestimated_batch_norm(network, calibration, arch):
-            return measure(network, arch, x, y, batch_norm="running", outputs=outputs)
+            return measure(network, arch, x, y, batch_norm="running", outputs=outputs, metric=metric)
     with measuring(network, batch_norm):
-        return measure_as_it_is(network, arch, x, y, outputs=outputs)
+        return measure_as_it_is(network, arch, x, y, outputs=outputs, metric=metric)
 
 
 def measure_as_it_is(
-    network: nn.Module, arch: Arch, x: Tensor, y: Tensor, *, outputs: list[Tensor] | None = None
+    network: nn.Module,
+    arch: Arch,
+    x: Tensor,
+    y: Tensor,
+    *,
+    outputs: list[Tensor] | None = None,
+    metric: Metric | None = None,
 ) -> Score:
     """``measure`` in the modes that the network has: setting them for each of many children would cost as much again.
 
     See ``measuring``. The outputs are appended to the given list, a batch at a time.
     """
     total = torch.zeros(3, dtype=torch.float64)
+    gathered = None if metric is None else Gathered(metric)
     for inputs, labels in in_batches(x, y):
         logits = network(inputs, arch)
-        total += tally(logits, labels)
+        if gathered is None:
+            total += tally(logits, labels)
+        else:
+            gathered.add(logits, labels)
         if outputs is not None:
             outputs.append(logits.clone())
-    return score_of_tally(total, y)
+    return score_of_tally(total, y) if gathered is None else gathered.score(y)
 
 
 def tally(logits: Tensor, labels: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from ramet.execution.ranks import ALONE, Ranks
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Checkpoints
 from ramet.searching.distributed import RankedTraining
-from ramet.searching.measures import Score, measure
+from ramet.searching.measures import Score, measure, other_metric
 from ramet.searching.plan import SearchPlan
 from ramet.seeding import derive_seed, seeded_globally, torch_generator
 from ramet.spaces import Arch, Relaxed, Supernet
@@ -123,7 +123,8 @@ class RelaxedSearch:
     def score(self, archs: Sequence[Arch]) -> list[Score]:
         """Children on the whole validation split, by their single path."""
         data = self.setup.data.validation
-        return [measure(self.network.supernet, arch, data.x, data.y, batch_norm="batch") for arch in archs]
+        metric, network = other_metric(self.setup.settings, data.y), self.network.supernet
+        return [measure(network, arch, data.x, data.y, batch_norm="batch", metric=metric) for arch in archs]
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of the mixture."""

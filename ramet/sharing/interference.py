@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import torch
@@ -15,13 +15,20 @@ from ramet.training.outputs import classes_last
 
 
 def gradient_affinity(
-    supernet: nn.Module, archs: Sequence[Hashable], x: Tensor, y: Tensor, *, batch_size: int = 256
+    supernet: nn.Module,
+    archs: Sequence[Hashable],
+    x: Tensor,
+    y: Tensor,
+    *,
+    batch_size: int = 256,
+    of_outputs: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> NDArray[np.float32]:
     """The cosine between the gradients of every pair of children on the weights that they share, [children, children].
 
     To first order, a step of child i changes the loss of child j by -eta g_i' g_j, a sum over the weights that both
     use: a positive cosine means that training one helps the other. Every child sees the same samples, ``batch_size`` in
-    a forward pass; the supernet, called as ``supernet(x, arch)``, is left as it was.
+    a forward pass; the supernet, called as ``supernet(x, arch)``, is left as it was. ``of_outputs`` is the loss, the
+    mean over a batch: without one it is the cross-entropy of classes.
     """
     params = [param for param in supernet.parameters() if param.requires_grad]
     buffers = {name: buffer.clone() for name, buffer in supernet.named_buffers()}
@@ -30,8 +37,7 @@ def gradient_affinity(
         supernet.train()  # gradients are taken with each child's own batch statistics, as in training
         for inputs, labels in zip(torch.split(x, batch_size), torch.split(y, batch_size), strict=True):
             for row, arch in zip(gradients, archs, strict=True):
-                logits = classes_last(supernet(inputs, arch), labels).flatten(0, -2)  # [samples or tokens, classes]
-                loss = cross_entropy(logits, labels.flatten(), reduction="sum")
+                loss = _summed_loss(supernet(inputs, arch), labels, of_outputs)
                 grads = torch.autograd.grad(loss, params, allow_unused=True)
                 flat = [torch.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)]
                 row += torch.cat([value.reshape(-1) for value in flat])
@@ -41,6 +47,14 @@ def gradient_affinity(
     gradients = torch.nn.functional.normalize(gradients, dim=1)
     cosine: NDArray[np.float32] = (gradients @ gradients.T).cpu().numpy()
     return cosine
+
+
+def _summed_loss(outputs: Tensor, y: Tensor, of_outputs: Callable[[Tensor, Tensor], Tensor] | None) -> Tensor:
+    """The loss of a batch, summed over its samples, or over its tokens."""
+    if of_outputs is not None:
+        return of_outputs(outputs, y) * len(y)
+    logits = classes_last(outputs, y).flatten(0, -2)  # [samples or tokens, classes]
+    return cross_entropy(logits, y.flatten(), reduction="sum")
 
 
 def trained_effect(scores: NDArray[np.floating], trained: Sequence[int]) -> NDArray[np.float64]:

@@ -136,7 +136,9 @@ def measure(network: nn.Module, x: Tensor, y: Tensor, metric: Metric, *arguments
             else:
                 part = metric.sums(outputs, targets).cpu().double()
                 total = part if total is None else total + part
-        return metric.result(torch.cat(parts) if total is None else total, y.cpu())
+        # Targets that stay on disk are counted where sums are; all of them are read where all outputs are kept.
+        told = y if total is not None or isinstance(y, Tensor) else y[:]
+        return metric.result(torch.cat(parts) if total is None else total, told.cpu())
 
 
 def accuracy(network: nn.Module, x: Tensor, y: Tensor, *arguments: Any) -> float:

@@ -80,10 +80,13 @@ class Metric:
         """Whether it is the accuracy, of which nothing needs to be said."""
         return (self.name, self.higher_is_better, self.is_share) == ("accuracy", True, True)
 
+    def told(self) -> dict[str, Any]:
+        """Its name, which values are better, and whether it is a share, as JSON values."""
+        return {"name": self.name, "higher_is_better": self.higher_is_better, "is_share": self.is_share}
+
     def described(self) -> dict[str, Any]:
         """What records say of it: nothing of the accuracy, as in earlier versions."""
-        told = {"name": self.name, "higher_is_better": self.higher_is_better, "is_share": self.is_share}
-        return {} if self.is_accuracy else {"metric": told}
+        return {} if self.is_accuracy else {"metric": self.told()}
 
     def check(self, targets: Tensor) -> None:
         """Refuse targets that the metric is not for.

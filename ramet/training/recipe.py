@@ -266,8 +266,14 @@ class Recipe:
         if not targets.is_floating_point():
             return "accuracy"
         # What a loss of one's own wants of outputs is known to it alone; r2 wants the targets themselves.
-        is_own = self.loss is not None and (callable(self.loss) or LOSSES.parse(self.loss).name not in ERRORS)
-        return "loss" if is_own else "r2"
+        return "r2" if self.tells_targets else "loss"
+
+    @property
+    def tells_targets(self) -> bool:
+        """Whether outputs for targets that are numbers are meant to be these numbers."""
+        if self.loss is None:
+            return True
+        return isinstance(self.loss, str) and LOSSES.parse(self.loss).name in ERRORS
 
     def batch(self, x: Tensor, y: Tensor, indices: Tensor, *, seed: int, step: int) -> tuple[Tensor, Tensor]:
         """The inputs and targets of a step's samples, [batch, ...] and [batch, ...], transformed."""

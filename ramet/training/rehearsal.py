@@ -15,6 +15,8 @@ from ramet.errors import ConfigError, RametError, told
 from ramet.seeding import seeded_globally
 from ramet.training.acceleration import precision_of
 from ramet.training.batches import Batches
+from ramet.training.evaluation import EVALUATION_BATCH, evaluating, measure
+from ramet.training.metrics import Metric
 from ramet.training.optimizers import group_rates, make_optimizer
 from ramet.training.outputs import output_of, warn_of_probabilities
 from ramet.training.recipe import Recipe
@@ -75,6 +77,29 @@ def rehearse(recipe: Recipe, network: nn.Module, x: Tensor, y: Tensor, *argument
             f"a loss and its gradient must be finite, but on the first {len(rows)} samples they are not; the outputs "
             f"of the network {what} finite there."
         )
+
+
+def rehearse_metric(metric: Metric, network: nn.Module, held_out: tuple[Tensor, Tensor], *arguments: Any) -> None:
+    """Take a metric of a few held-out samples, so that one that cannot be taken is refused.
+
+    Args:
+        metric: what is tried.
+        network: called as ``network(inputs, *arguments)``.
+        held_out: inputs and targets, [samples, ...] each; the targets are all looked at, as r2 needs some that differ.
+        *arguments: what else the network takes.
+
+    Raises:
+        ConfigError: the metric does not take the outputs, or gives no number.
+    """
+    x, y = held_out
+    if metric.sums is None:
+        few = slice(0, EVALUATION_BATCH)
+        measure(network, x[few], y[few], metric, *arguments)
+        return
+    few = slice(0, NUM_SAMPLES)
+    with evaluating(network):
+        sums = metric.sums(output_of(network(x[few], *arguments)), y[few]).cpu().double()
+    metric.result(sums, y.cpu())
 
 
 def _first_rate(recipe: Recipe, num_samples: int) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ramet.jobs.data_options import ImageOptions
+from ramet.jobs.data_options import NumericOptions
 from ramet.jobs.rank import RankJob
 from ramet.ranking.diagnosis import instance_key
 from ramet.ranking.plan import Plan
@@ -101,7 +101,7 @@ def rank_job(
     return RankJob(
         space=str(space),
         data=data,
-        data_options=ImageOptions(**data_options, data_dir=workspace.data_folder),
+        data_options=NumericOptions(**data_options, data_dir=workspace.data_folder),
         recipe=settings,
         plan=Plan(**plan),
         truth_cache=str(workspace.results / "truth"),

@@ -236,6 +236,20 @@ def test_images_that_stay_on_disk_are_learned_as_those_in_memory(tmp_path, metho
     assert rows[0] == rows[1]
 
 
+def test_tokens_that_stay_on_disk_are_learned_as_those_in_memory(tmp_path):
+    for name, seed in (("x", 0), ("y", 1)):
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(seed).integers(0, 9, (60, 6), dtype=np.uint8))
+    rows = []
+    for in_memory in (True, False):
+        data = load(tmp_path, in_memory=in_memory)
+        stream = Stream("mine", [Task("one", data), Task("two", data)])
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 9))
+        learned = learn(stream, method="naive", network=network, settings=Settings(epochs=1, batch_size=16))
+        rows.append(without_seconds(learned.rows))
+    assert rows[0] == rows[1]
+
+
 class _StopError(Exception):
     pass
 

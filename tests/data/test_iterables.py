@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_one_line(source, message):
 
 def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(iterables, "fits_in_memory", lambda shape: np.prod(shape) <= 16 * 25)
-    with pytest.raises(DataError, match=r"must fit in half of the memory, .* write its images as x\.npy"):
+    with pytest.raises(DataError, match=r"must fit in half of the memory, .* spool=DIR"):
         load(Rows())
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from ramet.data import load, preparation
+from ramet.data import load, mapped_pages, preparation
 from ramet.data.preparation import channel_statistics, standardise
 from ramet.data.stored import DatasetPixels, MappedPixels, StoredInputs
 from ramet.errors import DataError
@@ -51,6 +51,7 @@ def stored(request, tmp_path):
 def test_any_index_gives_the_same_bits(stored):
     whole = in_memory()
     assert stored.shape == whole.shape and len(stored) == 30 and stored.dtype == whole.dtype
+    assert stored.is_floating_point() == whole.is_floating_point()
     rows = torch.tensor([3, 29, 3, 0])
     for key in (rows, slice(2, 9), slice(None, 4), 7, [5, 1]):
         assert torch.equal(stored[key], whole[key])
@@ -65,19 +66,24 @@ def test_any_index_gives_the_same_bits(stored):
 def test_pages_of_a_mapped_file_are_given_back(tmp_path, monkeypatch):
     """They would count as the process' own, up to the whole file."""
     np.save(tmp_path / "x.npy", PIXELS)
-    monkeypatch.setattr("ramet.data.stored.MOST_MAPPED", 3 * PIXELS[0].nbytes)
+    monkeypatch.setattr(mapped_pages, "MOST_MAPPED", 3 * PIXELS[0].nbytes)
+    monkeypatch.setattr(mapped_pages, "AROUND", 1)
     pixels = MappedPixels(np.load(tmp_path / "x.npy", mmap_mode="r"), None, "x")
     given = []
 
     class Watched:
-        def madvise(self, advice, own=pixels._map):
+        def madvise(self, advice, own=pixels._pages._map):
             given.append(advice)
             own.madvise(advice)
 
-    pixels._map = Watched()
+    pixels._pages._map = Watched()
     for rows in ([0, 1], [5, 6], [7], [0, 39, 3, 2]):
         assert np.array_equal(pixels[rows], PIXELS[rows])
     assert given == [mmap.MADV_DONTNEED] * 2
+    monkeypatch.setattr(mapped_pages, "AROUND", 2**20)
+    assert np.array_equal(pixels[[3]], PIXELS[[3]]) and len(given) == 3, "the pages around a row come with it"
+    monkeypatch.setattr(mapped_pages, "MOST_MAPPED", PIXELS.nbytes)
+    assert np.array_equal(pixels[[3]], PIXELS[[3]]) and len(given) == 3, "a small file is never too much"
 
 
 def test_the_size_of_blocks_has_no_influence(monkeypatch):
@@ -256,6 +262,43 @@ def test_training_and_evaluation_take_it(tmp_path):
         fit(network, data.train.x, data.train.y, Recipe(epochs=3, batch_size=8, augment="crop:1+flip"), seed=5)
         ends.append((network[1].weight, accuracy(network, data.validation.x, data.validation.y)))
     assert torch.equal(ends[0][0], ends[1][0]) and ends[0][1] == ends[1][1]
+
+
+@pytest.mark.parametrize(
+    "targets", [np.arange(40) % 4, np.random.default_rng(5).normal(size=40)], ids=["classes", "numbers"]
+)
+def test_vectors_that_are_mapped(targets, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(4).normal(size=(40, 7)))
+    np.save(tmp_path / "y.npy", targets)
+    memory, stored = (load(tmp_path, in_memory=in_memory, seed=3) for in_memory in (True, False))
+    assert isinstance(load(tmp_path).train.x, torch.Tensor), "what fits is read by default"
+    ends = []
+    for data in (memory, stored):
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Linear(7, data.num_outputs))
+        fit(network, data.train.x, data.train.y, Recipe(epochs=2, batch_size=8), seed=5)
+        ends.append(network[0].weight)
+    assert torch.equal(*ends)
+    for role in ("train", "validation", "test"):
+        ours, theirs = getattr(stored, role), getattr(memory, role)
+        assert isinstance(ours.x, StoredInputs) and torch.equal(ours.x[:], theirs.x) and torch.equal(ours.y, theirs.y)
+        assert (ours.x.shape, ours.x.ndim) == (theirs.x.shape, theirs.x.ndim)
+        assert torch.equal(ours.x[2], theirs.x[2]) and torch.equal(ours.x.subset(np.array([1, 0]))[:], theirs.x[[1, 0]])
+    assert str(stored) == str(memory) and stored.mean == memory.mean and stored.form == memory.form
+    assert torch.equal(pickle.loads(pickle.dumps(stored.train.x))[:], memory.train.x)
+
+
+def test_mapped_vectors_that_cannot_be_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((40, 7), dtype=complex))
+    np.save(tmp_path / "y.npy", np.arange(40) % 4)
+    with pytest.raises(DataError, match=r"the features of .* must be uint8, integers or floats"):
+        load(tmp_path, in_memory=False)
+    parts = {"x_train": np.ones((40, 7)), "x_test": np.ones((40, 6)), "y_train": np.arange(40) % 4}
+    (tmp_path / "parts").mkdir()
+    for name, values in {**parts, "y_test": parts["y_train"]}.items():
+        np.save(tmp_path / "parts" / f"{name}.npy", values)
+    with pytest.raises(DataError, match="must have one shape"):
+        load(tmp_path / "parts", in_memory=False)
 
 
 def test_what_stored_data_do_not_take(tmp_path):

@@ -1,16 +1,13 @@
-"""The mean of what filters see, without patches, is that of the patches; a walk finds the parameters torch does."""
+"""The mean of what filters see, without patches, is that of the patches."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 
 from ramet.guards import OrthogonalProjection, convolutions
 from ramet.guards.convolutions import conv_columns, mean_over_samples, pooled_column
-from ramet.guards.listening import layers_of, named_of
 from ramet.params import named_params
-from ramet.spaces import Cells64
 from ramet.spaces.kernels.depthwise import DepthwiseConv2d
 
 MEMORY = (torch.contiguous_format, torch.channels_last)
@@ -64,25 +61,3 @@ def test_the_mean_over_samples_in_any_memory(memory, turned):
     x = x.contiguous(memory_format=memory)
     x = x.transpose(2, 3) if turned else x
     torch.testing.assert_close(mean_over_samples(x), x.mean(0, keepdim=True))
-
-
-def test_a_walk_names_all_parameters_as_torch_does():
-    layer = nn.Linear(2, 2)
-    tied = nn.ModuleDict({"one": nn.Sequential(layer, nn.ReLU()), "other": layer, "none": nn.Identity()})
-    for network in (tied, nn.DataParallel(tied), Cells64(channels=2, num_cells=1).supernet(1, 3), layer):
-        root = network.module if isinstance(network, nn.DataParallel) else network
-        expected = list(root.named_parameters(remove_duplicate=False))
-        named = named_of(network, layers_of(network))
-        assert [(name, id(param)) for name, param in named] == [(n, id(p)) for n, p in expected]
-    names = [name for name, _ in named_of(tied, layers_of(tied))]
-    assert names == ["one.0.weight", "one.0.bias", "other.weight", "other.bias"]
-
-
-def test_a_network_with_names_of_its_own_keeps_them():
-    class Renamed(nn.Linear):
-        def named_parameters(self, *args, **kwargs):
-            return [(f"mine.{name}", param) for name, param in super().named_parameters(*args, **kwargs)]
-
-    renamed = Renamed(2, 1)
-    assert [name for name, _ in named_of(renamed, layers_of(renamed))] == ["mine.weight", "mine.bias"]
-    assert list(named_params(nn.Linear(2, 1))) == ["weight", "bias"]

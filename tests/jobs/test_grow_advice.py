@@ -17,7 +17,7 @@ from ramet.jobs.grow.result import (
     StepFigures,
     step_line,
 )
-from ramet.jobs.metric import MetricFigures
+from ramet.reports.metric import MetricFigures
 
 SIZES = SizeFigures(neurons=9, params=100, flops=1000.0)
 

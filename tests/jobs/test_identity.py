@@ -281,7 +281,8 @@ def known_truth() -> tuple[Path, dict[str, Any]]:
 def bench_of(setting: dict[str, Any], settings: Settings, **options: Any) -> SupernetSetup:
     """A bench that says the setting of a cache, without its data."""
     described = {name: value for name, value in setting["space"].items() if name != "kind"}
-    data: Any = SimpleNamespace(fingerprint=lambda: setting["data"])
+    labels = SimpleNamespace(y=torch.zeros(2, dtype=torch.long))  # classes, which are measured by the accuracy
+    data: Any = SimpleNamespace(fingerprint=lambda: setting["data"], train=labels)
     return SupernetSetup(Cells64(**described | options), data, settings)
 
 

@@ -13,7 +13,7 @@ from ramet.continual import LearnPlan, LearnRecipe
 from ramet.errors import ConfigError
 from ramet.jobs.learn.learning import analyse
 from ramet.jobs.learn.result import LearnResult
-from ramet.jobs.metric import MetricFigures
+from ramet.reports.metric import MetricFigures
 from ramet.runs import read_records
 
 RECIPE = LearnRecipe(epochs=1, batch_size=16)

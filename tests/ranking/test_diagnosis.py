@@ -16,7 +16,7 @@ from ramet.cli import main
 from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.execution import Inline
-from ramet.jobs.data_options import ImageOptions
+from ramet.jobs.data_options import NumericOptions
 from ramet.jobs.rank import RankJob
 from ramet.jobs.runner import start
 from ramet.ranking import analysis, diagnosis, truth_source
@@ -50,7 +50,7 @@ def diagnose(folder: Path, name: str = "run", **plan: Any) -> tuple[dict[str, An
     """The result, and the records by key."""
     job = RankJob(
         space=str(Spec("cells64", options=SPACE)),
-        data_options=ImageOptions(**DATA, seed=0),  # the data of the twin
+        data_options=NumericOptions(**DATA, seed=0),  # the data of the twin
         recipe=SETTINGS,
         seed=plan.pop("seed", 0),
         plan=Plan(**{**PLAN, **plan}),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ramet.ranking.recommendation import recommend
-from ramet.ranking.verdict import judge
+from ramet.ranking.verdict import is_far_below, judge
 
 NAN = float("nan")
 
@@ -281,3 +281,21 @@ def test_every_figure_in_a_sentence_has_its_interval() -> None:
     for line in recommend(changed(longer=RISING, gap=estimate(0.57, 0.5, 0.6))):
         figures = re.findall(r"-?\d\.\d\d(?! times)(?! \[)", re.sub(r"\[[^]]*\]", "[]", line))
         assert not figures, line
+
+
+def test_far_below_is_in_spreads_of_the_truth_where_the_metric_is_no_share() -> None:
+    """The spread is 0.1: 10 points of a share, or three spreads of another metric, are far."""
+    told = {"name": "squared error", "higher_is_better": False, "is_share": False}
+    for low, is_far in ((0.05, False), (0.29, False), (0.31, True)):
+        result = copy.deepcopy(RESULT) | {"metric": told, "gap": estimate(low + 0.1, low, low + 0.2)}
+        result["accuracy"]["mean"] = -1234.5  # a score
+        assert is_far_below(result) == is_far
+        words = [line for line in recommend(result) if "hardly trained" in line]
+        assert bool(words) == is_far
+        if is_far:
+            assert "children have squared error 1,234 with them and are 0.41 [0.31, 0.51] better alone" in words[0]
+    for told in ({"name": "top-5 accuracy", "higher_is_better": True, "is_share": True}, None):
+        result = copy.deepcopy(RESULT) | {"gap": estimate(0.2, 0.15, 0.3)} | ({} if told is None else {"metric": told})
+        words = next(line for line in recommend(result) if "hardly trained" in line)
+        has = "85.0%" if told is None else "top-5 accuracy 85.0 %"
+        assert f"children have {has} with them and are 20.0 points [15.0, 30.0] better" in words

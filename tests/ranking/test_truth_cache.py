@@ -16,7 +16,7 @@ from ramet.spaces import make_space
 
 def setup() -> SimpleNamespace:
     named = {"fingerprint": lambda: "f", "former_fingerprint": lambda: "g", "describe": lambda: {}}
-    return SimpleNamespace(space=make_space("cells64"), **named)
+    return SimpleNamespace(is_told_by_name=True, space=make_space("cells64"), **named)
 
 
 def test_a_home_that_cannot_be_written_ends_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -129,3 +129,13 @@ def test_images_are_not_for_language_models(own, tmp_path):
     digits = ramet.data.load("digits", train_size=40, eval_size=20)
     with pytest.raises(ConfigError, match="text is for spaces of language models"):
         ramet.search(own, digits, plan=PLAN, out=tmp_path / "run")
+
+
+def test_a_search_on_tokens_that_stay_on_disk_is_that_on_those_in_memory(own, story, tmp_path):
+    found = []
+    for place, options in (("memory", {}), ("disk", {"in_memory": False, "spool": str(tmp_path / "spool")})):
+        plan = SearchPlan(**{**vars(PLAN), "guard": "plasticity:60", "num_final": 1})
+        recipe = SearchRecipe(batch_size=16)
+        result = ramet.search(own, story, plan=plan, recipe=recipe, out=tmp_path / place, **options)
+        found.append((result.chosen.test, result.network.with_suffix("").name, [vars(e) for e in result.candidates]))
+    assert found[0] == found[1]

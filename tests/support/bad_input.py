@@ -418,7 +418,7 @@ def _(folder: Path) -> list[str]:
     return ["resume", str(make_run(folder / "again", config=config))]
 
 
-@row("resume: an unknown option of the data", "data_options must hold fields of ImageOptions")
+@row("resume: an unknown option of the data", "data_options must hold fields of NumericOptions")
 def _(folder: Path) -> list[str]:
     config = config_of(make_run(folder)) | {"data_options": {"colour": "green"}}
     return ["resume", str(make_run(folder / "again", config=config))]

@@ -206,6 +206,12 @@ data("the same on disk", "must both be bytes or both not", in_memory=False,
      make=lambda: (Items(lambda index: ((row(index)[0] * 10).to(torch.uint8), index % 3)), Items(row)))  # fmt: skip
 data("a generator", "but got generator", lambda: (row(index) for index in range(30)))
 data("an iterable that was read before", "must hold at least one image", lambda: Rows(lambda: _exhausted()))
+data("an iterable that stays on no disk", "spool=DIR", in_memory=False,
+     make=lambda: Rows(lambda: (row(index) for index in range(30))))  # fmt: skip
+data("a folder for what needs none", "can be read in any order", lambda: Items(row), spool="spool")
+data("a folder that is a number", "spool must be the path of a folder", lambda: Items(row), spool=7)
+data("an iterable that breaks off on its way to a folder", "raises OSError after 17: the disk is gone", spool="spool",
+     make=lambda: Rows(lambda: (breaking(index) for index in range(30))))  # fmt: skip
 data("images alone", "but got Tensor", pixels)
 data("three arrays", "a source must be a name, a path, a pair", lambda: (pixels(), labels(), labels()))
 data(
@@ -442,6 +448,8 @@ def text(name: str, phrase: str, content: str | bytes = WORDS, **options: Any) -
 text("of one token", "at least 2 are needed", "word")
 text("that is empty", "has 0 windows", "")
 text("that is not in UTF-8", "must be text in UTF-8", b"\xff\xfe caf\xe9 " * 200)
+text("that stays on no disk", "spool=DIR", in_memory=False)
+text("in a folder that is a number", "spool must be the path of a folder", spool=7)
 text("by syllables", "tokens are words, characters or the file of a tokenizer", tokens="syllables")
 text("in windows of nothing", "window must be at least 1", window=0)
 text("with a vocabulary of two", "vocabulary at least 3", vocabulary=2)

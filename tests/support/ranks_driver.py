@@ -63,7 +63,11 @@ MORE_CASES = CASES | {
     "reestimated": {"batch_norm": "reestimated", "sharing": "groups:2:random"},
     "darts": {"strategy": "darts"},
     "darts 2": {"strategy": "darts:order=2"},
+    "bits": {},
+    "largest logit": {"batch_norm": "reestimated"},
 }
+OTHER_METRICS = {"bits": "bits", "largest logit": lambda outputs, targets: outputs.abs().max()}
+"""Metrics with sums over samples, and without."""
 
 
 def make_words(folder: Path) -> None:
@@ -78,6 +82,7 @@ def make_bench(case: str, folder: Path, settings: Settings = SETTINGS) -> Supern
         still = {"input_dropout": 0.0, "output_dropout": 0.0, "word_dropout": 0.0}
         words = load_text(folder, window=5, train_size=40, eval_size=17)
         return SupernetSetup(Recurrent(hidden_size=6, num_nodes=3, **still), words, settings)
+    settings = replace(settings, metric=OTHER_METRICS.get(case))
     return SupernetSetup(Cells64(channels=2, num_cells=1), load("digits", train_size=40, eval_size=17), settings)
 
 

@@ -279,5 +279,6 @@ def changed(data: DataSet, change: Callable[[Split], Split]) -> DataSet:
 
 
 def _copied(split: Split, device: str) -> Split:
-    x = split.x if isinstance(split.x, Tensor) else split.x[:]  # what is read as it is asked for is read now
-    return Split(x.to(device, copy=True), split.y.to(device, copy=True))
+    # What is read as it is asked for is read now.
+    x, y = (values if isinstance(values, Tensor) else values[:] for values in (split.x, split.y))
+    return Split(x.to(device, copy=True), y.to(device, copy=True))

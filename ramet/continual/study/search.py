@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 import uuid
@@ -25,7 +26,7 @@ from ramet.progress import Bar, progress
 from ramet.runs import Run, differences
 from ramet.runs.identity import as_before
 from ramet.seeding import derive_seed, numpy_generator
-from ramet.training import Settings
+from ramet.training import Metric, Settings
 from ramet.training.recipe import FIRST_FIELDS, Recipe
 
 if TYPE_CHECKING:
@@ -82,8 +83,10 @@ class SequenceSearch(SequencePlan):
             study = storage.join(self.study, self._setting(setup), former, may_adopt=not self.storage)
             leases = TrialLeases(study, storage, self._member(run, study), self.silence)
         setup = replace(setup, alone=self._alone(setup, run, executor))
+        for left in folder.glob("alone-*.saves"):  # of trainings that are recorded: a disk refused to remove it then
+            shutil.rmtree(left, ignore_errors=True)
         with storage.failures(), progress("grow sequences", total=self.num_trials) as bar:
-            while not self._is_over(optuna, study, bar):
+            while not self._is_over(optuna, study, bar, setup.metric):
                 with finished_elsewhere():  # the rest of a batch is then what this run left, and is taken up again
                     trials = self._next(optuna, leases, setup, batch)
                     if trials:
@@ -132,7 +135,7 @@ class SequenceSearch(SequencePlan):
         return str(run.records["member"]["name"])
 
     def _alone(self, setup: SequenceSetup, run: Run, executor: Executor) -> dict[str, dict[str, float]]:
-        """The accuracies of the tasks alone, from the records where they are known."""
+        """The metric of the tasks alone, from the records where they are known."""
         names = setup.stream.names
         items = [WorkItem(f"alone/{name}", train_alone, {"task": name}) for name in names]
         _record(items, setup, run, executor, "training each task alone", on_failure=run.record_failure)
@@ -141,7 +144,7 @@ class SequenceSearch(SequencePlan):
             role: {name: float(record[role]) for name, record in records.items()} for role in ("validation", "test")
         }
 
-    def _is_over(self, optuna: Any, study: optuna.Study, bar: Bar) -> bool:
+    def _is_over(self, optuna: Any, study: optuna.Study, bar: Bar, metric: Metric) -> bool:
         """Whether all trials are finished; says how far they are, and the best so far."""
         states = optuna.trial.TrialState
         known = study.get_trials(deepcopy=False)
@@ -151,8 +154,10 @@ class SequenceSearch(SequencePlan):
             raise RunError(f"most trials must finish, but {len(errors)} failed and {len(done)} did not; {errors[-1]}")
         if done:
             best = max(done, key=lambda trial: (trial.values[0], -trial.values[1]))
+            gain = best.values[0]
+            words = f"{100 * gain:+.2f} points" if metric.is_share else f"{gain:+.3g} of {metric.name}"
             bar.label = (
-                f"grow sequences, {len(done)} of {self.num_trials}; best gain {100 * best.values[0]:+.2f} points "
+                f"grow sequences, {len(done)} of {self.num_trials}; best gain {words} "
                 f"with {best.values[1]:,.0f} parameters"
             )
         bar.set(len(done))
@@ -276,7 +281,10 @@ class SequenceSearch(SequencePlan):
 def attempt(setup: SequenceSetup, *, sequence: Mapping[str, Any], checkpoints: str, save: str | None) -> dict[str, Any]:
     """A trial: what a sequence gives on validation data, or why it gives nothing, which ends no other trial."""
     try:
-        return run_sequence(setup, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
+        found = run_sequence(setup, sequence=sequence, checkpoints=checkpoints, save=save, blind=True)
+        if not math.isfinite(found["gain"]):  # a perplexity may be as large as that
+            return {"error": f"a gain must be finite, but is {found['gain']}."}
+        return found
     except DiskError:  # no fault of the sequence's: the run ends, and this trial is taken up again
         raise
     except RunError as error:

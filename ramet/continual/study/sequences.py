@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 from torch import nn
 
@@ -21,7 +22,7 @@ from ramet.continual.study.space import GrowSequence
 from ramet.continual.training import Saves
 from ramet.fields import from_json
 from ramet.runs.atomic import write_atomically
-from ramet.training import Settings, accuracy
+from ramet.training import Metric, Settings, measure
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SequenceSetup:
     Args:
         options: options of ``BindAndGrow``, but for delta and bindings.
         folder: where the networks that were trained alone are, and where trials save themselves.
-        alone: the accuracies of the tasks trained alone, by split and task; empty until they are known.
+        alone: what the tasks trained alone have by the metric, by split and task; empty until they are known.
         seconds_between_checkpoints: how much work of a training a kill may cost.
     """
 
@@ -46,6 +47,11 @@ class SequenceSetup:
     seconds_between_checkpoints: float = 30.0
     identity: str | None = None
 
+    @property
+    def metric(self) -> Metric:
+        """What tasks are measured by."""
+        return self.settings.metric_for(self.stream[0].dataset.train.y)
+
     def method(
         self, deltas: Mapping[str, float] | None = None, bindings: Mapping[str, str] | None = None
     ) -> BindAndGrow:
@@ -56,7 +62,7 @@ class SequenceSetup:
 
 
 def train_alone(setup: SequenceSetup, *, task: str) -> dict[str, float]:
-    """Train a task alone, keep its network, and give its accuracies: the reference and the probe of all trials."""
+    """Train a task alone, keep its network, and give its metric: the reference and the probe of all trials."""
     method = setup.method()
     method.start(setup.skeleton, setup.settings, setup.seed, setup.device)
     entry = setup.stream[setup.stream.names.index(task)]
@@ -70,7 +76,7 @@ def train_alone(setup: SequenceSetup, *, task: str) -> dict[str, float]:
     shutil.rmtree(file.with_suffix(".saves"), ignore_errors=True)
     found: dict[str, float] = {"parameters": method.num_parameters()}
     for role, split in _splits(entry.dataset).items():
-        found[role] = accuracy(network, split.x.to(setup.device), split.y.to(setup.device))
+        found[role] = measure(network, split.x.to(setup.device), split.y.to(setup.device), setup.metric)
     return found
 
 
@@ -87,12 +93,15 @@ def run_sequence(
     Gives the ``gain`` on validation data, more is better, the ``gains`` of each task and ``parameters``; the same on
     test data for reports, unless ``blind``, as a search must be, which chooses among sequences. The learning saves
     itself in ``checkpoints`` and goes on from there; ``save`` is the file of the joint network.
+
+    A gain is a difference of scores: of the metric, or of minus the metric where lower is better. ``paper_gain`` is a
+    ratio of errors, which only a share has; of another metric it is none.
     """
     asked = from_json(GrowSequence, sequence)
     tasks = {task.name: _without_test(task) if blind else task for task in setup.stream}
     stream = Stream(setup.stream.name, [tasks[name] for name in asked.order])
     method = setup.method(asked.deltas, asked.bindings)
-    method.known_probes = {name: _known_probe(setup, name, tasks[name].dataset.num_classes) for name in asked.order}
+    method.known_probes = {name: _known_probe(setup, name, tasks[name].info.num_classes) for name in asked.order}
     learned = learn(
         stream,
         method=method,
@@ -109,17 +118,18 @@ def run_sequence(
         learned.network.save(save)
     alone = {role: [setup.alone[role][name] for name in asked.order] for role in ("validation", "test")}
     matrices = {role: learned.matrix(role) for role in alone}
+    metric = setup.metric
     tested = {
-        "test_gain": average_gain(matrices["test"], alone["test"]),
+        "test_gain": metric.score(average_gain(matrices["test"], alone["test"])),
         "test_accuracy": sum(matrices["test"][-1]) / len(stream),
     }
     final = zip(asked.order, matrices["validation"][-1], alone["validation"], strict=True)
     return {
-        "gain": average_gain(matrices["validation"], alone["validation"]),
-        "gains": {name: float(reached - reference) for name, reached, reference in final},
+        "gain": metric.score(average_gain(matrices["validation"], alone["validation"])),
+        "gains": {name: metric.score(float(reached - reference)) for name, reached, reference in final},
         "parameters": learned.rows[-1]["parameters"],
         **({} if blind else tested),
-        "paper_gain": paper_gain(matrices["validation"], alone["validation"]),
+        "paper_gain": _paper_gain(matrices["validation"], alone["validation"], metric),
         "bound_to": {d.task: d.bound_to for d in method.decisions if d is not None},
         "added": {row["task"]: row["notes"]["added_parameters"] for row in learned.rows},
         "expanded": {d.task: list(d.expanded) for d in method.decisions if d is not None},
@@ -132,16 +142,24 @@ def measure_on_test(setup: SequenceSetup, *, file: str) -> dict[str, Any]:
     found = {}
     for task in setup.stream:
         data = task.dataset.test
-        found[task.name] = accuracy(
-            network.task(task.name).to(setup.device), data.x.to(setup.device), data.y.to(setup.device)
-        )
-    gains = [found[name] - setup.alone["test"][name] for name in setup.stream.names]
+        module = network.task(task.name).to(setup.device)
+        found[task.name] = measure(module, data.x.to(setup.device), data.y.to(setup.device), setup.metric)
+    gains = [setup.metric.score(found[name] - setup.alone["test"][name]) for name in setup.stream.names]
     return {
         "test_gain": sum(gains) / len(gains),
         "test_accuracy": sum(found.values()) / len(found),
         "accuracies": found,
         "explanation": network.explain(),
     }
+
+
+def _paper_gain(matrix: Sequence[Sequence[float]], alone: Sequence[float], metric: Metric) -> float | None:
+    """The paper's gain, of errors: 1 minus a share, or a share of which lower is better; none of another metric."""
+    if not metric.is_share:
+        return None
+    if metric.higher_is_better:
+        return paper_gain(matrix, alone)
+    return paper_gain(1 - np.asarray(matrix), 1 - np.asarray(alone))
 
 
 def _without_test(task: Task) -> Task:

@@ -15,9 +15,9 @@ from ramet.jobs.grow.result import (
     behind,
     words_of,
 )
-from ramet.jobs.metric import MetricFigures
 from ramet.reports.charts import Block, Line, heat_map, layer_chart, line_chart
 from ramet.reports.formats import count, decimals, duration, percent, times
+from ramet.reports.metric import MetricFigures
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ramet.fields import from_json
 from ramet.growth.budget import Budget
-from ramet.jobs.metric import MetricFigures
 from ramet.jobs.result import Result
 from ramet.reports.formats import count
+from ramet.reports.metric import MetricFigures
 from ramet.reports.tables import Headline
 from ramet.runs import read_records
 from ramet.runs.encoding import Json

@@ -18,8 +18,8 @@ from ramet.growth.foreseeing import Foresight, foresee
 from ramet.growth.tasks import FIRST_STEP, GrowthSetup, finish, take_turn, train_first
 from ramet.jobs.grow.result import StepFigures, step_line
 from ramet.jobs.job import Session
-from ramet.jobs.metric import MetricFigures
 from ramet.reports.formats import count, duration
+from ramet.reports.metric import MetricFigures
 from ramet.runs.encoding import Json, plain
 
 SECONDS_A_TURN = 20.0

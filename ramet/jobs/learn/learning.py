@@ -31,7 +31,7 @@ from ramet.jobs.learn.earlier import EarlierTasks, check_earlier
 from ramet.jobs.learn.foresight import foresee, foreseen_stream
 from ramet.jobs.learn.result import ONTO
 from ramet.jobs.learn.specs import by_name, file_name, spec_of
-from ramet.jobs.metric import MetricFigures
+from ramet.reports.metric import MetricFigures
 from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.training import Metric, Recipe

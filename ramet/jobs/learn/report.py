@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from ramet.jobs.learn.advice import advise, in_words
 from ramet.jobs.learn.networks import add_conflicts, add_networks, drawn_places, left_out
 from ramet.jobs.learn.result import ONTO, LearnResult, MethodOutcome, SeedSpread, StreamFigures
-from ramet.jobs.metric import MetricFigures
 from ramet.reports.charts import Line, Points, heat_map, line_chart, scatter_chart
 from ramet.reports.formats import Number, count, decimals, duration, in_points, significant, size
+from ramet.reports.metric import MetricFigures
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ramet.jobs.metric import MetricFigures
 from ramet.jobs.result import Result
+from ramet.reports.metric import MetricFigures
 from ramet.runs.encoding import Json
 
 ONTO = "onto"

@@ -54,15 +54,18 @@ class Ranked(Protocol):
         """Whether a ranking by size puts the smallest first."""
 
     @property
-    def truth_unit(self) -> str:
-        """What the truth is."""
+    def truth_is_share(self) -> bool:
+        """Whether the truth is a share, whose differences are points."""
 
     def to_json(self) -> Json:
         """The figures as JSON values."""
 
 
-def ranking_table(result: Ranked) -> Table:
-    """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
+def ranking_table(result: Ranked, note: str = "") -> Table:
+    """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps.
+
+    The note, if there is one, ends the caption.
+    """
     known = next(iter(result.top.values()))
     tops = [name for name in ("top_1", "top_3", "top_5") if name in known]
     rows: list[list[Cell]] = []
@@ -80,7 +83,8 @@ def ranking_table(result: Ranked) -> Table:
         "interval over children, mean of the instances. Top n: the true rank of the best of its first n. Kept: the "
         "share of the truly best quarter that survives pruning the worst half."
     )
-    return Table(columns, rows, title="How far each ranking agrees with the truth", caption=caption)
+    title = "How far each ranking agrees with the truth"
+    return Table(columns, rows, title=title, caption=f"{caption} {note}".strip())
 
 
 def correlation_chart(result: Ranked) -> tuple[Chart, str]:
@@ -124,7 +128,7 @@ def add_choosing(page: Page, result: RankResult) -> None:
 
 def top_table(result: Ranked) -> Table:
     """What each ranking is worth where one chooses."""
-    are_points = result.truth_unit != "score"
+    are_points = result.truth_is_share
     rows: list[list[Cell]] = [
         [ranking_name(name, result), figures.top_half, figures.precision, figures.regret * (100 if are_points else 1)]
         for name, figures in result.top_weighted.items()

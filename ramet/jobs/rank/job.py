@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import ConfigError
 from ramet.fields import option
-from ramet.jobs.data_options import ImageOptions
+from ramet.jobs.data_options import NumericOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import TEXTS, SpaceSizes, build_data, build_space, check_accuracy
+from ramet.jobs.supernet import TEXTS, SpaceSizes, build_data, build_space
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
@@ -60,8 +60,8 @@ class RankJob(Job["SupernetSetup"]):
             own (a function of in_channels and num_classes that gives a module with Choice inside, or one that gives
             ``ramet.spaces.elastic`` of a trained network).
         sizes: how large its networks are.
-        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, or a folder of class
-            folders.
+        data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders,
+            or a table as FILE.csv:target=COLUMN; targets may be numbers.
         data_options: which part of it.
         recipe: how supernets and children alone are trained.
         plan: what is done.
@@ -78,7 +78,7 @@ class RankJob(Job["SupernetSetup"]):
     space: str | Space = option("cells64", kind=str)
     sizes: SpaceSizes = field(default_factory=SpaceSizes)
     data: str | DataSet = option("digits", kind=str)
-    data_options: ImageOptions = field(default_factory=ImageOptions)
+    data_options: NumericOptions = field(default_factory=NumericOptions)
     recipe: Recipe = option(factory=RankRecipe, kind=RankRecipe)
     plan: Plan = field(default_factory=Plan)
     truth_cache: str | None = None
@@ -116,7 +116,7 @@ class RankJob(Job["SupernetSetup"]):
                 f"children are ranked on images or features, but {self.data} is a text: try ramet search."
             )
         data = build_data(self.data, self.data_options.given(seed=self.seed), self.device)
-        check_accuracy(data, self.recipe)
+        self.recipe.metric_for(data.train.y)  # refuses one that is not for such targets
         setup = SupernetSetup(build_space(self.space, self.sizes, data), data, self.recipe)
         rehearse(setup, replace(self.plan, seed=self.seed))
         if self.plan.truth == "train" and self.truth_cache is not None:

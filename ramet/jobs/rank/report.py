@@ -11,7 +11,7 @@ from ramet.jobs.rank.choosing import add_choosing, correlation_chart, ranking_na
 from ramet.jobs.rank.result import OverTime, RankResult, TruthFigures
 from ramet.ranking.verdict import judge
 from ramet.reports.charts import Line, Points, Reference, box_chart, heat_map, line_chart, scatter_chart
-from ramet.reports.formats import count, in_points, percent
+from ramet.reports.formats import count, percent, significant
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Cell, Column, Columns, Table, legend_table
 from ramet.runs.encoding import Json
@@ -24,7 +24,16 @@ def table(result: RankResult) -> Table:
     """Every ranking in a row: its correlation with the truth, its best picks, and what pruning by it keeps."""
     if not result.correlation:
         return _stability_table(result)
-    return ranking_table(result)
+    return ranking_table(result, _measured_words(result))
+
+
+def _measured_words(result: RankResult) -> str:
+    """What children are measured by; nothing of the accuracy, which is meant everywhere else."""
+    metric = result.metric
+    if metric.name == "accuracy":
+        return ""
+    way = "higher" if metric.higher_is_better else "lower"
+    return f"Children are measured by the {metric.name}, of which {way} is better."
 
 
 def page(result: RankResult, config: Json) -> Page:
@@ -67,18 +76,30 @@ def children_table(result: RankResult, *, most: int | None = None) -> Table:
     sizes = result.sizes
     columns: list[Column | str] = ["child"]
     columns += [] if sizes is None else [Column("parameters", count), Column("multiply-adds", count)]
-    columns += [Column("last score", percent), Column("averaged score", percent)]
-    form = None if result.truth_unit == "score" else percent
-    columns += [] if truth is None else [Column("truth", form, best="highest"), "true rank"]
-    order = sorted(range(len(result.children)), key=lambda place: -(averaged if truth is None else truth)[place])
-    rising = sorted(truth or [])
+    metric, by_metric = result.metric, result.truth_unit == "metric"
+    columns += [Column("last score", metric.form), Column("averaged score", metric.form)]
+    form = metric.form if by_metric else percent if result.truth_is_share else None
+    best = metric.best if by_metric else "highest"
+    columns += [] if truth is None else [Column("truth", form, best=best), "true rank"]
+    scores = [metric.value(value) for value in averaged] if truth is None else _truth_scores(result)
+    order = sorted(range(len(result.children)), key=lambda place: -scores[place])
+    rising = sorted(scores)
     rows: list[list[Cell]] = []
     for place in order[:most]:
         size = [] if sizes is None else [sizes.parameters[place], sizes.flops[place]]
-        true = [] if truth is None else [truth[place], 1 + len(rising) - bisect_right(rising, truth[place])]
+        true = [] if truth is None else [truth[place], 1 + len(rising) - bisect_right(rising, scores[place])]
         rows.append([result.shown[place], *size, last[place], averaged[place], *true])
-    caption = "Scores with shared weights are validation accuracies, the mean of the instances"
-    return Table(columns, rows, caption=caption + ("." if truth is None else "; the truth is a test accuracy."))
+    if metric.name == "accuracy":
+        measured, tested = "validation accuracies", "a test accuracy"
+    else:
+        measured, tested = f"the validation {metric.name}", f"the test {metric.name}" if by_metric else "a table's"
+    caption = f"Scores with shared weights are {measured}, the mean of the instances"
+    return Table(columns, rows, caption=caption + ("." if truth is None else f"; the truth is {tested}."))
+
+
+def _truth_scores(result: RankResult) -> list[float]:
+    """The truth of each child as a score, of which more is better; nothing without a truth."""
+    return [] if result.truth is None else [result.truth_score(value) for value in result.truth.mean]
 
 
 def _shared_scores(result: RankResult) -> tuple[list[list[float]], list[list[float]]]:
@@ -102,9 +123,10 @@ def _key_numbers(result: RankResult) -> list[KeyNumber]:
 
 def _add_correlation(page: Page, result: RankResult, known: TruthFigures) -> None:
     page.chart(*correlation_chart(result))
-    truth = [value if result.truth_unit == "score" else 100 * value for value in known.mean]
-    shared = [100 * value for value in result.accuracy.averaged[0]]
-    rising = sorted(range(len(truth)), key=lambda place: truth[place])
+    metric, scores = result.metric, _truth_scores(result)
+    truth = [100 * value if result.truth_is_share else value for value in known.mean]
+    shared = [metric.in_units(value) for value in result.accuracy.averaged[0]]
+    rising = sorted(range(len(truth)), key=lambda place: scores[place])
     drawn = sorted(spread(rising, MOST_SHOWN))
     labelled = [drawn.index(place) for place in (*rising[:2], *rising[-3:])]
     x, y = ([values[place] for place in drawn] for values in (shared, truth))
@@ -112,13 +134,19 @@ def _add_correlation(page: Page, result: RankResult, known: TruthFigures) -> Non
     page.chart(
         scatter_chart(
             [Points("children", x, y, names=names, labelled=labelled)],
-            x_label="validation accuracy with shared weights, % (first instance, averaged)",
-            y_label="true score" if result.truth_unit == "score" else "true accuracy, %",
+            x_label=f"validation {metric.name} with shared weights{', %' * metric.is_share} (first instance, averaged)",
+            y_label=_truth_label(result),
         ),
         "Each dot is a child. A cloud that rises from left to right is a ranking that can be used; the best three and "
         "the worst two are named."
         + ("" if len(drawn) == len(truth) else f" {len(drawn)} of the {len(truth)} children are drawn, good and bad."),
     )
+
+
+def _truth_label(result: RankResult) -> str:
+    if result.truth_unit == "metric":
+        return f"true {result.metric.unit}"
+    return "true accuracy, %" if result.truth_is_share else "true score"
 
 
 def spread(places: Sequence[int], most: int) -> list[int]:
@@ -166,8 +194,8 @@ def _add_ranks(page: Page, result: RankResult) -> None:
     order = list(range(len(result.children)))
     label = "children in the order of the space"
     if result.truth is not None:
-        truth = result.truth.mean
-        order.sort(key=lambda place: -truth[place])
+        scores = _truth_scores(result)
+        order.sort(key=lambda place: -scores[place])
         label = "children, the truly best first"
     order = order[:128]  # more boxes than that are a grey band
     for samples, words in (
@@ -192,23 +220,31 @@ def _add_disturbance(page: Page, result: RankResult) -> None:
     entry = result.disturbance
     if entry is None or entry.matrix is None or len(result.children) > 128:
         return
-    share = result.trained_is_best.share_in_best_quarter
+    share, metric = result.trained_is_best.share_in_best_quarter, result.metric
+
+    def change(score: float) -> str:
+        value = metric.value(score)
+        return f"{100 * value:+z.2f} points" if metric.is_share else f"{'+' if value > 0 else ''}{significant(value)}"
+
     page.section("Who disturbs whom")
     page.prose(
-        f"A mini-batch that trains a child changes its own accuracy by **{100 * entry.own:+z.2f} points** and that "
-        f"of the others by **{100 * entry.others:+z.2f} points** on average. Right after it has been trained, a "
+        f"A mini-batch that trains a child changes its own {metric.name} by **{change(entry.own)}** and that "
+        f"of the others by **{change(entry.others)}** on average. Right after it has been trained, a "
         f"child is among the best quarter in **{share or 0.0:.0%}** of the steps."
     )
+    changes = [
+        [None if score is None else metric.in_units(metric.value(score)) for score in row] for row in entry.matrix
+    ]
     page.chart(
         heat_map(
             result.shown,
             result.shown,
-            [[in_points(value) for value in row] for row in entry.matrix],
+            changes,
             row_label="trained child",
             column_label="child that is scored",
-            value_label="change of accuracy, points",
+            value_label=f"change of {metric.name}{', points' * metric.is_share}",
         ),
-        "A row is a child that was trained for one mini-batch, a column a child whose accuracy changed.",
+        f"A row is a child that was trained for one mini-batch, a column a child whose {metric.name} changed.",
     )
 
 
@@ -224,7 +260,12 @@ def _add_variations(page: Page, result: RankResult) -> None:
     for row in result.variations:
         figures = [None if entry is None else entry.estimate for entry in (row.tau, row.gain)]
         rows.append([row.variation, row.accuracy, *figures, row.mean_over_steps, row.deviation_over_steps])
-    columns: Columns = ["setting", Column("accuracy", percent), Column("correlation", best="highest"), "gain"]
+    columns: Columns = [
+        "setting",
+        Column(result.metric.name, result.metric.form),
+        Column("correlation", best="highest"),
+        "gain",
+    ]
     columns = [*columns, "mean over mini-batches", "its deviation"]
     caption = "The correlation is that of the averaged scores; the last columns are over the last mini-batches."
     page.table(Table(columns, rows, caption=caption))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ramet.jobs.result import Result
 from ramet.reports.formats import Estimate
+from ramet.reports.metric import MetricFigures
 from ramet.reports.tables import Table
 from ramet.runs.encoding import Json
 
@@ -56,7 +57,7 @@ class StabilityFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyFigures:
-    """Accuracies with shared weights; the lists are by instance, then child."""
+    """The metric with shared weights, by default accuracies; the lists are by instance, then child."""
 
     mean: float
     spread_of_children: float
@@ -89,7 +90,8 @@ class RankDistributions:
 class DisturbanceFigures:
     """The mean change of a score in a step: of the child that it trains, of the others, and who disturbs whom.
 
-    ``matrix`` is none where there are more than 512 children.
+    Above 0 is better, also where lower values of the metric are. ``matrix`` is none where there are more than 512
+    children.
     """
 
     matrix: list[list[float | None]] | None
@@ -167,7 +169,10 @@ class TrainingFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """The same with one thing changed: the correlation of its averaged scores, and what they gain over the others."""
+    """The same with one thing changed: the correlation of its averaged scores, and what they gain over the others.
+
+    ``accuracy`` is the mean of the run's metric.
+    """
 
     variation: str
     accuracy: float
@@ -244,13 +249,15 @@ class RankResult(Result):
         recommendation: what to do, each sentence with the measurement behind it.
         sizes: of the children; none in runs of earlier versions, as are the following.
         labels: short names of the children, for plots and tables; ``legend`` explains them.
-        truth_unit: what the truth is: ``share``, ``percent`` (kept as shares) or ``score``.
+        truth_unit: what the truth is: ``share``, ``percent`` (kept as shares), ``score``, or the run's ``metric``.
         pruning_interval: the share that survives pruning by the averaged scores, with its interval.
         top_weighted: by ranking, what it is worth where one chooses.
         bias: what the averaged scores think of each operation, the most over-rated first.
         longer: where the correlation goes with more epochs.
-        gap: how far accuracies with shared weights are below those alone.
+        gap: how much better children are alone than with shared weights.
         training: what the way to train says of itself.
+        metric: what children are measured by. ``accuracy`` and the truth hold its values; what is compared inside are
+            scores, the metric or minus it where lower is better.
     """
 
     children: list[str]
@@ -283,6 +290,16 @@ class RankResult(Result):
     longer: LongerTraining | None = None
     gap: Interval | None = None
     training: TrainingFigures | None = None
+    metric: MetricFigures = field(default_factory=MetricFigures)
+
+    @property
+    def truth_is_share(self) -> bool:
+        """Whether the truth is a share, written as a percentage."""
+        return self.metric.is_share if self.truth_unit == "metric" else self.truth_unit != "score"
+
+    def truth_score(self, value: float) -> float:
+        """The score of a value of the truth: more is better, as it is in a table anyway."""
+        return self.metric.value(value) if self.truth_unit == "metric" else value
 
     @property
     def shown(self) -> list[str]:

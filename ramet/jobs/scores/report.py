@@ -44,6 +44,6 @@ def page(result: ScoresResult, config: Json) -> Page:
 
 def _children(result: ScoresResult, truth: list[float]) -> Table:
     order = sorted(range(len(truth)), key=lambda place: -truth[place])
-    form = None if result.truth_unit == "score" else percent
+    form = percent if result.truth_is_share else None
     rows: list[list[Cell]] = [[result.children[place], truth[place]] for place in order]
     return Table(["child", Column("truth", form)], rows, caption="The truly best first.")

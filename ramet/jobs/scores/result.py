@@ -42,6 +42,11 @@ class ScoresResult(Result):
     pruning: dict[str, float] = field(default_factory=dict)
     top_weighted: dict[str, TopFigures] = field(default_factory=dict)
 
+    @property
+    def truth_is_share(self) -> bool:
+        """Whether the truth is a share, written as a percentage."""
+        return self.truth_unit != "score"
+
     def words(self) -> list[str]:
         """The recommendation, and where the report is."""
         lines = [f"- {line}" for line in self.recommendation]

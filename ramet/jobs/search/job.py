@@ -10,7 +10,7 @@ from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import TEXTS, SpaceSizes, are_words, build_data, build_space, build_text, check_accuracy
+from ramet.jobs.supernet import TEXTS, SpaceSizes, are_words, build_data, build_space, build_text
 from ramet.registry.references import anchored_parts
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
@@ -81,8 +81,8 @@ class SearchJob(Job["SupernetSetup"]):
         space: cells64, nasbench201, darts, enas-micro or recurrent, with options after a colon, or FILE.py:function for
             your own (a module with Choice inside, or ``ramet.spaces.elastic`` of a trained one).
         sizes: how large its networks are.
-        data: digits, mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders; for recurrent
-            ptb, or a folder with train.txt, valid.txt and test.txt.
+        data: digits, mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders, a table as
+            FILE.csv:target=COLUMN; for recurrent ptb, or a folder with train.txt, valid.txt and test.txt.
         data_options: which part of it.
         recipe: how shared weights and the architectures found are trained.
         plan: what is done.
@@ -129,7 +129,7 @@ class SearchJob(Job["SupernetSetup"]):
             data = build_text(self.data, self.data_options.words(), self.device)
         else:
             data = build_data(self.data, self.data_options.images(seed=self.seed), self.device)
-        check_accuracy(data, self.recipe)
+        self.recipe.metric_for(data.train.y)  # refuses one that is not for such targets
         space = build_space(self.space, self.sizes, data)
         if space.takes_text != isinstance(data, Text):
             raise ConfigError(
@@ -141,10 +141,15 @@ class SearchJob(Job["SupernetSetup"]):
             check_installed()
         plan.check(space)
         plan.final_network.check(space, tuple(data.train.x.shape[1:]))
-        try_children(setup)
+        try_children(setup, num_samples=None if plan.is_staged or plan.is_relaxed else plan.error_samples)
         arch = space[children_of_every_option(space)[0]]
         if plan.final_recipe is not None:
             final = final_settings(self.recipe, plan.final_recipe)
+            if final.metric != self.recipe.metric:
+                raise ConfigError(
+                    f"what was found is measured as it was searched for: the metric of a final recipe must be "
+                    f"{self.recipe.metric}, but got {final.metric!r}."
+                )
             rehearse(final, setup.new_supernet(self.seed), data.train.x, data.train.y, arch)
         if not plan.is_staged:
             make_loop(setup, plan)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ramet.jobs.search.result import SearchEpoch, SearchResult, amount_text
 from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph_chart, line_chart, scatter_chart
-from ramet.reports.formats import Format, number, percent
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Column, Table, legend_table
 from ramet.runs.encoding import Json
@@ -14,25 +13,20 @@ from ramet.runs.encoding import Json
 
 def table(result: SearchResult) -> Table:
     """What was found: the architectures trained alone, or the candidates if none was."""
-    name, form = result.metric, _form(result)
+    name, form, best = result.metric, result.form, result.measured_by.best
     if result.trained:
         return Table(
-            ["architecture", Column(f"validation {name}", form, best="lowest"), Column(f"test {name}", form), "seeds"],
+            ["architecture", Column(f"validation {name}", form, best=best), Column(f"test {name}", form), "seeds"],
             [[result.shown(entry.name), entry.validation, entry.test, len(entry.tests)] for entry in result.trained],
             title="Trained alone from scratch",
             caption="The test split was used once a seed.",
         )
     where = "trained alone" if result.stages else "on shared weights"
     return Table(
-        ["architecture", Column(f"{name}, {where}", form, best="lowest"), "parameters"],
+        ["architecture", Column(f"{name}, {where}", form, best=best), "parameters"],
         [[result.shown(entry.name), entry.error, entry.parameters] for entry in result.candidates[:10]],
         title="The best candidates" if result.stages else "Best on the shared weights",
     )
-
-
-def _form(result: SearchResult) -> Format:
-    """How an error is written: a share of wrong labels in per cent, a perplexity as it is."""
-    return percent if result.metric == "error" else number
 
 
 def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) -> Page:
@@ -41,7 +35,7 @@ def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) 
     page = Page("Which architecture is best?", f"{job.get('space')} on {job.get('data')}, {result.strategy}")
     page.verdict(result.best, _because(result), heading="The architecture found")
     if result.chosen is not None:
-        best, form = result.chosen, _form(result)
+        best, form = result.chosen, result.form
         page.numbers(
             KeyNumber(f"test {result.metric}", best.test, "trained alone from scratch", form),
             KeyNumber(f"validation {result.metric}", best.validation, "on which it was chosen", form),
@@ -94,7 +88,7 @@ def _first(result: SearchResult) -> str:
     """By what it was chosen at the end of a search in stages."""
     if len(result.trained) > 1:
         return f"It was the best on validation data of the first {len(result.trained)}, trained alone,"
-    return f"It comes first, by {_ORDER},"
+    return f"It comes first, by {_order(result)},"
 
 
 def _cost_numbers(result: SearchResult) -> list[KeyNumber]:
@@ -111,7 +105,7 @@ def _add_baselines(page: Page, result: SearchResult) -> None:
     """What needed no search, beside what was found."""
     if not result.baselines:
         return
-    form, found = _form(result), result.found
+    form, found = result.form, result.found
     rows: list[list[object]] = [
         [
             "found",
@@ -121,7 +115,7 @@ def _add_baselines(page: Page, result: SearchResult) -> None:
         ]
     ]
     rows += [[e.name, result.shown(e.architecture), e.error, e.parameters, e.flops] for e in result.baselines]
-    error = Column(f"validation {result.metric}", form, best="lowest")
+    error = Column(f"validation {result.metric}", form, best=result.measured_by.best)
     page.table(
         Table(
             ["chosen by", "architecture", error, "parameters", "multiply-adds"],
@@ -137,6 +131,7 @@ def _add_stages(page: Page, result: SearchResult) -> None:
     if not result.stages:
         return
     page.section("How sure")
+    measured = "loss" if result.measure is None else result.measure.name
     rows: list[list[object]] = [
         [s.stage, s.about, amount_text(result.unit, s.cost), s.agreement, s.compared, s.seen, s.dropped]
         for s in result.stages
@@ -146,9 +141,9 @@ def _add_stages(page: Page, result: SearchResult) -> None:
             ["stage", "what it did", "cost", "agreement", "over", "seen", "dropped"],
             rows,  # type: ignore[arg-type]
             title="The stages",
-            caption="Agreement is Kendall's tau between a stage's order and the validation loss of the next longer "
-            "trainings, over the architectures that have both; the predictor's is of trainings that it left out. The "
-            "search spent the rest of its budget by it. Over fewer than 10 architectures it is hardly a hint.",
+            caption=f"Agreement is Kendall's tau between a stage's order and the validation {measured} of the next "
+            "longer trainings, over the architectures that have both; the predictor's is of trainings that it left out."
+            " The search spent the rest of its budget by it. Over fewer than 10 architectures it is hardly a hint.",
         )
     )
 
@@ -159,14 +154,15 @@ def _add_free_scores(page: Page, result: SearchResult) -> None:
     if not any(entry.synflow is not None for entry in entries):
         return
     where = "trained alone" if result.stages else "on shared weights"
-    error = Column(f"{result.metric}, {where}", _form(result), best="lowest")
+    error = Column(f"{result.metric}, {where}", result.form, best=result.measured_by.best)
     free = [Column(name, best="highest") for name in ("synflow", "Jacobian covariance")]
     rows = [
         [result.shown(entry.name), entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries
     ]
     caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
     if result.stages:
-        caption += f" The rows are in the order of the search, by {_ORDER}; one error alone may order them otherwise."
+        caption += f" The rows are in the order of the search, by {_order(result)}; "
+        caption += f"one {result.metric} alone may order them otherwise."
     title = "The candidates, and scores that need no training"
     page.table(Table(["architecture", error, "parameters", *free], rows, title=title, caption=caption))
 
@@ -181,26 +177,42 @@ def _add_curves(page: Page, result: SearchResult, course: Sequence[SearchEpoch],
         lines += [line] if line.x else []
     if lines:
         page.chart(
-            line_chart(lines, x_label="epoch", y_label="mean reward"), "The mean reward of what the strategy proposes."
+            line_chart(lines, x_label="epoch", y_label="mean reward"),
+            "The mean reward of what the strategy proposes." + _reward_words(result),
         )
     kinds = {"difference_mean": "mean", "difference_best5": "best five", "difference_max": "largest"}
     lines = [_line(words, course, figure) for figure, words in kinds.items()]
     if lines[0].x:
-        again = _line("mean, beside it", other, "difference_mean")
+        again, is_lost = _line("mean, beside it", other, "difference_mean"), result.measured_by.higher_is_better
         page.chart(
             line_chart(
                 [*lines, again] if again.x else lines,
                 x_label="epoch",
-                y_label=f"difference of {result.metric}",
+                y_label=f"{result.metric} lost" if is_lost else f"difference of {result.metric}",
                 references=[Reference(0.0, "nothing lost")],
             ),
-            "A child's error at the end of an epoch, less its error right after it was trained. Above the line, others "
-            "have made it forget.",
+            _forgetting_words(result),
         )
     shares = [(epoch.number + 1, epoch.guard["open_share"]) for epoch in course if "open_share" in epoch.guard]
     if shares:
         line = Line("open", [place for place, _ in shares], [share for _, share in shares])
         page.chart(line_chart([line], x_label="epoch", y_label="share of open directions"), "What can still be learnt.")
+
+
+def _reward_words(result: SearchResult) -> str:
+    """What a reward is, where it is not plainly 1 minus an error."""
+    if result.measure is None or result.measure.is_share:
+        return ""
+    return f" It follows from the {result.metric}: 0.5 is the median of the first children, 1 the best there could be."
+
+
+def _forgetting_words(result: SearchResult) -> str:
+    name = result.metric
+    if result.measured_by.higher_is_better:
+        words = f"A child's {name} right after it was trained, less its {name} at the end of the epoch."
+    else:
+        words = f"A child's {name} at the end of an epoch, less its {name} right after it was trained."
+    return f"{words} Above the line, others have made it forget."
 
 
 def _line(name: str, epochs: Sequence[SearchEpoch], figure: str) -> Line:
@@ -213,8 +225,8 @@ def _add_fronts(page: Page, result: SearchResult) -> None:
     scored = [entry for entry in result.candidates if entry.error is not None and entry.error == entry.error]
     if len(scored) < 2:
         return
-    page.section("Error against cost")
-    where, is_share = "trained alone" if result.stages else "shared weights", result.metric == "error"
+    page.section(f"{result.measured_by.title} against cost" if result.measure else "Error against cost")
+    where, is_share = "trained alone" if result.stages else "shared weights", result.measured_by.is_share
     y_label = f"{result.metric}, {where}" + (", %" if is_share else "")
     for cost, front in result.pareto.items():
         groups = []
@@ -228,8 +240,10 @@ def _add_fronts(page: Page, result: SearchResult) -> None:
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")
 
 
-_ORDER = "validation losses at every length of training and what similar architectures had"
-"""What a search in stages chooses by; see ``staged.search``."""
+def _order(result: SearchResult) -> str:
+    """What a search in stages chooses by; see ``staged.search``."""
+    return f"validation {result.ordered_by} at every length of training and what similar architectures had"
+
 
 _COSTS = {"flops": "multiply-adds"}
 """What a cost is called where people read it."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.fields import from_json
 from ramet.jobs.result import Result
+from ramet.reports.formats import Format, number
+from ramet.reports.metric import MetricFigures
 from ramet.runs import read_records
 from ramet.runs.encoding import Json
 
@@ -21,7 +23,7 @@ class FoundArchitecture:
 
     Attributes:
         error: on the whole validation split, with shared weights, or after its longest training alone in a staged
-            search; a perplexity for words, and none where nothing was trained.
+            search; a perplexity for words, the value of the recipe's own metric, and none where nothing was trained.
         flops: multiply-adds for one input.
         synflow: a score of the untrained network, none where there is none; ``jacobian`` is another.
     """
@@ -40,9 +42,9 @@ class TrainedArchitecture:
     """One that was trained alone from scratch.
 
     Attributes:
-        validation: the error on which the best is chosen, the mean over seeds.
+        validation: the error (perplexity, metric) on which the best is chosen, the mean over seeds.
         test: the same of the test split.
-        tests: the test error of each seed.
+        tests: that of the test split for each seed.
     """
 
     name: str
@@ -60,7 +62,7 @@ class SearchBaseline:
         name: how it was chosen: random, largest that fits, training-free best.
         architecture: its name in the space's own notation.
         flops: multiply-adds for one input.
-        error: on validation data, trained as long as ``found`` was; none if it diverged.
+        error: the error (perplexity, metric) on validation data, trained as long as ``found``; none if it diverged.
         found: that of the architecture found.
     """
 
@@ -102,10 +104,10 @@ class SearchEpoch:
     Attributes:
         number: from 0 on.
         archs: the children that were trained, by name.
-        err1: the error of each right after its training; none if it diverged or was not measured.
+        err1: the error (perplexity, metric) of each right after its training; none if it diverged or was not measured.
         err2: the same at the end of the epoch.
-        difference_mean: the mean of err2 - err1.
-        difference_best5: of the five lowest err1.
+        difference_mean: the mean of err2 - err1, or of err1 - err2 where higher is better: above 0, something was lost.
+        difference_best5: of the five best err1.
         difference_max: the largest.
         disturbance: how far outputs moved, the mean over children.
         loss: the mean training loss.
@@ -148,7 +150,8 @@ class SearchResult(Result):
     """The architecture found.
 
     Attributes:
-        metric: what an error is: ``error``, the share of wrong labels, or ``perplexity``.
+        metric: the name of what is called an error here: ``error``, the share of wrong labels, ``perplexity``, or the
+            recipe's own metric, of which ``measure`` says more.
         best: the name of the architecture found.
         candidates: what the search ended with, the best on shared weights first.
         trained: the first of them trained alone, in the same order.
@@ -165,6 +168,7 @@ class SearchResult(Result):
         allowed: how many it was allowed, of all workers together.
         short_names: of architectures by their names, for plots and tables, where these are long; ``legend`` explains
             them.
+        measure: the recipe's own metric, or that of targets that are numbers; none for errors and perplexities.
     """
 
     metric: str
@@ -185,6 +189,22 @@ class SearchResult(Result):
     allowed: float | None = None
     short_names: dict[str, str] = field(default_factory=dict)
     legend: list[str] = field(default_factory=list)
+    measure: MetricFigures | None = None
+
+    @property
+    def measured_by(self) -> MetricFigures:
+        """What architectures are measured by, and how it is written."""
+        return self.measure or usual_figures(self.metric)
+
+    @property
+    def form(self) -> Format:
+        """How it is written: a perplexity with two decimals."""
+        return number if self.measure is None and self.metric != "error" else self.measured_by.form
+
+    @property
+    def ordered_by(self) -> str:
+        """What a search in stages compares on validation data: losses, which have no ties, or the metric."""
+        return "losses" if self.measure is None else self.measure.name
 
     def shown(self, name: str) -> str:
         """What an architecture is called in plots and tables."""
@@ -203,7 +223,7 @@ class SearchResult(Result):
     @property
     def chosen(self) -> TrainedArchitecture | None:
         """The one of the trained architectures that is best on validation data."""
-        return min(self.trained, key=lambda entry: entry.validation, default=None)
+        return max(self.trained, key=lambda entry: self.measured_by.value(entry.validation), default=None)
 
     @property
     def network(self) -> Path | None:
@@ -246,7 +266,9 @@ class SearchResult(Result):
 
     def doubt(self) -> str:
         """What did better without a search, in a sentence; empty if nothing did."""
-        better = [e.name for e in self.baselines if e.error is not None and e.found is not None and e.error < e.found]
+        known = [(e.name, e.error, e.found) for e in self.baselines if e.error is not None and e.found is not None]
+        score = self.measured_by.value
+        better = [name for name, theirs, found in known if score(theirs) > score(found)]
         return f"At this length {' and '.join(better)} did better: the find is not firm." if better else ""
 
     def cost_words(self) -> str:
@@ -256,9 +278,14 @@ class SearchResult(Result):
         return f"{costs}; the budget is {self.budget}" if self.budget else costs
 
     def baseline_words(self) -> str:
-        """The errors of what was found and of the baselines."""
+        """The errors, or other figures, of what was found and of the baselines."""
         values = [("found", self.baselines[0].found), *((entry.name, entry.error) for entry in self.baselines)]
-        return ", ".join(f"{name} {_error_text(self.metric, value)}" for name, value in values)
+        return ", ".join(f"{name} {self._text(value)}" for name, value in values)
+
+    def _text(self, value: float | None) -> str:
+        if value is None or value != value:
+            return "diverged"
+        return f"{value:.4g}" if self.measure is None and self.metric != "error" else self.measured_by.form(value)
 
     def spent_words(self) -> str:
         """What the stages cost."""
@@ -306,7 +333,6 @@ def amount_text(unit: str, amount: float) -> str:
     return f"{amount:.3g} {unit}" if amount < 1e6 else f"{amount:.2e} {unit}"
 
 
-def _error_text(metric: str, value: float | None) -> str:
-    if value is None or value != value:
-        return "diverged"
-    return f"{100 * value:.1f} %" if metric == "error" else f"{value:.4g}"
+def usual_figures(metric: str) -> MetricFigures:
+    """An error, the share of wrong labels, or a perplexity."""
+    return MetricFigures(name=metric, higher_is_better=False, is_share=metric == "error")

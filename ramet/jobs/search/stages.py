@@ -16,16 +16,19 @@ from ramet.exporting import write_network
 from ramet.exporting.card import Card, described_inputs
 from ramet.fields import to_json
 from ramet.jobs.job import Session
+from ramet.jobs.search.result import usual_figures
 from ramet.progress import progress
 from ramet.ranking.scores.jacobian import JacobianCovariance
 from ramet.ranking.scores.synflow import Synflow
 from ramet.ranking.setup import SupernetSetup
+from ramet.reports.metric import MetricFigures
 from ramet.runs import Run
 from ramet.runs.encoding import Json, encode, plain
 from ramet.searching.baselines import baselines
 from ramet.searching.costs import ArchCosts, pareto_front
 from ramet.searching.final import train_final, trained_child
 from ramet.searching.loop import Search
+from ramet.searching.measures import other_metric
 from ramet.searching.plan import SearchPlan
 from ramet.searching.relaxed import RelaxedSearch
 from ramet.searching.staged.search import StagedSearch
@@ -52,6 +55,10 @@ class Stages:
 
     def __init__(self, setup: SupernetSetup, plan: SearchPlan, session: Session) -> None:
         self.setup, self.plan, self.session = setup, plan, session
+        metric, y = other_metric(setup.settings, setup.data.train.y), setup.data.train.y
+        self.described: Json = {} if metric is None else metric.told()
+        usual = "perplexity" if y.ndim > 1 else "error"
+        self.metric = MetricFigures(**self.described) if self.described else usual_figures(usual)
 
     def __call__(self) -> Json | None:
         """The result as JSON values; none on a rank that is not the leader."""
@@ -77,7 +84,8 @@ class Stages:
         candidates = list(run.records["candidates"]["entries"])
         if not candidates:
             raise RunError(
-                "at least one candidate must have a finite error, but all diverged: lower the learning rate."
+                f"at least one candidate must have a finite {self.metric.name}, but all diverged: lower the learning "
+                "rate."
             )
         finals = self._finals(run, candidates)
         compared = self._baselines(run, candidates, finals)
@@ -108,7 +116,7 @@ class Stages:
             loop = make_loop(setup, self.plan, ranks=self.session.ranks, **places)
             archs = derived_of(loop, self.plan)
             scores = loop.score(archs)
-        costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_classes)
+        costs = ArchCosts(setup.space, setup.data.train.x.shape[1:], setup.data.num_outputs)
         entries: list[Json] = [
             {"arch": list(arch), "name": setup.space.name(arch), "error": score.error}
             for arch, score in zip(archs, scores, strict=True)
@@ -119,7 +127,7 @@ class Stages:
             entry.update(parameters=int(costs("params", arch)), flops=int(costs("flops", arch)))
         free = self._free_scores([tuple(entry["arch"]) for entry in entries])
         entries = [entry | scored for entry, scored in zip(entries, free, strict=True)]
-        return sorted(entries, key=lambda entry: float(entry["error"]))
+        return sorted(entries, key=lambda entry: -self.metric.value(float(entry["error"])))
 
     def _staged(self, run: Run) -> list[Json]:
         """What a search in stages ends with, the best first; what its stages cost and said goes into a record."""
@@ -178,7 +186,7 @@ class Stages:
         nothing: Json = {"baselines": [], "compared": "", "stages": [], "unit": "", "allowed": None}
         if plan.without_baselines or not finals:
             return nothing
-        costs = ArchCosts(space, self.setup.data.train.x.shape[1:], self.setup.data.num_classes)
+        costs = ArchCosts(space, self.setup.data.train.x.shape[1:], self.setup.data.num_outputs)
         if "baselines" not in run.records:  # a latency is not measured the same twice
             named = baselines(self.setup, plan, costs)
             run.records.append("baselines", archs={name: list(arch) for name, arch in named.items()})
@@ -232,7 +240,9 @@ class Stages:
         means: dict[int, list[float]] = {}
         for final in finals:
             means.setdefault(final["place"], []).append(float(final["validation"]))
-        return min(means, key=lambda place: sum(means[place]) / len(means[place])) if means else 0
+        if not means:
+            return 0
+        return max(means, key=lambda place: self.metric.value(sum(means[place]) / len(means[place])))
 
     def _final_task(self, key: str, arch: list[int], number: int) -> WorkItem:
         plan = self.plan
@@ -277,14 +287,15 @@ class Stages:
             child = trained_child(setup, arch, seed, to_json(plan.final_network), plan.final_recipe)
             problem = self._write(child, run, trained[best])
         scored = [entry for entry in candidates if entry["error"] is not None and entry["error"] == entry["error"]]
-        rewards = [-entry["error"] for entry in scored]
+        rewards = [self.metric.value(entry["error"]) for entry in scored]
         front = {
             cost: [scored[place]["name"] for place in pareto_front([entry[cost] for entry in scored], rewards)]
             for cost in ("parameters", "flops")
         }
         epochs = [record for record in run.records if record["key"].startswith("epoch/")]
         return {
-            "metric": "perplexity" if setup.data.train.y.ndim > 1 else "error",
+            "metric": self.metric.name,
+            **({"measure": self.described} if self.described else {}),
             "best": candidates[best]["name"],
             "candidates": candidates,
             "trained": trained,
@@ -300,7 +311,7 @@ class Stages:
     def _write(self, child: nn.Module, run: Run, entry: Json) -> str:
         """Write the best network with its card; gives why a file is missing, or nothing."""
         setup, plan, data = self.setup, self.plan, self.setup.data
-        metric = "perplexity" if data.train.y.ndim > 1 else "error"
+        metric = self.metric.name
         x = data.validation.x
         card = Card(
             title=f"{entry['name']}, found in {type(setup.space).__name__}",

@@ -98,11 +98,12 @@ class StudyJob(Job["StudySetup"]):
 
     def build(self, *, trust: bool = False) -> StudySetup:
         """The stream, the network and the storage."""
+        from ramet.continual.methods import BindAndGrow
         from ramet.continual.networks.skeletons import make_skeleton
         from ramet.continual.study.search import SequenceSearch
         from ramet.continual.study.sequences import SequenceSetup
         from ramet.data import on_device
-        from ramet.training.rehearsal import rehearse
+        from ramet.training.rehearsal import rehearse, rehearse_metric
 
         options = self._method_options()
         (stream,) = self.data_options.streams(self.stream, range(self.seed, self.seed + 1), trust)
@@ -110,25 +111,26 @@ class StudyJob(Job["StudySetup"]):
         if len(stream) < 2:
             raise ConfigError(f"a stream must have at least 2 tasks to be studied, but {name} has 1.")
         first = on_device(stream[0].dataset, self.device)  # refuses a device that is not there
-        self.recipe.refuse("metric", because="a study compares accuracies")
-        if stream[0].dataset.is_numeric:
-            raise ConfigError(f"a study compares accuracies, so that targets are classes, but {name} has numbers.")
+        metric = self.recipe.metric_for(first.train.y)
+        BindAndGrow(**options).check_targets(first.train.y, metric)
         channels, height, width = stream.form.pixels
         skeleton = make_skeleton(
             self.plan.network, in_channels=channels, image_size=(height, width), batch_norm=self.plan.batch_norm
         )
         for task in stream:
             skeleton.check(task.info)
-        trial = skeleton.make_network(first.num_classes, self.seed, "rehearsal").to(self.device)
+        trial = skeleton.make_network(first.num_outputs, self.seed, "rehearsal").to(self.device)
         rehearse(self.recipe, trial, first.train.x, first.train.y)
+        rehearse_metric(metric, trial, (first.validation.x, first.validation.y))
         sequences = SequenceSetup(stream, skeleton, self.recipe, self.seed, Path(), options, device=self.device)
         search = SequenceSearch(**{each.name: getattr(self.plan, each.name) for each in fields(SequencePlan)})
         search.check(sequences)
         return StudySetup(name, sequences, search)
 
     def setting(self, setup: StudySetup) -> Json:
-        """The stream, by content."""
-        return {"stream": setup.sequences.stream.fingerprint(), "tasks": setup.sequences.stream.names}
+        """The stream, by content, and what tasks are measured by."""
+        stream = setup.sequences.stream
+        return {"stream": stream.fingerprint(), "tasks": stream.names} | setup.sequences.metric.described()
 
     def work(self, setup: StudySetup, session: Session) -> Json:
         """The search."""
@@ -219,7 +221,7 @@ def _result(setup: StudySetup, run: Run, found: FoundSequences) -> Json:
             "validation_accuracy": sum(float(record["validation"]) for record in alone) / len(alone),
             "test_accuracy": sum(float(record["test"]) for record in alone) / len(alone),
         },
-    }
+    } | setup.sequences.metric.described()
 
 
 def _from_environment(shown: str) -> str:

@@ -7,7 +7,8 @@ from itertools import accumulate
 
 from ramet.jobs.study.result import CLOSE, FinishedTrial, FrontPoint, StudyResult
 from ramet.reports.charts import Line, Points, line_chart, scatter_chart
-from ramet.reports.formats import count, decimals, in_points, number, percent
+from ramet.reports.formats import Format, count, decimals, number, percent, significant
+from ramet.reports.metric import MetricFigures
 from ramet.reports.page import KeyNumber, Page, Tone
 from ramet.reports.tables import Cell, Column, Columns, Table
 from ramet.runs.encoding import Json
@@ -17,28 +18,33 @@ _SAMPLERS = {"nsga2": "NSGA-II", "gp": "a Gaussian process", "thompson": "Thomps
 
 def table(result: StudyResult) -> Table:
     """The Pareto front, the smallest network first."""
-    alone = result.alone.parameters
+    alone, metric = result.alone.parameters, result.metric
     rows = [
         [
             f"trial {row.trial}",
             row.parameters,
             row.parameters / alone,
-            100 * row.gain,
-            in_points(row.test_gain),
+            metric.in_units(row.gain),
+            metric.in_units(row.test_gain),
             row.test_accuracy,
             row.file or "with another run of the study",
         ]
         for row in result.front
     ]
     sizes = [Column("parameters", count, best="lowest"), Column("of individual", lambda share: percent(share, 0))]
-    gains = [Column(f"gain, {split}", _signed, best="highest") for split in ("validation", "test")]
-    columns: Columns = ["network", *sizes, *gains, Column("accuracy, test", percent, best="highest"), "file"]
+    gains = [Column(f"gain, {split}", _signed(metric), best="highest") for split in ("validation", "test")]
+    tested = Column(f"{metric.name}, test", metric.form, best=metric.best)
+    columns: Columns = ["network", *sizes, *gains, tested, "file"]
+    unit = f"in points of {metric.name}" if metric.is_share else f"in units of {metric.name}"
+    unit += "" if metric.higher_is_better else ", above 0 where the network is better"
     caption = (
         f"The {len(rows)} of {result.num_trials} trials that no other beats in both gain and size. The gain over "
-        f"individual networks, which have {count(alone)} parameters and a test accuracy of "
-        f"{percent(result.alone.test_accuracy)}, is in points of accuracy. The search saw validation data only; "
+        f"individual networks, which have {count(alone)} parameters and a test {metric.name} of "
+        f"{metric.form(result.alone.test_accuracy)}, is {unit}. The search saw validation data only; "
         "the front was tested once, at the end."
     )
+    if not metric.is_share:
+        caption += f" The paper's gain, a sum of ratios of errors, is left out: {metric.name} is no share."
     return Table(columns, rows, title="The Pareto front", caption=caption)
 
 
@@ -46,11 +52,12 @@ def page(result: StudyResult, config: Json) -> Page:
     """The whole report as a page."""
     tasks = result.tasks
     page = Page("How should this stream be learned?", f"{result.stream}, {len(tasks)} tasks, {_how(result)}")
-    chosen = result.recommended
+    chosen, metric = result.recommended, result.metric
+    unit, signed = _unit(metric), _signed(metric)
     _add_verdict(page, result, chosen)
     page.numbers(
-        KeyNumber("gain on validation data, points", 100 * chosen.gain, f"trial {chosen.trial}", _signed),
-        KeyNumber("gain on test data, points", in_points(chosen.test_gain), "measured once, at the end", _signed),
+        KeyNumber(f"gain on validation data, {unit}", metric.in_units(chosen.gain), f"trial {chosen.trial}", signed),
+        KeyNumber(f"gain on test data, {unit}", metric.in_units(chosen.test_gain), "measured once, at the end", signed),
         KeyNumber("parameters", chosen.parameters, f"of {count(result.alone.parameters)} alone", count),
     )
     page.section("The Pareto front")
@@ -58,10 +65,10 @@ def page(result: StudyResult, config: Json) -> Page:
     page.table(table(result))
     _add_search(page, result)
     page.section(f"How trial {chosen.trial} is learned")
-    page.table(_sequence_table(chosen))
+    page.table(_sequence_table(chosen, metric))
     for row in result.front:
         if row.trial != chosen.trial:
-            page.details(f"How trial {row.trial} is learned", _sequence_table(row))
+            page.details(f"How trial {row.trial} is learned", _sequence_table(row, metric))
         if row.explanation:
             page.details(f"Why trial {row.trial} became what it is", "\n".join(row.explanation))
     page.details("All trials", _all_trials(result))
@@ -78,20 +85,21 @@ def _add_verdict(page: Page, result: StudyResult, chosen: FrontPoint) -> None:
     share = chosen.parameters / result.alone.parameters
     gain = chosen.gain if chosen.test_gain is None else chosen.test_gain
     where = "validation" if chosen.test_gain is None else "test"
-    points = 100 * gain
-    level = "level with" if abs(points) < 0.05 else f"{abs(points):.1f} points {'above' if points > 0 else 'below'}"
+    # In points of a share, or in per cent of what individual networks have by another metric.
+    points = 100 * gain / (result.scale or 1.0)
+    level = "level with" if abs(points) < 0.05 else f"{result.amount(abs(gain))} {_way(result, gain)}"
     words = f"Begin with trial {chosen.trial}: {share:.0%} of the parameters of individual networks."
     if not result.reaches_individual:
         best = f"trial {chosen.trial}, the best, has {share:.0%} of their parameters"
         words = f"No trial reaches individual networks: {best}."
     because = (
         f"On {where} data it is {level} individual networks on average. It is the smallest network of the front whose "
-        f"gain on validation data is within {100 * CLOSE:g} points of the highest."
+        f"gain on validation data is within {_close_words(result)} of the highest."
     )
     if not result.reaches_individual:
         because += (
-            f" On validation data it is {-100 * chosen.gain:.1f} points below them: keep individual networks, unless "
-            "the smaller size is worth that."
+            f" On validation data it is {result.amount(-chosen.gain)} {_way(result, chosen.gain)} them: keep "
+            "individual networks, unless the smaller size is worth that."
         )
     if chosen.file:
         because += f" It is `{chosen.file}`, and takes further tasks by `ramet learn --onto`."
@@ -101,10 +109,27 @@ def _add_verdict(page: Page, result: StudyResult, chosen: FrontPoint) -> None:
     page.verdict(words, because, tone=tone)
 
 
+def _way(result: StudyResult, gain: float) -> str:
+    """Which way a gain goes."""
+    if result.metric.is_share and result.metric.higher_is_better:
+        return "above" if gain > 0 else "below"
+    return "better than" if gain > 0 else "worse than"
+
+
+def _close_words(result: StudyResult) -> str:
+    return f"{100 * CLOSE:g} points" if result.metric.is_share else result.amount(result.level)
+
+
+def _unit(metric: MetricFigures) -> str:
+    """What gains are in."""
+    return "points" if metric.is_share else metric.name
+
+
 def _add_front(page: Page, result: StudyResult) -> None:
     front, alone = result.front, result.alone.parameters
     others = [row for row in result.trials if not row.on_front]
-    shown, hidden = _sizes_and_gains(front), _sizes_and_gains(others)
+    metric = result.metric
+    shown, hidden = _sizes_and_gains(front, metric), _sizes_and_gains(others, metric)
     kinds = [
         Points("front, validation", *shown, names=[f"trial {row.trial}" for row in front], joined=True),
         Points("dominated trials", *hidden, names=[f"trial {row.trial}" for row in others], labelled=()),
@@ -112,38 +137,40 @@ def _add_front(page: Page, result: StudyResult) -> None:
     ]
     tested = [row for row in front if row.test_gain is not None]
     if tested:
-        gains = [in_points(row.test_gain) for row in tested]
+        gains = [metric.in_units(row.test_gain) for row in tested]
         names = [f"trial {row.trial}, test" for row in tested]
         kinds.append(Points("front, test", [row.parameters for row in tested], gains, names=names, labelled=()))
     page.chart(
-        scatter_chart(kinds, x_label="parameters", y_label="average gain, points"),
+        scatter_chart(kinds, x_label="parameters", y_label=f"average gain, {_unit(metric)}"),
         "Up and to the left is better. The line joins the trials that no other beats. Where a point of the front lies "
         "far above its own test figure, the search was lucky on validation data.",
     )
 
 
-def _sizes_and_gains(trials: Sequence[FinishedTrial]) -> tuple[list[int], list[float]]:
-    return [row.parameters for row in trials], [100 * row.gain for row in trials]
+def _sizes_and_gains(trials: Sequence[FinishedTrial], metric: MetricFigures) -> tuple[list[int], list[float]]:
+    return [row.parameters for row in trials], [metric.in_units(row.gain) for row in trials]
 
 
 def _add_search(page: Page, result: StudyResult) -> None:
     trials = result.trials
     if len(trials) < 3:
         return
-    gains = [100 * gain for gain in accumulate((row.gain for row in trials), max)]
+    metric = result.metric
+    gains = [metric.in_units(gain) for gain in accumulate((row.gain for row in trials), max)]
+    each = [metric.in_units(row.gain) for row in trials]
     places = list(range(1, len(trials) + 1))
     page.section("How the search went")
     page.chart(
         line_chart(
-            [Line("best so far", places, gains), Line("each trial", places, [100 * row.gain for row in trials])],
+            [Line("best so far", places, gains), Line("each trial", places, each)],
             x_label="trials",
-            y_label="average gain, points",
+            y_label=f"average gain, {_unit(metric)}",
         ),
         "The gain on validation data. A best that still climbs at the end asks for more trials.",
     )
 
 
-def _sequence_table(row: FrontPoint) -> Table:
+def _sequence_table(row: FrontPoint, metric: MetricFigures) -> Table:
     """How one network is learned: the order of the tasks, what each is bound to, and how much it grows."""
     sequence, bound = row.sequence, row.bound_to or {}
     rows = []
@@ -152,7 +179,8 @@ def _sequence_table(row: FrontPoint) -> Table:
         to = "founds the network" if is_first else f"{bound.get(task, '')}{', given' * (task in sequence.bindings)}"
         delta = None if is_first else sequence.deltas.get(task)
         rows.append([task, to, delta, (row.accuracies or {}).get(task)])
-    columns: Columns = ["task, in order", "bound to", Column("delta", decimals(2)), Column("accuracy, test", percent)]
+    measured = Column(f"{metric.name}, test", metric.form)
+    columns: Columns = ["task, in order", "bound to", Column("delta", decimals(2)), measured]
     caption = (
         "Delta is the share of the conflict between layers that is removed by growing: 0 shares all layers, 1 gives "
         "the task layers of its own. A binding that is not given follows from the least conflict."
@@ -165,16 +193,18 @@ def _all_trials(result: StudyResult) -> Table:
         [
             row.trial,
             row.parameters,
-            100 * row.gain,
+            result.metric.in_units(row.gain),
             row.on_front,
             ", ".join(f"{task} {delta:g}" for task, delta in row.sequence.deltas.items()),
         ]
         for row in result.trials
     ]
-    sizes = [Column("parameters", count), Column("gain, validation", _signed)]
+    sizes = [Column("parameters", count), Column("gain, validation", _signed(result.metric))]
     return Table(["trial", *sizes, "on the front", "deltas"], rows)
 
 
-def _signed(value: float) -> str:
-    """A difference in points; its sign says which way."""
-    return ("+" if round(value, 2) > 0 else "") + number(value)
+def _signed(metric: MetricFigures) -> Format:
+    """A difference in points, or in units of a metric that is no share; its sign says which way."""
+    if metric.is_share:
+        return lambda value: ("+" if round(value, 2) > 0 else "") + number(value)
+    return lambda value: ("+" if value > 0 else "") + significant(value)

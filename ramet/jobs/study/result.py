@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ramet.continual.study.space import GrowSequence, SequenceSpace
 from ramet.jobs.result import Result
+from ramet.reports.metric import MetricFigures
 
 CLOSE = 0.002
-"""Gains this close to the highest, a fifth of a point, count as level with it when a smaller network is recommended."""
+"""Gains this close to the highest, a fifth of a point, count as level with it when a smaller network is recommended.
+
+Of a metric that is no share it is a fifth of a per cent of what individual networks have.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,7 @@ class FrontPoint(FinishedTrial):
         bound_to: the task that each was bound to.
         generation: of the population, counted from 0.
         test_gain: the gain on test data, measured once, at the end.
-        test_accuracy: the mean accuracy on test data.
+        test_accuracy: the mean accuracy on test data, or that of the study's metric.
         accuracies: of each task, on test data.
         explanation: why the network became what it is.
         file: the network, in the run directory.
@@ -53,7 +57,7 @@ class FrontPoint(FinishedTrial):
 
 @dataclass(frozen=True, kw_only=True)
 class IndividualNetworks:
-    """A network for each task: what gains are over."""
+    """A network for each task: what gains are over. Accuracies are means of the study's metric."""
 
     parameters: int
     validation_accuracy: float
@@ -70,6 +74,7 @@ class StudyResult(Result):
         space: the sequences there are.
         front: the Pareto front, the smallest network first.
         alone: individual networks.
+        metric: what tasks are measured by. Gains are above 0 where a network is better, whatever is better.
     """
 
     stream: str
@@ -81,18 +86,34 @@ class StudyResult(Result):
     front: list[FrontPoint]
     trials: list[TrialPoint]
     alone: IndividualNetworks
+    metric: MetricFigures = field(default_factory=MetricFigures)
+
+    @property
+    def scale(self) -> float:
+        """What gains are a share of: 1 for shares, and else what individual networks have."""
+        return 1.0 if self.metric.is_share else abs(self.alone.validation_accuracy)
+
+    @property
+    def level(self) -> float:
+        """Gains that differ by no more than this are level."""
+        return CLOSE * self.scale
 
     @property
     def recommended(self) -> FrontPoint:
         """The point of the front to begin with: the smallest network whose gain is level with the highest."""
         highest = max(point.gain for point in self.front)
-        level = [point for point in self.front if point.gain >= highest - CLOSE]
+        level = [point for point in self.front if point.gain >= highest - self.level]
         return min(level, key=lambda point: point.parameters)
 
     @property
     def reaches_individual(self) -> bool:
         """Whether what is recommended is level with individual networks on validation data, or above them."""
-        return self.recommended.gain >= -CLOSE
+        return self.recommended.gain >= -self.level
+
+    def amount(self, gain: float) -> str:
+        """A gain in words: points of a share, and the name of another metric."""
+        words = self.metric.difference(gain)
+        return words if self.metric.is_share else f"{words} of {self.metric.name}"
 
     def words(self) -> list[str]:
         """What to begin with, and where the report is."""
@@ -102,6 +123,6 @@ class StudyResult(Result):
             share = f"{point.parameters / self.alone.parameters:.0%} of their parameters"
             begin = (
                 f"No trial reaches individual networks. Keep those, unless {share}, trial {point.trial}, is worth "
-                f"{-100 * point.gain:.1f} points on validation data."
+                f"{self.amount(-point.gain)} on validation data."
             )
         return [begin] if self.report is None else [begin, f"Report: {self.report}"]

@@ -16,7 +16,7 @@ from ramet.continual.recipe import LearnRecipe
 from ramet.execution import WorkItem
 from ramet.growth.plan import GrowPlan
 from ramet.growth.recipe import GrowRecipe
-from ramet.jobs.data_options import DataOptions, ImageOptions, StreamOptions, TargetOptions
+from ramet.jobs.data_options import DataOptions, NumericOptions, StreamOptions, TargetOptions
 from ramet.jobs.grow.job import GrowJob, NetworkOptions
 from ramet.jobs.grow.result import GrowResult
 from ramet.jobs.job import Job, Session
@@ -80,7 +80,7 @@ class TourParts:
         sizes = self.sizes
         job = RankJob(
             space=SPACE,
-            data_options=self._data(ImageOptions),
+            data_options=self._data(NumericOptions),
             recipe=RankRecipe(epochs=sizes.truth_epochs),
             plan=Plan(
                 instances=sizes.instances,

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from ramet.errors import ConfigError
 from ramet.ranking.scores.base import TrainingFreeScore, check_inputs, scored_copy
+from ramet.training.losses import squared_error
 
 
 class ZiCo(TrainingFreeScore):
@@ -23,7 +24,8 @@ class ZiCo(TrainingFreeScore):
     Args:
         network: any module that gives logits; it is copied.
         x: inputs, shape [inputs, ...], which are cut into the mini-batches.
-        y: their labels, [inputs]; by default the classes in turns.
+        y: their labels, [inputs]; by default the classes in turns. Of targets that are numbers, [inputs, ...], the loss
+            is the squared error: the reference has classes only.
         num_batches: how many mini-batches, 2 in the reference.
 
     Raises:
@@ -37,7 +39,8 @@ class ZiCo(TrainingFreeScore):
             raise ConfigError(f"num_batches must be at least 2, but got {num_batches}.")
         self._x = check_inputs(x, "ZiCo", fewest=2 * num_batches).detach().clone()
         self._y = None if y is None else y.detach().clone()
-        if self._y is not None and (self._y.is_floating_point() or self._y.shape != x.shape[:1]):
+        are_numbers = self._y is not None and self._y.is_floating_point() and len(self._y) == len(x)
+        if self._y is not None and not are_numbers and (self._y.is_floating_point() or self._y.shape != x.shape[:1]):
             raise ConfigError(f"ZiCo needs a label for each of {len(x)} inputs, but got {tuple(self._y.shape)}.")
         self._network = scored_copy(network, through_norms=True)
         self._weights = [param for param in self._network.parameters() if param.ndim > 1]
@@ -49,7 +52,7 @@ class ZiCo(TrainingFreeScore):
         for rows in torch.arange(len(self._x)).tensor_split(self._num_batches):
             logits = self._network(self._x[rows], *arguments)
             y = rows.to(logits.device) % logits.shape[1] if self._y is None else self._y[rows]
-            loss = cross_entropy(logits, y)
+            loss = squared_error(logits, y) if y.is_floating_point() else cross_entropy(logits, y)
             batches.append(torch.autograd.grad(loss, self._weights, allow_unused=True))
         total, is_any = 0.0, False
         for slopes in zip(*batches, strict=True):

@@ -80,7 +80,8 @@ def rank_last(scores: Sequence[float], dropped_after: Sequence[int | None]) -> l
         places = [place for place, other in enumerate(dropped_after) if other == epoch]
         if lowest is not None:
             best = max(moved[place] for place in places)
-            down = max(0.0, best - lowest + STEP_BEHIND)
+            # A metric may be so large that a step of this size is lost in rounding.
+            down = max(0.0, best - lowest + max(STEP_BEHIND, SMALLEST_STEP * abs(lowest)))
             for place in places:
                 moved[place] -= down
         lowest = min(moved[place] for place in places)
@@ -89,3 +90,5 @@ def rank_last(scores: Sequence[float], dropped_after: Sequence[int | None]) -> l
 
 STEP_BEHIND = 1e-6
 """How far the best of the dropped is behind: less than one image of a million."""
+SMALLEST_STEP = 1e-9
+"""The same as a share of the score before it, of scores that are thousands."""

@@ -23,6 +23,7 @@ from ramet.runs import Run
 from ramet.runs.encoding import Json
 from ramet.searching.baselines import LARGEST, RANDOM, UNTRAINED
 from ramet.searching.costs import ArchCosts
+from ramet.searching.measures import other_metric
 from ramet.searching.plan import SearchPlan
 from ramet.searching.staged.agreement import Agreement, agreement, best_first, blend, first_of_each, standardised
 from ramet.searching.staged.budget import FEWEST_STEPS, NUM_SHORT, SHARED_SHARE, SHORT_SHARE, SearchBudget
@@ -64,15 +65,17 @@ class StagedSearch:
         self._say = say
         self._seed = derive_seed(plan.seed, "staged")
         shape = setup.data.train.x.shape[1:]
-        self.costs = ArchCosts(setup.space, shape, setup.data.num_classes)
+        self.costs = ArchCosts(setup.space, shape, setup.data.num_outputs)
         self._work = RecordedWork(setup, run, executor)
         workers = int(self._work.decide("staged/workers", lambda: {"workers": executor.num_workers})["workers"])
         self.budget = SearchBudget(self.options, workers, steps_of_epoch(setup), self._multiply_adds)
         self._scored = ScoredPool(setup, plan, self.costs, self.budget, self._work, self._seed)
         self.listed: list[int] = []  # places in the pool, the best of the scores first
-        self.shared: dict[int, float] = {}  # minus the validation loss on shared weights, by place
-        self.rungs: list[dict[int, float]] = []  # minus the validation loss after each length of training, by place
-        self.errors: dict[int, float] = {}  # the validation error after the longest training, by place
+        self.metric = other_metric(setup.settings, setup.data.train.y)
+        # What orders architectures is minus the validation loss, which has no ties, or the score of another metric.
+        self.shared: dict[int, float] = {}  # that on shared weights, by place
+        self.rungs: list[dict[int, float]] = []  # that after each length of training, by place
+        self.errors: dict[int, float] = {}  # the validation error, or the metric, after the longest training, by place
         self.first_errors: dict[int, float] = {}  # the same after the short training
         self.baselines: dict[str, int] = {}  # what needs no search, by name
         self._reports: list[Json] = []
@@ -142,9 +145,11 @@ class StagedSearch:
         archs = [list(self.pool[place]) for place in self.listed]
         task = WorkItem("staged/shared", share_weights, {"archs": archs, "seed": self._seed, "num_steps": num_steps})
         (result,) = self._work.results([task], self.budget, "shared", [typical])
-        known = [(place, loss) for place, loss in zip(self.listed, result["losses"], strict=True) if loss is not None]
-        self.shared = {place: -float(loss) for place, loss in known}
-        self._report("shared", f"{num_steps} steps, by validation loss", len(self.listed), 0)
+        values = result["losses"] if self.metric is None else result.get("errors", [None] * len(self.listed))
+        known = [(place, value) for place, value in zip(self.listed, values, strict=True) if value is not None]
+        self.shared = {place: self._merit(float(value)) for place, value in known}
+        name = "loss" if self.metric is None else self.metric.name
+        self._report("shared", f"{num_steps} steps, by validation {name}", len(self.listed), 0)
 
     # Trainings alone.
 
@@ -208,7 +213,7 @@ class StagedSearch:
         return model(features[[rows[place] for place in places]]), model.left_out
 
     def _cheap_agreements(self) -> list[Agreement]:
-        """How far each cheaper stage orders the architectures that were trained as their validation loss does."""
+        """How far each cheaper stage orders the architectures that were trained as their validation data do."""
         trained = [place for place in self.listed if place in self.rungs[0]]
         dear = [self.rungs[0][place] for place in trained]
         rows = {place: row for row, place in enumerate(self.listed)}
@@ -293,12 +298,17 @@ class StagedSearch:
         ]
         results = self._work.results(tasks, self.budget, stage, [self.pool[place] for place in places])
         for place, result in zip(places, results, strict=True):
-            self.rungs[rung][place] = -math.inf if result["loss"] is None else -float(result["loss"])
+            value = result["loss" if self.metric is None else "error"]
+            self.rungs[rung][place] = -math.inf if value is None else self._merit(float(value))
             self.errors[place] = math.nan if result["error"] is None else float(result["error"])
             self.first_errors.setdefault(place, self.errors[place])
         worst = min((value for value in self.rungs[rung].values() if value > -math.inf), default=0.0)
         self.rungs[rung] = {p: max(value, worst - 1.0) for p, value in self.rungs[rung].items()}
         self.budget.observe_speed([result for result in results if result["loss"] is not None])
+
+    def _merit(self, value: float) -> float:
+        """What orders architectures, higher being better, of a loss or of a value of the metric."""
+        return -value if self.metric is None else self.metric.score(value)
 
     def _rung_agreement(self, rung: int) -> Agreement:
         """How far the trainings of a rung agree with those twice as long."""

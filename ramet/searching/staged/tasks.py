@@ -17,6 +17,7 @@ from ramet.execution import pulse
 from ramet.ranking import SCORES
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs.encoding import Json
+from ramet.searching.measures import Gathered, other_metric
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.sharing import Order
 from ramet.spaces import Arch, Space
@@ -52,7 +53,7 @@ def score_part(setup: SupernetSetup, *, archs: Sequence[Sequence[int]], scores: 
     clock = clock_of(setup.data.train.x.device)
     start = clock()
     with seeded_globally(seed, "weights", "training-free"):
-        network = scoring_space(setup.space).supernet(setup.data.in_channels, setup.data.num_classes)
+        network = scoring_space(setup.space).supernet(setup.data.in_channels, setup.data.num_outputs)
     network = network.to(setup.data.train.x.device)
     x, y = setup.data.train.x[:NUM_INPUTS], setup.data.train.y[:NUM_INPUTS]
     values: dict[str, list[float]] = {}
@@ -85,7 +86,8 @@ def share_weights(setup: SupernetSetup, *, archs: Sequence[Sequence[int]], seed:
     Each step trains one of them; each has a turn before any has another.
 
     Returns:
-        ``losses`` [archs], none where it is not finite, and ``seconds`` of the training and the measuring together.
+        ``losses`` [archs], none where it is not finite, and ``seconds`` of the training and the measuring together; by
+        another metric ``errors``, too.
     """
     listed = [tuple(arch) for arch in archs]
     network = setup.new_supernet(seed, "shared")
@@ -100,11 +102,14 @@ def share_weights(setup: SupernetSetup, *, archs: Sequence[Sequence[int]], seed:
         return {"losses": [None] * len(listed), "seconds": 0.0, "steps": num_steps}
     clock = clock_of(setup.data.train.x.device)
     start = clock()
-    losses: list[float | None] = []
+    found: list[Json] = []
     for place, arch in enumerate(listed):
-        losses.append(validation(setup, network, arch)["loss"])
+        found.append(validation(setup, network, arch))
         pulse(0.7 + 0.3 * (place + 1) / len(listed))
-    return {"losses": losses, "seconds": seconds + clock() - start, "steps": num_steps}
+    measured: Json = {"losses": [entry["loss"] for entry in found]}
+    if other_metric(setup.settings, setup.data.train.y) is not None:
+        measured["errors"] = [entry["error"] for entry in found]
+    return {**measured, "seconds": seconds + clock() - start, "steps": num_steps}
 
 
 def train_rung(setup: SupernetSetup, *, arch: Sequence[int], seed: int, lengths: Sequence[int]) -> Json:
@@ -143,19 +148,30 @@ def train_rung(setup: SupernetSetup, *, arch: Sequence[int], seed: int, lengths:
 
 
 def validation(setup: SupernetSetup, network: nn.Module, arch: Arch) -> Json:
-    """The mean ``loss`` and the ``error`` of a child on the validation split; none where they are not finite."""
+    """The mean ``loss`` and the ``error`` of a child on the validation split; none where they are not finite.
+
+    By another metric, the error is its value.
+    """
     data = setup.data.validation
+    metric = other_metric(setup.settings, setup.data.train.y)
+    gathered = None if metric is None else Gathered(metric)
     of_outputs = setup.settings.loss_for(data.y)
     total, wrong, count = 0.0, 0.0, 0
     with evaluating(network):
         for x, y in in_batches(data.x, data.y):
             outputs = network(x, arch)
             total += float(of_outputs(outputs, y)) * len(y)
-            wrong += _wrong(outputs, y)
+            if gathered is None:
+                wrong += _wrong(outputs, y)
+            else:
+                gathered.add(outputs, y)
             count += len(y)
     loss, error = total / count, wrong / count
     if not math.isfinite(loss):
         return {"loss": None, "error": None}
+    if gathered is not None:
+        value = gathered.score(data.y).error
+        return {"loss": loss, "error": value if math.isfinite(value) else None}
     if data.y.ndim > 1:
         return {"loss": loss, "error": math.exp(min(loss, 700.0))}  # a perplexity
     return {"loss": loss, "error": error}

@@ -1,6 +1,7 @@
 """The search for grow sequences: spaces, the front by hand, killed trials, the same result again."""
 
 import itertools
+import shutil
 
 import pytest
 import torch
@@ -188,6 +189,20 @@ def test_a_trial_that_cannot_be_trained_ends_no_other(tmp_path, monkeypatch):
     monkeypatch.setattr(sequence_search, "run_sequence", never)
     with pytest.raises(RunError, match=r"most trials must finish, but \d failed and 0 did not; no\."):
         search(tmp_path / "bad", 6, networks="none")
+
+
+def test_checkpoints_that_a_disk_refused_to_remove_are_removed_later(tmp_path, monkeypatch):
+    refused, real = set(), shutil.rmtree
+
+    def once(path, *given, **options):
+        if str(path).endswith(".saves") and str(path) not in refused:
+            refused.add(str(path))  # as rmtree does where errors are ignored
+        else:
+            real(path, *given, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", once)
+    search(tmp_path / "run", 1, sampler="random")
+    assert refused and not list((tmp_path / "run" / "networks").glob("*.saves"))
 
 
 def test_a_disk_that_fails_is_no_fault_of_the_trial(monkeypatch):

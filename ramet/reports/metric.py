@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, overload
 
-from ramet.reports.formats import Format, decimals, percent, significant
+from ramet.reports.formats import Format, decimals, number, percent, significant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,14 @@ class MetricFigures:
     def number(self) -> Format:
         """How a value in units of ``unit`` is written: the percentage of a share without its sign."""
         return decimals(1) if self.is_share else significant
+
+    def difference(self, value: float) -> str:
+        """A difference of values, written: that of shares in points.
+
+        >>> MetricFigures().difference(0.031), MetricFigures(name="R²", is_share=False).difference(0.031)
+        ('3.1 points', '0.031')
+        """
+        return f"{number(100 * value, 1)} points" if self.is_share else significant(value)
 
     @overload
     def in_units(self, value: float) -> float: ...
