@@ -127,6 +127,12 @@ def fix(layout: Layout, reason: str) -> None:
             axis.fix(reason)
 
 
+def fixed_reasons(layout: Iterable[Term]) -> list[str]:
+    """Why each axis of a dimension may not change, if none may; else nothing."""
+    reasons = [axis.reason for term in layout for axis in term]
+    return [] if None in reasons else [reason for reason in reasons if reason is not None]
+
+
 def normal(layout: Layout) -> Layout:
     """The layout in the smallest axes that are known by now, without fixed axes of size one."""
     terms: list[Term] = []
@@ -231,8 +237,13 @@ def _split_product(axis: Axis, outer: int) -> Term:
 
 
 def cut(layout: Layout, sizes: Sequence[int]) -> list[Layout]:
-    """The pieces of a dimension, as ``torch.split`` with these sizes makes them."""
+    """The pieces of a dimension, as ``torch.split`` with these sizes makes them.
+
+    What may not change anyway, such as the places of a text, stays whole: as a sum no reshape could follow it.
+    """
     terms = list(normal(layout))
+    if reasons := fixed_reasons(terms):
+        return [fixed(size, reasons[0]) for size in sizes]
     assert layout_size(tuple(terms)) == sum(sizes)
     pieces: list[Layout] = []
     for size in sizes:
@@ -273,7 +284,10 @@ def regroup(layouts: Iterable[Layout], sizes: Sequence[int], reason: str) -> lis
     factors: list[Layout] = []
     for layout in layouts:
         whole = normal(layout)
-        factors += [single(axis) for axis in whole[0]] if len(whole) == 1 else [whole]
+        if len(whole) > 1 and (reasons := fixed_reasons(whole)):
+            factors.append(fixed(layout_size(whole), reasons[0]))
+        else:
+            factors += [single(axis) for axis in whole[0]] if len(whole) == 1 else [whole]
     before = list(factors)
     result: list[Layout] = []
     for size in sizes:

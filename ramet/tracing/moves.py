@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ramet.tracing.axes import Axis, Layout, cut, fixed, layout_size, normal, regroup, single, unify
+from ramet.tracing.axes import Axis, Layout, cut, fixed, fixed_reasons, layout_size, normal, regroup, single, unify
 from ramet.tracing.labels import Dim, Label, Ledger
 from ramet.tracing.rules import follow, rule, tensors_in, unknown
 
@@ -122,17 +122,18 @@ def select(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> Non
 
 @rule(aten.index)
 def index(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> None:
-    """Rows of a table by their numbers, as an embedding has them; any other use of numbers fixes what it touches."""
+    """Rows by their numbers, as an embedding has them, or by a mask; any other use of numbers fixes what it touches."""
     table, (numbers, *others) = args["self"], args["indices"]
     label = ledger.read(table)
     if numbers is None or any(other is not None for other in others) or numbers.is_floating_point():
         return unknown(ledger, op, args, result)
-    ledger.forbid(label[:1], "its rows are looked up by number")
-    for dim in label[1:]:
+    taken = numbers.dim() if numbers.dtype in (torch.bool, torch.uint8) else 1  # a mask has a place for every entry
+    ledger.forbid(label[:taken], "its rows are looked up by number")
+    for dim in label[taken:]:
         ledger.use(dim, "out")
-    places = result.dim() - len(label) + 1
+    places = result.dim() - len(label) + taken
     rows = [Dim(fixed(size, "rows that were looked up by number")) for size in result.shape[:places]]
-    ledger.write(result, [*rows, *(Dim(dim.layout) for dim in label[1:])])
+    ledger.write(result, [*rows, *(Dim(dim.layout) for dim in label[taken:])])
     return None
 
 
@@ -178,8 +179,8 @@ def concatenate(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -
 
 def _joined(layout: Layout) -> Layout:
     """A concatenation; where no piece can change it is one piece, which reshapes can move around with others."""
-    reasons = [axis.reason for term in normal(layout) for axis in term]
-    return fixed(layout_size(layout), reasons[0]) if reasons and reasons[0] and all(reasons) else layout
+    reasons = fixed_reasons(normal(layout))
+    return fixed(layout_size(layout), reasons[0]) if reasons else layout
 
 
 @rule(aten.stack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from pathlib import Path
 
@@ -60,6 +61,25 @@ RELATIVES |= {"opt", "mistral", "qwen2", "gemma"}
 )
 def test_an_architecture_grows_exactly(name):
     check_exact_growth(*architectures.make(name), TABLE[name])
+
+
+def test_two_stacks_grow_as_well_when_called_with_one_text():
+    """The decoder then reads the text moved on by a place, and a class is read where a mask finds the end."""
+    import transformers
+
+    sizes = {**architectures.CONFIGS["bart"][1], "eos_token_id": 2}
+    torch.manual_seed(0)
+    texts = torch.randint(3, architectures.WORDS, (3, 7))
+    texts[:, -1] = 2
+    both = set(find_coupling(*architectures.make("bart")).groups)
+    for cls in (transformers.BartForConditionalGeneration, transformers.BartForSequenceClassification):
+        network = cls(transformers.BartConfig(**sizes)).eval()
+        coupling = find_coupling(network, texts)
+        assert both <= coupling.groups.keys()
+        wide = copy.deepcopy(network).double()
+        (before,) = outputs(wide, texts)
+        widen(wide, coupling, widenings_of(coupling, torch.Generator().manual_seed(0)))
+        torch.testing.assert_close(outputs(wide, texts)[0], before)
 
 
 def test_the_documentation_has_the_table():

@@ -10,7 +10,7 @@ from torch import nn
 
 from ramet.errors import ConfigError
 from ramet.growth.tracing.checking import find_coupling
-from ramet.tracing.axes import Axis, cut, fixed, normal, regroup, single, unify
+from ramet.tracing.axes import Axis, cut, fixed, layout_size, normal, regroup, single, unify
 from ramet.tracing.coupling import trace
 from ramet.tracing.probing import outputs
 
@@ -197,6 +197,30 @@ def test_layouts_by_hand():
     assert first[0][0].reason is None and second[0][0].reason is None
     torn = regroup([single(Axis(6)), single(Axis(4))], [8, 3], "torn")
     assert [term[0].reason for (term,) in torn] == ["torn", "torn"]
+
+
+def test_what_is_fixed_stays_whole():
+    """A text moved on by a place is cut and joined again; examples and places are still told apart in a reshape."""
+    places = fixed(7, "the text")
+    pieces = cut(places, [1, 6])
+    assert [layout_size(piece) for piece in pieces] == [1, 6] and len(normal(places)) == 1
+    moved = (pieces[1][0], (Axis(1, "a pad"),))
+    for batch in (fixed(3, "examples"), single(Axis(3))):
+        rows, channels = Axis(21), Axis(4)
+        (flat, kept) = regroup([batch, moved, single(channels)], [21, 4], "torn")
+        unify(flat, single(rows))
+        back = regroup([flat, kept], [3, 7, 4], "torn")
+        assert [layout_size(layout) for layout in back] == [3, 7, 4] and channels.reason is None
+
+
+@pytest.mark.parametrize(("shape", "mask_shape"), [((3, 4), (3,)), ((3, 5, 4), (3, 5)), ((3, 5, 4), (3,))])
+def test_rows_may_be_found_by_a_mask(shape, mask_shape):
+    """It stands in the place of as many dimensions as it has itself; what it touches cannot grow, the rest can."""
+    mask = torch.arange(3 * 5).reshape(3, 5) % 2 == 0 if len(mask_shape) == 2 else torch.arange(3) > 0
+    groups, _ = reasons(Function(lambda h: h[mask]), torch.randn(shape))
+    assert groups.keys() == {"a"}
+    groups, named = reasons(Function(lambda h: h[:, torch.arange(6) % 2 == 0], inner=3), torch.randn(3, 4))
+    assert "a" not in groups and named["a"]
 
 
 def test_ties_are_transitive_and_carry_reasons():
