@@ -53,7 +53,25 @@ class ProductCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if packet in flop_registry:
             self._operations += flop_registry[packet](*args, **kwargs, out_val=result)
+        elif packet in _RECURRENT:
+            self._operations += 2 * _RECURRENT[packet] * _products_of_recurrent_layers(*args[:3])
         return result
+
+
+_RECURRENT: dict[Any, int] = {
+    torch.ops.aten.mkldnn_rnn_layer: 1,
+    torch.ops.aten.mkldnn_rnn_layer_backward: 2,
+    torch.ops.aten._cudnn_rnn: 1,
+    torch.ops.aten._cudnn_rnn_backward: 2,
+}
+"""Kernels of whole recurrent layers, which torch has no formula for, and how many products each weight has in them."""
+
+
+def _products_of_recurrent_layers(sequence: Tensor, weights: Tensor | Sequence[Tensor], second: Any) -> int:
+    """The multiply-adds of each matrix at each place of a sequence: of one layer's two matrices, or a list of many."""
+    matrices = [weights, second] if isinstance(weights, Tensor) else weights
+    num_places = sequence.numel() // sequence.shape[-1]
+    return num_places * sum(matrix.numel() for matrix in matrices if matrix.dim() == 2)
 
 
 def count_flops(

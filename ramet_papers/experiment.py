@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ramet.execution import WorkItem
-from ramet.ranking.intervals import mean_interval
+from ramet.ranking.intervals import seed_interval
 from ramet.ranking.metrics import Floats
 from ramet.reports import Column, Estimate, Table
 from ramet.runs import read_config, read_records
@@ -114,12 +114,12 @@ class Experiment:
 
     @cached_property
     def generator(self) -> np.random.Generator:
-        """Where the resamples of all its intervals come from, one after the other."""
+        """Where the resamples of its intervals over children come from, one after the other."""
         return numpy_generator(self.workspace.seed, self.target.partition("/")[2])
 
     def mean(self, values: ArrayLike) -> Estimate:
-        """The mean over seeds, with its interval."""
-        return mean_interval(values, generator=self.generator)
+        """The mean over seeds, with the interval that so many of them allow."""
+        return seed_interval(values)
 
     def trials(self, name: str, config: Json, setup: Any, kind: str = "reproduction") -> Trials:
         """The run that keeps its trainings; named by what is asked, so that a changed preset has a run of its own."""

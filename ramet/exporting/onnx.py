@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ramet.costs import evaluating, zeros_for
 from ramet.errors import MissingExtraError, RunError
-from ramet.exporting.program import giving_a_tensor
+from ramet.exporting.program import giving_a_tensor, symbolic_lengths
 from ramet.seeding import torch_generator
 from ramet.training import output_of
 
@@ -56,7 +56,7 @@ def export_onnx(network: nn.Module, input_shape: Sequence[int], dtype: torch.dty
     check_installed()
     example = zeros_for(network, input_shape, 2, dtype)
     buffer = io.BytesIO()
-    with evaluating(network), _quiet():
+    with evaluating(network), _quiet(), symbolic_lengths():
         exported = giving_a_tensor(network, example)
         shapes = ({0: torch.export.Dim.DYNAMIC},)
         program: Any = torch.onnx.export(exported, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False)

@@ -13,7 +13,7 @@ import builtins
 import io
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -44,21 +44,47 @@ def export(network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = 
         >>> torch.export.load(io.BytesIO(program)).module()(torch.ones(5, 3)).shape
         torch.Size([5, 2])
     """
-    example = zeros_for(network, input_shape, 2, dtype)  # one input would be taken for a batch of one for ever
+    return export_for_batches(network, input_shape, dtype)[0]
+
+
+def export_for_batches(
+    network: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = torch.float32
+) -> tuple[bytes, int | None]:
+    """What ``export`` gives, and the only size of a batch that it runs on: nothing, where any will do.
+
+    A forward may hold the size of a batch as a plain number, such as ``range(len(x))``: then the file takes one input.
+    """
     buffer = io.BytesIO()
     with evaluating(network), _without_warnings():
+        only: int | None = None
+        example = zeros_for(network, input_shape, 2, dtype)  # one input would be taken for a batch of one for ever
         program = traced_program(giving_a_tensor(network, example), example)
+        if not _runs_on(program, zeros_for(network, input_shape, 3, dtype)):
+            only, example = 1, example[:1].clone()
+            program = traced_program(giving_a_tensor(network, example), example)
         _put_apart(program.state_dict, program.constants)
         _forget_how_it_was_traced(program.graph_module)
         torch.export.save(program, buffer)
-    return buffer.getvalue()
+    return buffer.getvalue(), only
 
 
-def traced_program(network: nn.Module, example: Tensor, *, free_lengths: bool = False) -> torch.export.ExportedProgram:
-    """What a network in evaluation mode computes, by ``torch.export``, for batches of any size where that can be."""
-    with _without_warnings(), _symbolic_lengths() if free_lengths else nullcontext():
+def _runs_on(program: torch.export.ExportedProgram, inputs: Tensor) -> bool:
+    try:
+        program.module()(inputs)
+    except Exception:  # torch's guards are of many kinds
+        return False
+    return True
+
+
+def traced_program(network: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
+    """What a network in evaluation mode computes, by ``torch.export``, for batches of any size where that can be.
+
+    An example of one input alone gives a program for one input.
+    """
+    shapes = ({0: torch.export.Dim.AUTO},) if len(example) > 1 else None
+    with _without_warnings(), symbolic_lengths():
         # Without dynamo, as by default in newer versions of torch: 2.6 would refuse what it cannot trace.
-        return torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},), strict=False)
+        return torch.export.export(network, (example,), dynamic_shapes=shapes, strict=False)
 
 
 @contextmanager
@@ -70,7 +96,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def _symbolic_lengths() -> Iterator[None]:
+def symbolic_lengths() -> Iterator[None]:
     """Within it, ``len`` of a tensor is its first size, whatever that is.
 
     Python makes a plain number of what ``__len__`` gives, so that ``self.token.expand(len(x), -1, -1)`` would fix the

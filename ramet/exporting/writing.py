@@ -11,7 +11,7 @@ from torch import nn
 from ramet.errors import RunError, told
 from ramet.exporting.card import Card
 from ramet.exporting.onnx import export_onnx
-from ramet.exporting.program import export
+from ramet.exporting.program import export_for_batches
 from ramet.runs.atomic import write_atomically
 
 FORMS = {
@@ -46,12 +46,14 @@ def write_network(
     Raises:
         RunError: the disk refuses.
     """
-    writers: dict[str, Callable[..., bytes]] = {"pt2": export} | ({"onnx": export_onnx} if onnx else {})
+    writers: dict[str, Callable[..., tuple[bytes, int | None]]] = {"pt2": export_for_batches}
+    if onnx:
+        writers["onnx"] = lambda *given: (export_onnx(*given), None)
     problems, files = [], {}
     for form, make in writers.items():
         path = stem.with_name(f"{stem.name}.{form}")
         try:
-            content = make(network, input_shape, dtype)
+            content, only = make(network, input_shape, dtype)
         except Exception as error:  # torch's exporters raise whatever a module of the user's own raises under them
             why = str(error) if isinstance(error, RunError) else told(error)
             problems.append(f"{path.name}: {why}")
@@ -59,6 +61,8 @@ def write_network(
             continue
         write_atomically(path, content)
         files[path.name] = FORMS[form].format(path.name)
+        if only is not None:
+            files[path.name] += f"; for batches of {only} only, because the network's forward holds their size as a number"
     if card is not None:
         card.write(stem.with_name(f"{stem.name}.md"), files)
     return "; ".join(problems)

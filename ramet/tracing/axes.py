@@ -137,7 +137,7 @@ def normal(layout: Layout) -> Layout:
     """The layout in the smallest axes that are known by now, without fixed axes of size one."""
     terms: list[Term] = []
     for term in layout:
-        terms += _multiply([_resolve(axis) for axis in term])
+        terms += product([_resolve(axis) for axis in term])
     return tuple(terms)
 
 
@@ -146,7 +146,7 @@ def _resolve(axis: Axis) -> Layout:
     return single(root) if root._parts is None else normal(root._parts)
 
 
-def _multiply(factors: Sequence[Layout]) -> Layout:
+def product(factors: Sequence[Layout]) -> Layout:
     """The product of layouts as a sum of products."""
     result: Layout = ((),)
     for factor in factors:
@@ -306,7 +306,7 @@ def regroup(layouts: Iterable[Layout], sizes: Sequence[int], reason: str) -> lis
                 factors.insert(0, single(inner))
             missing //= length
             collected.append(factor)
-        result.append(_multiply(collected) if collected else fixed(size, "a dimension of size one"))
+        result.append(product(collected) if collected else fixed(size, "a dimension of size one"))
     for leftover in factors:
         fix(leftover, reason)
     return result

@@ -36,6 +36,7 @@ from ramet.errors import ConfigError, text_of
 from ramet.tracing.axes import Axis, Layout, fixed, layout_size, normal
 from ramet.tracing.labels import Dim, Hint, Ledger, Work
 from ramet.tracing.norms import Norm, problem_of, start_of
+from ramet.tracing.recurrent import step_by_step
 from ramet.tracing.rules import RULES, follow, tensors_in, unknown
 from ramet.training import training_modes
 from ramet.training.outputs import logits_of
@@ -224,6 +225,8 @@ def _watched(network: nn.Module, ledger: Ledger, calls: list[Call]) -> Iterator[
                 layout = ledger.read(result)[channels].layout if result.dim() > 1 else None
                 argument = id(tensors_in(args)[0])
                 calls.append(Call(names[id(module)], argument, id(result), layout, tuple(result.shape)))
+                if isinstance(module, _INSTANCE_NORMS) and layout is not None:  # which may have no tensor to tell by
+                    ledger.counts.append((names[id(module)], "num_features", layout))
             ledger.module = stack.pop()
 
     # `always_call` would hide the first error behind one of the hook, so the stack is simply dropped on an error.
@@ -235,16 +238,18 @@ def _watched(network: nn.Module, ledger: Ledger, calls: list[Call]) -> Iterator[
             handle.remove()
 
 
-_IMAGE_MODULES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
+_INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, *_INSTANCE_NORMS)
+_IMAGE_MODULES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, *_NORMS)
 
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Run a block with every module in evaluation mode, and put each module's own mode back."""
+    """Run a block with every module in evaluation mode and in the open, and put each module's own mode back."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with training_modes(network), torch.no_grad():
+        with training_modes(network), step_by_step(network), torch.no_grad():
             network.eval()
             yield
     finally:

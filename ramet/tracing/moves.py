@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ramet.tracing.axes import Axis, Layout, cut, fixed, fixed_reasons, layout_size, normal, regroup, single, unify
+from ramet.tracing.axes import (
+    Axis, Layout, cut, fix, fixed, fixed_reasons, layout_size, normal, product, regroup, single, unify,
+)  # fmt: skip
 from ramet.tracing.labels import Dim, Label, Ledger
 from ramet.tracing.rules import follow, rule, tensors_in, unknown
 
@@ -70,6 +72,43 @@ def expand(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> Non
             dims.append(Dim(single(Axis(size))))
     ledger.write(result, dims)
     ledger.hint(dims)
+
+
+@rule(aten.repeat)
+def repeat(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> None:
+    """Everything over and over again, as an instance norm does with its weights, once for each example."""
+    label = ledger.read(args["self"])
+    label = [Dim(single(Axis(1))) for _ in range(result.dim() - len(label))] + label
+    dims: Label = []
+    for dim, times in zip(label, args["repeats"], strict=True):
+        around = fixed(times, "it is repeated")
+        dims.append(dim if times == 1 else Dim(product([around, dim.layout]), dim.origin))
+    ledger.write(result, dims)
+
+
+@rule(aten.pixel_shuffle, aten.pixel_unshuffle)
+def shuffle_pixels(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> None:
+    """Runs of channels become the pixels of a square, or the other way around; whole runs may be added."""
+    label = ledger.read(args["self"])
+    before, channels, images = label[:-3], label[-3], [Dim(fixed(n, "positions")) for n in result.shape[-2:]]
+    reason = f"pixels are made of these channels in {ledger.place}"
+    if op.overloadpacket is aten.pixel_shuffle:
+        square = args["upscale_factor"] ** 2
+        layout, inner = regroup([channels.layout], [channels.size // square, square], reason)
+        fix(inner, reason)
+    else:
+        layout = product([channels.layout, fixed(args["downscale_factor"] ** 2, reason)])
+    ledger.write(result, [*before, Dim(layout), *images])
+
+
+@rule(aten.channel_shuffle)
+def shuffle_channels(ledger: Ledger, op: Any, args: dict[str, Any], result: Tensor) -> None:
+    """The channels of all groups by turns: each group may have more of them."""
+    before, channels, *images = ledger.read(args["self"])
+    reason = f"channels are shuffled in {ledger.place}"
+    groups, members = regroup([channels.layout], [args["groups"], channels.size // args["groups"]], reason)
+    fix(groups, reason)
+    ledger.write(result, [before, Dim(product([members, groups])), *(Dim(dim.layout) for dim in images)])
 
 
 @rule(aten.split, aten.split_with_sizes, aten.chunk, aten.unbind, aten.unsafe_split, aten.glu)

@@ -81,7 +81,7 @@ def traced(columns: nn.Module, backbone: Backbone) -> nn.Module:
     """
     x = backbone.form.example(BATCH, torch_generator(0, "cut")).to(next(columns.parameters()).device)
     with evaluating(columns):
-        module = traced_program(columns, x, free_lengths=True).module(check_guards=False)
+        module = traced_program(columns, x).module(check_guards=False)
     # As torch hands it out, it refuses to be put into evaluation mode, which it is in.
     plain = fx.GraphModule(module, module.graph, class_name="Columns")
     try:
