@@ -62,7 +62,7 @@ def write_network(
         write_atomically(path, content)
         files[path.name] = FORMS[form].format(path.name)
         if only is not None:
-            files[path.name] += f"; for batches of {only} only, because the network's forward holds their size as a number"
+            files[path.name] += f"; for batches of {only} only, because the network's forward holds their size"
     if card is not None:
         card.write(stem.with_name(f"{stem.name}.md"), files)
     return "; ".join(problems)

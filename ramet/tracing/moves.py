@@ -8,8 +8,19 @@ import torch
 from torch import Tensor
 
 from ramet.tracing.axes import (
-    Axis, Layout, cut, fix, fixed, fixed_reasons, layout_size, normal, product, regroup, single, unify,
-)  # fmt: skip
+    Axis,
+    Layout,
+    cut,
+    fix,
+    fixed,
+    fixed_reasons,
+    layout_size,
+    normal,
+    product,
+    regroup,
+    single,
+    unify,
+)
 from ramet.tracing.labels import Dim, Label, Ledger
 from ramet.tracing.rules import follow, rule, tensors_in, unknown
 

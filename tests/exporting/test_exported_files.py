@@ -21,6 +21,8 @@ from ramet.continual import JointNetwork, Stream, Task, learn
 from ramet.data import DataSet, load
 from ramet.errors import RunError
 from ramet.exporting import export, write_network
+from ramet.exporting.card import Card
+from ramet.exporting.program import export_for_batches
 from ramet.runs import read_config, read_records
 from ramet.training import Settings
 
@@ -260,3 +262,42 @@ def test_words_are_exported_as_words() -> None:
     words = torch.arange(7).expand(3, 7)
     assert torch.export.load(io.BytesIO(exported)).module()(words).shape == (3, 7, 4)
     check_example(exported)
+
+
+class OneByOne(nn.Module):
+    """Runs its examples one after the other, by a Python loop over as many as there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self.layer(x[number]) for number in range(len(x))])
+
+
+def test_a_forward_that_counts_its_examples_is_exported_for_one_of_them_and_the_card_says_so(tmp_path: Path) -> None:
+    network, card = OneByOne(), Card(title="A network", network={}, data={}, figures={}, made={})
+    assert write_network(network, tmp_path / "network", input_shape=(3,), card=card) == ""
+    x = torch.randn(1, 3)
+    torch.testing.assert_close(torch.export.load(tmp_path / "network.pt2").module()(x), network(x))
+    assert "for batches of 1 only" in (tmp_path / "network.md").read_text()
+    write_network(nn.Linear(3, 2), tmp_path / "plain", input_shape=(3,), card=card)
+    assert "for batches" not in (tmp_path / "plain.md").read_text()
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_recurrent_layers_are_exported_for_batches_of_any_size(kind: type[nn.RNNBase]) -> None:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = kind(3, 4, batch_first=True), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.layer(x)[0][:, -1])
+
+    network = Last()
+    program, only = export_for_batches(network, (6, 3))
+    assert only is None
+    for batch in (1, 2, 5):
+        x = torch.randn(batch, 6, 3)
+        torch.testing.assert_close(torch.export.load(io.BytesIO(program)).module()(x), network(x))

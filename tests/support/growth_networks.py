@@ -208,6 +208,37 @@ class Decoder(nn.Module):
         return self.out(F.interpolate(F.gelu(self.up(self.act(self.a(x)))), scale_factor=2.0))
 
 
+class Recurrent(nn.Module):
+    """Two layers in both directions over embedded words, another kind of layer behind them, and its last state."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(11, 4)
+        self.both = nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True)
+        self.projected = nn.LSTM(6, 5, proj_size=2, batch_first=True)
+        self.last, self.head = nn.GRU(2, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        _, state = self.last(self.projected(self.both(self.words(x))[0])[0])
+        return self.head(state[-1])
+
+
+class Pictures(nn.Module):
+    """Pixels made of channels and channels of pixels, channels by turns, and norms over each image's own positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.fold = nn.Conv2d(3, 4, 1), nn.PixelUnshuffle(2)
+        self.b, self.own = nn.Conv2d(16, 8, 1), nn.InstanceNorm2d(8, affine=True, track_running_stats=True)
+        self.unfold, self.c, self.plain = nn.PixelShuffle(2), nn.Conv2d(2, 6, 1), nn.InstanceNorm2d(6)
+        self.turns, self.d, self.head = nn.ChannelShuffle(3), nn.Conv2d(6, 5, 1), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = torch.tanh(self.own(self.b(self.fold(self.a(x)))))
+        x = self.turns(torch.tanh(self.plain(self.c(self.unfold(x)))))
+        return self.head(torch.tanh(self.d(x)).mean((2, 3)))
+
+
 def build():
     """Name -> (network, inputs), with batch statistics that are not the defaults."""
     torch.manual_seed(3)
@@ -224,6 +255,7 @@ def build():
         "shared": (Shared(), (4,)),
         "shuffled": (Shuffled(), (3, 4, 4)),
         "decoder": (Decoder(), (2, 6)),
+        "pictures": (Pictures(), (3, 4, 4)),
     }
     result = {}
     for name, (network, shape) in networks.items():
@@ -232,6 +264,7 @@ def build():
         network(torch.randn(16, *shape))
         result[name] = (network, inputs)
     result["language"] = (Language(), torch.randint(0, 11, (4, 5)))
+    result["recurrent"] = (Recurrent(), torch.randint(0, 11, (4, 5)))
     result["rotary"] = (Rotary(), torch.randint(0, 11, (4, 5)))
     for module in result["vision"][0].modules():
         if isinstance(module, nn.LayerNorm):
@@ -257,6 +290,8 @@ GROUPS = {
     "shared": {"first": 5},
     "shuffled": {"a#2": 4, "b": 5},
     "decoder": {"a": 4, "up": 3},
+    "recurrent": {"words": 4, "both": 3, "projected": 5, "projected#2": 2, "last": 4},
+    "pictures": {"a": 4, "b": 2, "c#2": 2, "d": 5},
     "language": {"embed": 6, "gated": 7, "block.qkv#2": 4, "block.up": 10},
 }
 """What can grow in each, and its number of units, worked out by hand."""
