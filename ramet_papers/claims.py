@@ -14,6 +14,7 @@ from filelock import FileLock
 from ramet.errors import ConfigError, RunError
 from ramet.runs import describe_environment
 from ramet.runs.atomic import write_atomically, writing
+from ramet_papers.rules import is_former, rule_of
 from ramet_papers.verdicts import conclude
 
 NO_RULES: Mapping[str, bool] = {}
@@ -32,6 +33,7 @@ class Claim:
     holds: bool | None  # whether it holds; none if it was not measured, or if nothing could be concluded
     command: str  # what was run
     note: str  # the setting, and why it does not hold if it does not
+    rule: int = 1  # the number of the rule that answered it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class Figures:
         said = (self.setting if note is None else note) + reason + remark
         id, _, sentence = claim.partition(": ")
         text = {"paper": paper, "ours": ours, "spread": spread, "command": self.command, "note": said}
-        return Claim(id=id, claim=sentence, seeds=seeds, holds=holds, **text)
+        return Claim(id=id, claim=sentence, seeds=seeds, holds=holds, rule=rule_of(id), **text)
 
 
 def write_claims(results: Path, claims: list[Claim]) -> None:
@@ -78,7 +80,7 @@ def write_claims(results: Path, claims: list[Claim]) -> None:
     with writing(results):
         results.mkdir(parents=True, exist_ok=True)
     with FileLock(results / "claims.lock"):  # two reproductions may end at the same moment
-        known = {entry["id"]: entry for entry in read_claims(results)}
+        known = {entry["id"]: entry for entry in _entries(results)}
         for claim in claims:
             known.pop(claim.id.rstrip("ab"), None)
         known |= {claim.id: asdict(claim) for claim in claims}
@@ -92,7 +94,14 @@ PUBLISHED = Path(__file__).parent
 
 
 def read_claims(results: Path) -> list[dict[str, Any]]:
-    """What is known of the claims in a folder; ``PUBLISHED`` is that of the package's own."""
+    """What is known of the claims in a folder; ``PUBLISHED`` is that of the package's own.
+
+    Each entry says with ``former`` whether it was answered by a rule that is no longer the claim's.
+    """
+    return [entry | {"former": is_former(entry)} for entry in _entries(results)]
+
+
+def _entries(results: Path) -> list[dict[str, Any]]:
     path = results / "claims.json"
     if not path.exists():
         return []
@@ -100,6 +109,8 @@ def read_claims(results: Path) -> list[dict[str, Any]]:
         claims: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["claims"]
         if not all({"id", "claim", "paper", "ours", "spread", "holds", "note"} <= set(entry) for entry in claims):
             raise ValueError("an entry lacks a field")
+        if not all(isinstance(entry.get("rule", 1), int) for entry in claims):
+            raise ValueError("a rule is no number")
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError) as error:

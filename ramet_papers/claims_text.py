@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 ANSWERS = {True: "holds", False: "does not hold", None: "is not answered"}
+FORMER = {True: "held", False: "did not hold", None: "was not answered"}
 
 PAPERS = {
     "D": "Deeper insights into weight sharing",
@@ -31,7 +32,7 @@ def claims_text(claims: Sequence[Entry], width: int = 100) -> str:
     """
     blocks = [_in_a_sentence(claims)]
     for claim in claims:
-        lines = [f"{claim['id']:<4}{ANSWERS[claim['holds']]}: {claim['claim']}"]
+        lines = [f"{claim['id']:<4}{answer_of(claim)}: {claim['claim']}"]
         for part in PARTS:
             if claim.get(part):
                 begin = f"    {part:<9}"
@@ -47,14 +48,17 @@ def claims_page(claims: Sequence[Entry]) -> str:
         "Written by `ramet reproduce --claims --markdown` from `results/claims.json`; each answer was written by the "
     )
     text += "command beside it, at the preset `small`, which fits a CPU. An answer is about that setting: a claim that "
-    text += f"does not hold there may well hold at the paper's scale.\n\n{_in_a_sentence(claims)}\n"
+    text += (
+        "does not hold there may well hold at the paper's scale. A *former rule* is one without the controls, seeds or "
+    )
+    text += f"settings that the claim is asked with now.\n\n{_in_a_sentence(claims)}\n"
     for letter, paper in PAPERS.items():
         own = [claim for claim in claims if claim["id"].startswith(letter)]
         if not own:
             continue
         text += f"\n## {paper}\n\n| | claim | paper | ours | answer |\n|---|---|---|---|---|\n"
         for claim in own:
-            cells = [claim["id"], claim["claim"], claim["paper"], claim["ours"], f"**{ANSWERS[claim['holds']]}**"]
+            cells = [claim["id"], claim["claim"], claim["paper"], claim["ours"], f"**{answer_of(claim)}**"]
             text += f"| {' | '.join(_cell(cell) for cell in cells)} |\n"
         text += "\n"
         for claim in own:
@@ -63,10 +67,18 @@ def claims_page(claims: Sequence[Entry]) -> str:
     return text
 
 
+def answer_of(claim: Entry) -> str:
+    """Whether a claim holds, in words; what a former rule found is no answer of today."""
+    return f"{FORMER[claim['holds']]} by a former rule" if claim.get("former") else ANSWERS[claim["holds"]]
+
+
 def _in_a_sentence(claims: Sequence[Entry]) -> str:
-    counts = {answer: sum(claim["holds"] is answer for claim in claims) for answer in ANSWERS}
+    present = [claim for claim in claims if not claim.get("former")]
+    counts = {answer: sum(claim["holds"] is answer for claim in present) for answer in ANSWERS}
     missing = f", {counts[None]} are not answered" if counts[None] else ""
-    return f"Of {len(claims)} claims {counts[True]} hold and {counts[False]} do not{missing}."
+    former = len(claims) - len(present)
+    again = f" {former} were answered by a former rule and have not been measured again since." if former else ""
+    return f"Of {len(claims)} claims {counts[True]} hold and {counts[False]} do not{missing}.{again}"
 
 
 def _cell(text: str) -> str:

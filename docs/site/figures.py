@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.growing import FULL, Records, Scale, curve
 from ramet.ranking.intervals import t_interval
 from ramet.reports.formats import decimals
+from ramet_papers import read_claims
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -69,21 +70,19 @@ def guards() -> str:
 
 def claims() -> str:
     """How many claims of each paper hold."""
-    counts: dict[str, list[bool | None]] = defaultdict(list)
-    for claim in _claims():
-        counts[claim["command"].split()[2].split("/")[0]].append(claim["holds"])
-    rows = [(paper, held.count(True), held.count(False), held.count(None)) for paper, held in sorted(counts.items())]
-    return _table(("paper", "hold", "do not hold", "open"), rows)
+    counts: dict[str, list[bool | str | None]] = defaultdict(list)
+    for claim in read_claims(RESULTS):
+        counts[claim["command"].split()[2].split("/")[0]].append("former" if claim["former"] else claim["holds"])
+    answers = (True, False, None, "former")
+    rows = [(paper, *(held.count(answer) for answer in answers)) for paper, held in sorted(counts.items())]
+    return _table(("paper", "hold", "do not hold", "open", "answered by a former rule"), rows)
 
 
 def failed_claims() -> str:
     """The claims that do not hold here, with the figure that says so."""
-    rows = [(c["id"], c["claim"], c["ours"].replace("|", "\\|")) for c in _claims() if c["holds"] is False]
+    present = [claim for claim in read_claims(RESULTS) if not claim["former"]]
+    rows = [(c["id"], c["claim"], c["ours"].replace("|", "\\|")) for c in present if c["holds"] is False]
     return _table(("", "claim", "what was measured"), rows)
-
-
-def _claims() -> list[dict[str, Any]]:
-    return json.loads((RESULTS / "claims.json").read_text(encoding="utf-8"))["claims"]
 
 
 def grown_language() -> str:

@@ -9,18 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ramet.errors import RunError
+from ramet.errors import ConfigError, RunError
 from ramet.execution import Executor, Inline
 from ramet.ranking.plan import variation_overrides
 from ramet.training import Settings
 from ramet_papers import TARGETS, Workspace, read_claims
-from ramet_papers.claims import Claim, write_claims
+from ramet_papers.claims import Claim, Figures, write_claims
 from ramet_papers.claims_text import PAPERS, claims_page, claims_text
 from ramet_papers.deeper_insights import presets
 from ramet_papers.deeper_insights.sharing import accuracy_deviation, moves_together
 from ramet_papers.deeper_insights.stability import median_instance, others_correlations
 from ramet_papers.deeper_insights.truth_preset import TruthPreset
 from ramet_papers.deeper_insights.variance import best_quarter_shares
+from ramet_papers.rules import RULES
 
 TINY = replace(
     presets.SMALL,
@@ -196,6 +197,26 @@ def test_claims_are_told_in_lines_of_a_width_with_every_part():
     assert "D2  does not hold: words" in text and " ".join(text.split()).count("another") == 20
     page = claims_page([asdict(long)])
     assert "| D2 | words | words | words | **does not hold** |" in page and "another \\|" in page
+
+
+def test_what_a_former_rule_found_is_no_answer(tmp_path):
+    """An entry without a number is of the first rule; the command that answers the claim anew writes today's."""
+    assert RULES["D2"] == 2 and "D10" not in RULES
+    write_claims(tmp_path, [replace(claim("D2"), rule=1), claim("D10")])
+    found = read_claims(tmp_path)
+    assert [entry["former"] for entry in found] == [True, False]
+    text = claims_text(found)
+    assert text.startswith("Of 2 claims 1 hold and 0 do not. 1 were answered by a former rule")
+    assert "D2  held by a former rule: words" in text and "**held by a former rule**" in claims_page(found)
+    figures = Figures(command="words", setting="words")
+    anew = figures.answer("D2: words", paper="", ours="", spread="", seeds=3, parts={"so": False})
+    assert (anew.id, anew.rule) == ("D2", 2)
+    write_claims(tmp_path, [anew])
+    assert [entry["former"] for entry in read_claims(tmp_path)] == [False, False]
+    assert "former" not in (tmp_path / "claims.json").read_text()
+    (tmp_path / "claims.json").write_text(json.dumps({"claims": [asdict(anew) | {"rule": "new"}]}))
+    with pytest.raises(ConfigError, match="a rule is no number"):
+        read_claims(tmp_path)
 
 
 def test_the_page_of_claims_is_that_of_the_results():
