@@ -444,4 +444,4 @@ class Growing:
     def _replay(self, history: Any) -> None:
         """Give the network and its optimizer the shapes that they had grown to."""
         self.history = History.from_json(history)
-        replay(self.network, self.probe, self.history.steps, self.optimizer)
+        replay(self.network, self.probe, self.history.steps, self.optimizer, self._looking.memory)

@@ -14,6 +14,7 @@ from ramet.growth.surgery.blocks import BlockCopy
 from ramet.growth.surgery.layers import Deepening, find_sites
 from ramet.growth.surgery.widening import Widening
 from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.tracing.memory import Memory
 from ramet.tracing.coupling import Inputs, Refusal
 
 
@@ -150,16 +151,22 @@ def silent(edit: Edit) -> Edit:
 
 
 def replay(
-    network: nn.Module, inputs: Inputs, steps: Sequence[GrowthStep], optimizer: torch.optim.Optimizer | None = None
+    network: nn.Module,
+    inputs: Inputs,
+    steps: Sequence[GrowthStep],
+    optimizer: torch.optim.Optimizer | None = None,
+    memory: Memory | None = None,
 ) -> None:
     """Give a fresh network the shapes that the steps of a history led to, so that its tensors can be loaded.
 
-    What new layers and copies hold does not matter here, nor whether they are silent.
+    What new layers and copies hold does not matter here, nor whether they are silent. The ``memory`` is that of whoever
+    goes on to look at the network.
     """
+    memory = Memory() if memory is None else memory
     for step in steps:
         if not step.grew:
             continue
-        coupling = find_coupling(network, inputs)
+        coupling = find_coupling(network, inputs, memory=memory)
         sites, _ = find_sites(network, coupling)
         edit = Edit(
             {n: Widening(torch.tensor(g.split, dtype=torch.long), num_new=g.new) for n, g in step.widened.items()},

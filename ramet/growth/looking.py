@@ -19,6 +19,7 @@ from ramet.growth.surgery.layers import Site, find_sites
 from ramet.growth.ties import find_ties, sayable_blocks
 from ramet.growth.tracing.blocks import find_blocks
 from ramet.growth.tracing.checking import find_coupling
+from ramet.growth.tracing.memory import Memory
 from ramet.tracing.coupling import Coupling, Refusal
 
 
@@ -50,11 +51,12 @@ class Looking:
     def __init__(self, *, layers: int, ties: str = "auto", needs_sites: bool = False) -> None:
         check_ties(ties)
         self.layers, self.is_asked, self.needs_sites = layers, ties == "none", needs_sites
+        self.memory = Memory()
         self._known: tuple[Any, Any] = (None, None)
 
     def __call__(self, network: nn.Module, inputs: Tensor, *, began: bool) -> Growable:
         """What can grow now; ``began`` says whether anything may have grown before."""
-        coupling = find_coupling(network, inputs)
+        coupling = find_coupling(network, inputs, memory=self.memory)
         blocks = find_blocks(network, inputs, coupling)[0] if self.layers else []
         sites = find_sites(network, coupling)[0]
         if not has_config(network):

@@ -36,23 +36,30 @@ class Numbers:
         self._network, self._coupling, self._problem = network, coupling, problem
         self._known: dict[tuple[tuple[str, int, str], ...], tuple[Family, ...] | None] = {}
 
-    def find(self, group: Group) -> bool:
-        """Whether numbers were found with which a group can grow; the coupling keeps them then."""
+    def find(self, group: Group) -> tuple[Family, ...] | None:
+        """The numbers with which a group can grow, if any were found; the coupling keeps them then."""
         # The same tensors of another block of a list differ in its number only.
         likes = tuple((_without_number(slot.tensor), slot.dim, slot.role) for slot in group.slots)
         families = self._families(group)
         if likes in self._known:
             chosen = self._known[likes]
-            return chosen is not None and set(chosen) <= set(families) and self._try(group, chosen, families)
+            fits = chosen is not None and set(chosen) <= set(families) and self._try(group, chosen, families)
+            return chosen if fits else None
         sets = itertools.chain.from_iterable(
             itertools.combinations(families, count) for count in range(1, len(families) + 1)
         )
         for chosen in itertools.islice(sets, MAX_GUESSES):
             if self._try(group, chosen, families):
                 self._known[likes] = chosen
-                return True
+                return chosen
         self._known[likes] = None
-        return False
+        return None
+
+    def take(self, group: Group, chosen: tuple[Family, ...]) -> None:
+        """Let the coupling keep numbers that an earlier look found for a group, without a trial."""
+        families = self._families(group)
+        for family in chosen:
+            self._coupling.attributes.update(families.get(family, {}))
 
     def _try(self, group: Group, chosen: tuple[Family, ...], families: dict[Family, Attributes]) -> bool:
         before = dict(self._coupling.attributes)

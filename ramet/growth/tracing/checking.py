@@ -15,6 +15,7 @@ from torch import nn
 from ramet.errors import told
 from ramet.growth.surgery.widening import Widening, slot_shape
 from ramet.growth.surgery.writing import widen
+from ramet.growth.tracing.memory import Memory
 from ramet.tracing.coupling import Coupling, Group, Inputs, trace
 from ramet.tracing.numbers import Numbers
 from ramet.tracing.probing import Probe, copy_network, largest_change
@@ -45,11 +46,12 @@ def _trial(coupling: Coupling, group: Group, generator: torch.Generator) -> Wide
     return Widening(sources=torch.tensor([group.size - 1]), num_new=1, incoming=drawn)
 
 
-def find_coupling(network: nn.Module, inputs: Inputs, *, check: bool = True) -> Coupling:
+def find_coupling(network: nn.Module, inputs: Inputs, *, check: bool = True, memory: Memory | None = None) -> Coupling:
     """What widens together in a network, each group tried on a copy; those that did not pass are among the refusals.
 
     The inputs are a small batch that the network can be called with (two to eight examples are enough); it is left as
-    it was. Without ``check`` no copy is grown and compared.
+    it was. Without ``check`` no copy is grown and compared. With the ``memory`` of earlier looks at the same network,
+    as it was before it grew, what they found by trial is taken from there, and kept there for the next.
 
     Raises:
         ConfigError: if the network does not run on the inputs, turns tensors into Python numbers on the way, or gives
@@ -58,19 +60,31 @@ def find_coupling(network: nn.Module, inputs: Inputs, *, check: bool = True) -> 
     coupling = trace(network, inputs)
     if not check or not coupling.groups:
         return coupling
-    if growth_problem(Probe(network, inputs), coupling, coupling.groups.values(), spend=True) is None:
+    probes: list[Probe] = []
+
+    def problem_of(groups: Iterable[Group]) -> str | None:
+        if not probes:
+            probes.append(Probe(network, inputs))
+        return growth_problem(probes[0], coupling, groups)
+
+    memory = Memory() if memory is None else memory
+    numbers = Numbers(network, coupling, lambda group: problem_of([group]))
+    memory.recall(coupling, numbers)
+    together = coupling.groups.values()
+    if not together or growth_problem(Probe(network, inputs), coupling, together, spend=True) is None:
         return coupling
-    probe = Probe(network, inputs)
-    numbers = Numbers(network, coupling, lambda group: growth_problem(probe, coupling, [group]))
-    problems = {name: growth_problem(probe, coupling, [group]) for name, group in coupling.groups.items()}
+    problems = {name: problem_of([group]) for name, group in coupling.groups.items()}
     for name, problem in problems.items():
-        if problem is not None and not numbers.find(coupling.groups[name]):
-            coupling.refuse(name, problem)
+        if problem is not None:
+            found = numbers.find(coupling.groups[name])
+            memory.keep(coupling.groups[name], problem if found is None else found)
+            if found is None:
+                coupling.refuse(name, problem)
     # Groups that pass alone may still clash with each other; the later one of a pair gives way.
-    if coupling.groups and (problem := growth_problem(probe, coupling, coupling.groups.values())) is not None:
+    if coupling.groups and (problem := problem_of(coupling.groups.values())) is not None:
         kept: list[Group] = []
         for group in list(coupling.groups.values()):
-            if growth_problem(probe, coupling, [*kept, group]) is None:
+            if problem_of([*kept, group]) is None:
                 kept.append(group)
             else:
                 coupling.refuse(group.name, f"it cannot grow together with the others: {problem}")
