@@ -127,6 +127,8 @@ def test_objects_are_taken_and_resumed_from_python_only(result: SearchResult, tm
     options: dict = {"plan": PLAN, "recipe": RECIPE, "out": tmp_path / "objects"}
     objects = ramet.search(space, data, **options)
     assert objects == result and ramet.search(space, data, **options) == objects
+    page = objects.report.read_text(encoding="utf-8")
+    assert "Cells64(channels=2, num_cells=1" in page.partition("</h1>")[2][:300] and "$object" not in page[:3000]
     with pytest.raises(ConfigError, match="goes on from Python"):
         resume(tmp_path / "objects", None)  # type: ignore[arg-type]
 

@@ -15,6 +15,7 @@ from ramet.reports.formats import count, percent, significant
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Cell, Column, Columns, Table, legend_table
 from ramet.runs.encoding import Json
+from ramet.runs.showing import in_words
 
 MOST_SHOWN = 2000
 """Children in the table and in the cloud of the page, a kilobyte each; a page of many more is slow to open."""
@@ -39,7 +40,8 @@ def _measured_words(result: RankResult) -> str:
 def page(result: RankResult, config: Json) -> Page:
     """The whole report as a page."""
     job = config.get("config", {})
-    page = Page("How far can this ranking be trusted?", f"{job.get('space', 'a space')} on {job.get('data', 'data')}")
+    space, data = in_words(job.get("space", "a space")), in_words(job.get("data", "data"))
+    page = Page("How far can this ranking be trusted?", f"{space} on {data}")
     judgement = judge(result.to_json())
     page.verdict(judgement.headline, result.recommendation[0], tone=judgement.tone)
     page.numbers(*_key_numbers(result))

@@ -9,6 +9,7 @@ from ramet.reports.charts import Edge, GraphNode, Line, Points, Reference, graph
 from ramet.reports.page import KeyNumber, Page
 from ramet.reports.tables import Column, Table, legend_table
 from ramet.runs.encoding import Json
+from ramet.runs.showing import in_words
 
 
 def table(result: SearchResult) -> Table:
@@ -32,7 +33,8 @@ def table(result: SearchResult) -> Table:
 def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) -> Page:
     """The whole report as a page; ``other`` are the epochs of a search whose curves are drawn beside."""
     job = config.get("config", {})
-    page = Page("Which architecture is best?", f"{job.get('space')} on {job.get('data')}, {result.strategy}")
+    space, data = (in_words(job.get(name)) for name in ("space", "data"))
+    page = Page("Which architecture is best?", f"{space} on {data}, {result.strategy}")
     page.verdict(result.best, _because(result), heading="The architecture found")
     if result.chosen is not None:
         best, form = result.chosen, result.form
