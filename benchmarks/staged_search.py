@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,24 @@ Found = tuple[str, dict[str, Any]]
 def staged(seed: int, work: Path) -> Found:
     """`ramet search --minutes 20` with one worker."""
     plan = SearchPlan(staged=StagedOptions(minutes=CPU_SECONDS / 60), num_final=0)
-    result = search(NasBench201(**SIZES), "cifar10", plan=plan, recipe=recipe(), seed=seed, out=work, **IMAGES)
-    records = Run.open(work)
-    with records as run:
-        report = run.records["staged/report"]
+    space = NasBench201(**SIZES)
+    result = search(space, "cifar10", plan=plan, recipe=recipe(), seed=seed, out=work, **IMAGES)
+    with Run.open(work) as run:
+        report, losses = run.records["staged/report"], losses_alone(space, run.records)
     stages = report["stages"]
     listed = {"stages": stages, "short_steps": report["short_steps"], "baselines": report["baselines"]}
-    return result.best, listed | {"cpu_seconds": sum(stage["cost"] for stage in stages)}
+    return result.best, listed | {"losses": losses, "cpu_seconds": sum(stage["cost"] for stage in stages)}
+
+
+def losses_alone(space: NasBench201, records: Iterable[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+    """The validation losses of whatever a search trained alone, after each length of training, by name."""
+    found: dict[str, list[float | None]] = {}
+    for record in records:
+        if match := re.fullmatch(r"staged/alone/(\d+)/(\d+)", record["key"]):
+            name = space.name(space[int(match[2])])
+            found.setdefault(name, []).append(record["loss"])
+            assert len(found[name]) == int(match[1]) + 1, "a longer training comes after the shorter one"
+    return found
 
 
 def present(seed: int, work: Path) -> Found:
