@@ -18,7 +18,9 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ramet.errors import ConfigError
-from ramet.guards.names import plain_names, unwrapped
+from ramet.guards.finite import all_finite
+from ramet.guards.names import gradient_of, plain_names, unwrapped
+from ramet.guards.precision import precise
 from ramet.guards.ranks import process_group_of, sum_over_ranks
 from ramet.params import Params
 
@@ -92,16 +94,10 @@ def squared_gradients(path: Params, max_norm: float | None = None) -> Params | N
     Squares of a tensor are scaled down to the L2 norm ``max_norm`` where they exceed it, as in the released code of the
     paper (10); the paper itself does not limit them.
     """
-    names = list(path)
-    gradients = []
-    for param in path.values():
-        gradient = param.grad
-        assert gradient is not None, "the path holds only parameters with a gradient"
-        gradient = gradient.to_dense() if gradient.is_sparse else gradient
-        gradients.append(gradient.to(torch.promote_types(gradient.dtype, torch.float32)))
-    if not gradients or not all(bool(torch.isfinite(norm)) for norm in torch._foreach_norm(gradients, float("inf"))):
+    gradients = [precise(gradient_of(param)) for param in path.values()]
+    if not gradients or not all_finite(gradients):
         return None
-    return clipped(dict(zip(names, torch._foreach_mul(gradients, gradients), strict=True)), max_norm)
+    return clipped(dict(zip(path, torch._foreach_mul(gradients, gradients), strict=True)), max_norm)
 
 
 def clipped(fisher: Params, max_norm: float | None) -> Params:

@@ -13,6 +13,7 @@ from ramet.errors import ConfigError
 from ramet.guards.base import Guard
 from ramet.guards.coverage import STATE_PARTS, Coverage
 from ramet.guards.factors import Factors, output_columns
+from ramet.guards.finite import all_finite
 from ramet.guards.interaction import interaction_gradient, proximal_in_metric, proximal_interaction
 from ramet.guards.kronecker_memory import KroneckerMemory
 from ramet.guards.layers import RECURRENT, Product
@@ -27,7 +28,7 @@ from ramet.guards.matrices import bias_of, joined, names_of, parted, parts_of, w
 from ramet.guards.names import StepSizes, matches, patterns, require_state, sizes_of
 from ramet.guards.placing import Place
 from ramet.guards.precision import precise
-from ramet.guards.quadratic import Form, Unit, all_finite, check_penalty
+from ramet.guards.quadratic import Form, Unit, check_penalty
 from ramet.guards.ranks import part_of, process_group_of, world_size
 from ramet.guards.turns import Turns
 from ramet.guards.walking import Named, Walk, signature_of

@@ -100,6 +100,12 @@ def on_path(params: Params) -> Params:
         raise ConfigError(f"{rule}, but {odd!r} is a {type(params[odd]).__name__}.") from None
 
 
+def gradient_of(param: Tensor) -> Tensor:
+    """The gradient of a parameter on the path."""
+    assert param.grad is not None, "the path holds only parameters with a gradient"
+    return param.grad
+
+
 def patterns(protect: str | Sequence[str]) -> tuple[str, ...]:
     """Shell patterns from one or from several: a text of options has one without brackets.
 

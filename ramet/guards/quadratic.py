@@ -16,8 +16,9 @@ from torch import Tensor
 
 from ramet.errors import ConfigError
 from ramet.guards.base import Guard
+from ramet.guards.finite import all_finite
 from ramet.guards.fisher import clipped, squared_gradients
-from ramet.guards.names import StepSizes, inverse_sizes_of, matches, patterns, require_state
+from ramet.guards.names import StepSizes, gradient_of, inverse_sizes_of, matches, patterns, require_state
 from ramet.params import Params
 from ramet.training.step_sizes import StepSize
 
@@ -100,27 +101,6 @@ def proximal_step_(
     torch._foreach_lerp_(params, anchors, weights)
 
 
-def all_finite(tensors: Sequence[Tensor]) -> Tensor:
-    """1 where every value is finite and 0 otherwise, as a tensor of one value on the first tensor's device.
-
-    Largest magnitudes are used because a sum of squares of float16 overflows. On a CPU they are found by the extremes,
-    which carry NaN along: torch's infinity norm takes sixteen times as long there, and was half of a guarded step.
-    """
-    dense = [tensor.coalesce().values() if tensor.is_sparse else tensor for tensor in tensors]
-    dense = [tensor for tensor in dense if tensor.numel()]
-    if not dense:
-        return torch.ones(())
-    if all(tensor.device.type == "cpu" for tensor in dense):
-        # A sum that is finite has no term that is not, and takes half as long; one that is not may have overflowed.
-        if bool(torch.isfinite(torch.stack([tensor.sum().to(torch.float32) for tensor in dense])).all()):
-            return torch.ones(())
-        extremes = [extreme for tensor in dense for extreme in torch.aminmax(tensor)]
-    else:
-        extremes = list(torch._foreach_norm(dense, float("inf")))
-    largest = [value.to(dense[0].device, torch.float32) for value in extremes]
-    return torch.isfinite(torch.stack(largest)).all().to(torch.float32)
-
-
 class FisherGuard(Guard):
     """A guard whose penalty is the Fisher-weighted distance to an anchor; the kinds differ in what they remember.
 
@@ -144,6 +124,7 @@ class FisherGuard(Guard):
         self.fisher: Params = {}
         self.anchor: Params = {}
         self._added: list[Tensor] = []
+        self._loaded: set[str] = set()
 
     @property
     def alpha(self) -> float:
@@ -179,7 +160,16 @@ class FisherGuard(Guard):
             if fisher.device != param.device:
                 self.fisher[name] = fisher.to(param.device)
                 self.anchor[name] = self.anchor[name].to(param.device)
+        if self._loaded:
+            self._lay_out(path)
         return names, [path[n] for n in names], [self.anchor[n] for n in names], [self.fisher[n] for n in names]
+
+    def _lay_out(self, path: Params) -> None:
+        """Put what ``load_state_dict`` brought where it lay before: each value where its parameter has it."""
+        for name in self._loaded & path.keys():
+            self.fisher[name] = torch.empty_like(path[name], dtype=self.fisher[name].dtype).copy_(self.fisher[name])
+            self.anchor[name] = torch.empty_like(path[name], dtype=self.anchor[name].dtype).copy_(self.anchor[name])
+        self._loaded -= path.keys()
 
     def _add_gradients(self, path: Params) -> None:
         """Add the penalty's gradient to the gradients that the path's parameters hold."""
@@ -187,7 +177,7 @@ class FisherGuard(Guard):
         names, params, anchors, fishers = self._recall(path)
         if not params:
             return
-        gradients = [_gradient(param) for param in params]
+        gradients = [gradient_of(param) for param in params]
         for name, gradient in zip(names, gradients, strict=True):
             if gradient.is_sparse:
                 raise ConfigError(
@@ -200,7 +190,7 @@ class FisherGuard(Guard):
     def _take_gradients_back(self, path: Params) -> None:
         """Undo ``_add_gradients``, so that the parameters hold the gradients of the loss alone, for ``learn``."""
         if self._added:
-            gradients = [_gradient(param) for param in self._recall(path)[1]]
+            gradients = [gradient_of(param) for param in self._recall(path)[1]]
             torch._foreach_sub_(gradients, self._added)
             self._added = []
 
@@ -210,7 +200,8 @@ class FisherGuard(Guard):
             return 1.0
         if self._mean is None:
             values = sum(fisher.numel() for fisher in self.fisher.values())
-            total = sum(float(fisher.sum(dtype=torch.float64)) for fisher in self.fisher.values())
+            # The order of a sum must not depend on how values lie: a state that was loaded lies otherwise.
+            total = sum(float(fisher.contiguous().sum(dtype=torch.float64)) for fisher in self.fisher.values())
             self._mean = max(total / max(values, 1), torch.finfo(torch.float32).tiny)
         return self._mean
 
@@ -220,7 +211,7 @@ class FisherGuard(Guard):
         if not params:
             return
         # A gradient scaler skips the step when a gradient overflowed; then the pull must not happen either.
-        enabled = all_finite([_gradient(param) for param in path.values()])
+        enabled = all_finite([gradient_of(param) for param in path.values()])
         precise = [p if p.dtype == a.dtype else p.to(a.dtype) for p, a in zip(params, anchors, strict=True)]
         inverses, factors = self._inverses(step_sizes, names)
         proximal_step_(precise, anchors, fishers, inverses, enabled, factors)
@@ -254,12 +245,17 @@ class FisherGuard(Guard):
         for name, param in path.items():
             if name not in self.fisher:
                 dtype = torch.promote_types(param.dtype, torch.float32)
-                self.fisher[name] = torch.zeros_like(param, dtype=dtype, memory_format=torch.contiguous_format)
-                self.anchor[name] = param.detach().to(dtype, copy=True, memory_format=torch.contiguous_format)
+                # They lie as the parameter does: tensors that lie otherwise take up to twice as long together.
+                self.fisher[name] = torch.zeros_like(param, dtype=dtype)
+                self.anchor[name] = param.detach().to(dtype, copy=True)
         names, params, anchors, fishers = self._recall(path)
         if not names:
             return
-        news = list(torch._foreach_mul([squares[n].to(f) for n, f in zip(names, fishers, strict=True)], share))
+        news = [_alike(squares[n], f) for n, f in zip(names, fishers, strict=True)]
+        if fisher is None:
+            torch._foreach_mul_(news, share)  # the squares are our own
+        else:
+            news = list(torch._foreach_mul(news, share))
         torch._foreach_clamp_max_(news, MAX_FISHER)
         torch._foreach_mul_(fishers, keep)
         torch._foreach_add_(fishers, news)
@@ -278,7 +274,7 @@ class FisherGuard(Guard):
 
     def forget(self) -> None:
         """Drop the Fisher information and the anchors."""
-        self.fisher, self.anchor, self._added, self._mean = {}, {}, [], None
+        self.fisher, self.anchor, self._added, self._mean, self._loaded = {}, {}, [], None, set()
 
     def report(self) -> dict[str, float]:
         """The present alpha, and how many values are guarded."""
@@ -292,7 +288,7 @@ class FisherGuard(Guard):
     def state_dict(self) -> dict[str, Tensor]:
         """``fisher/NAME`` and ``anchor/NAME`` for each parameter."""
         return {
-            f"{part}/{name}": tensor.clone()
+            f"{part}/{name}": tensor.clone(memory_format=torch.contiguous_format)
             for part, tensors in (("fisher", self.fisher), ("anchor", self.anchor))
             for name, tensor in tensors.items()
         }
@@ -310,11 +306,12 @@ class FisherGuard(Guard):
             odd = sorted(parts["fisher"].keys() ^ parts["anchor"].keys())
             raise ConfigError(f"every parameter needs both fisher/NAME and anchor/NAME, but {odd[0]} has only one.")
         self.fisher, self.anchor, self._mean = parts["fisher"], parts["anchor"], None
+        self._loaded = set(self.fisher)
 
 
-def _gradient(param: Tensor) -> Tensor:
-    assert param.grad is not None, "the path holds only parameters with a gradient"
-    return param.grad
+def _alike(values: Tensor, other: Tensor) -> Tensor:
+    """The values on the device and of the type of another tensor: ``Tensor.to`` takes longer to find nothing to do."""
+    return values if values.dtype == other.dtype and values.device == other.device else values.to(other)
 
 
 def check_penalty(strength: float, form: str, unit: str = "fisher") -> None:

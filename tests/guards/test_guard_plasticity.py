@@ -20,8 +20,9 @@ from ramet.guards import (
     step_sizes,
 )
 from ramet.guards.chaining import Chain
+from ramet.guards.finite import all_finite
 from ramet.guards.making import make_guard
-from ramet.guards.quadratic import all_finite, penalty_gradients, proximal_step_
+from ramet.guards.quadratic import penalty_gradients, proximal_step_
 from ramet.params import named_params
 from ramet.testing.guards import make_batch, make_network, make_optimizer, train
 from ramet.training.step_sizes import inverse
@@ -353,6 +354,52 @@ def test_one_value_that_is_not_finite_is_found_wherever_it_is(value, place, dtyp
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
     flat[place] = value
     assert float(all_finite([flat[:4].reshape(2, 2), flat[4:]])) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [
+        ("implicit", "fisher"),
+        ("implicit", "trace"),
+        ("implicit", "hold"),
+        ("explicit", "fisher"),
+        ("explicit", "trace"),
+    ],
+)
+def test_weights_in_channels_last_are_guarded_and_resumed_to_the_same_bits(form, unit):
+    """What is remembered lies as its parameter does, in a file as it is, and afterwards where it lay."""
+    generator = torch.Generator().manual_seed(0)
+    data = [torch.randn(4, 3, 5, 5, generator=generator) for _ in range(6)]
+
+    def make() -> tuple[nn.Module, WeightPlasticity, torch.optim.Optimizer]:
+        torch.manual_seed(1)
+        network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 3))
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        guard = WeightPlasticity(0.9 if unit == "hold" else 3.0, form=form, unit=unit, eta=0.5, towards="mean")
+        return network, guard, torch.optim.SGD(network.parameters(), lr=0.1)
+
+    def go_on(network, guard, optimizer, batches) -> None:
+        for x in batches:
+            optimizer.zero_grad()
+            network(x).square().mean().backward()
+            with guard.step(named_params(network), 0.1):
+                optimizer.step()
+            guard.remember(named_params(network))
+
+    whole, guard, optimizer = make()
+    go_on(whole, guard, optimizer, data[:3])
+    state = guard.state_dict()
+    assert all(tensor.is_contiguous() for tensor in state.values())
+    resumed, twin, second = make()
+    resumed.load_state_dict(whole.state_dict())
+    twin.load_state_dict(state)
+    go_on(whole, guard, optimizer, data[3:])
+    go_on(resumed, twin, second, data[3:])
+    for name, param in whole.named_parameters():
+        assert torch.equal(param, dict(resumed.named_parameters())[name]), name
+        assert guard.fisher[name].stride() == twin.fisher[name].stride() == twin.anchor[name].stride() == param.stride()
+    for name, tensor in guard.state_dict().items():
+        assert torch.equal(tensor, twin.state_dict()[name]), name
 
 
 def test_a_search_has_the_values_of_the_released_code():
