@@ -54,6 +54,7 @@ class GrowthSetup:
         ties: whether layers of a model with a configuration grow together; not so for all methods if not for one,
             because they have their first training in common.
         is_trained: whether the first weights are worth keeping; see ``draws_weights``.
+        given_params: the parameters of the network before anything grew.
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         seconds_a_turn: a task does steps until so much time has passed, and at least one.
     """
@@ -76,6 +77,7 @@ class GrowthSetup:
     onnx: bool = False
     ties: str = "auto"
     is_trained: bool = True
+    given_params: int = 0
     seconds_between_checkpoints: float = 30.0
     seconds_a_turn: float = 0.0
 

@@ -83,6 +83,24 @@ def test_the_table_has_a_row_for_each_method() -> None:
     assert "1,000 parameters and 80.0 %" in grown().table().caption
 
 
+def test_a_network_that_begins_wider_is_not_taken_for_the_one_that_was_given() -> None:
+    values = result() | {"given_params": 400}
+    begun = values["methods"]["firefly"]["steps"][0]
+    begun["widened"] = {"conv2": {"units": 8, "split": [1, 2], "new": 0}}
+    found = GrowResult.from_json(values)
+    html = page(found, {"config": {}}, SECONDS).html()
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+    assert "4.2× the parameters and the training that went with them: 89.9 % of the validation images." in text
+    assert "from 400, by way of 1,000" in text and "from 80.0 % at 1,000 parameters" in text
+    assert "before: 400 parameters" in text, "the picture's first widths are those of the network as it was given"
+    caption = found.table().caption
+    assert (
+        "All start from 400 parameters; firefly was widened to 1,000 before its first training, which gave it"
+        in caption
+    )
+    assert "80.0 % of the validation images; random <b> was" in caption
+
+
 def test_a_step_that_was_kept_is_the_end() -> None:
     values = result()
     firefly = values["methods"]["firefly"]

@@ -135,9 +135,10 @@ class GrowJob(Job["GrowthSetup"]):
             raise ConfigError(f"target must be a share of the {rows}, above 0 and at most 1, but got {ends.target}.")
         network = setup.new_network()
         start = {name: value.detach() for name, value in network.state_dict().items()}
-        budget = self.plan.budget_for(count_parameters(network))
+        num_params = count_parameters(network)
+        budget = self.plan.budget_for(num_params)
         is_trained = not setup.draws_weights(network)
-        return rehearse(replace(setup, budget=budget, start=start, is_trained=is_trained))
+        return rehearse(replace(setup, budget=budget, start=start, is_trained=is_trained, given_params=num_params))
 
     def setting(self, setup: GrowthSetup) -> Json:
         """The data, the network's layers and what of them cannot grow, and the budget."""

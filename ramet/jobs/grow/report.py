@@ -37,9 +37,8 @@ def table(result: GrowResult) -> Table:
     figures = [Column(split, metric.form, best=metric.best) for split in ("validation", "test")]
     sized = [Column("parameters", count), Column("multiply-adds", count), Column("work", count)]
     columns: Columns = ["method", "growths", *sized, *figures, "ended because"]
-    first = next(iter(result.methods.values())).steps[0]
     caption = (
-        f"All start from {count(first.sizes.params)} parameters and {_said(result, first.score)}. The test "
+        f"All start from {count(result.params_before)} parameters{_begun(result)}. The test "
         f"{result.rows} were looked at once, with the network that each method hands back."
     )
     caption += " Multiply-adds are those of one example, work is those of all training and growing."
@@ -79,6 +78,20 @@ def page(result: GrowResult, config: Json, seconds: Mapping[str, Sequence[StepSe
     return page
 
 
+def _begun(result: GrowResult) -> str:
+    """What the methods had after their first training, in words that follow the size of the network as it was given."""
+    first = {name: method.steps[0] for name, method in result.methods.items()}
+    plain = [step for step in first.values() if not step.widened]
+    words = [f" and {_said(result, plain[0].score)}"] if plain else []
+    for name, step in first.items():
+        if step.widened:
+            words.append(
+                f"; {name} was widened to {count(step.sizes.params)} before its first training, which gave it "
+                f"{_said(result, step.score)}"
+            )
+    return "".join(words)
+
+
 def _is_accuracy(result: GrowResult) -> bool:
     return result.metric == ACCURACY
 
@@ -93,7 +106,10 @@ def _said(result: GrowResult, score: float) -> str:
 def _verdict(result: GrowResult, best: str) -> str:
     method, metric = result.methods[best], result.metric
     first, last = method.steps[0], metric.value(method.validation)
-    larger = times(method.params / first.sizes.params)
+    larger = times(method.params / result.params_before)
+    if first.widened:  # nothing is known of the network as it was given, which was never trained
+        way = "and the training that went with them" if result.start is None else "and more training"
+        return f"{larger} the parameters {way}: {_said(result, method.end.score)}."
     if not metric.is_share:
         way = (
             f"took the {metric.name} on validation {result.rows} from {metric.text(first.score)} to {metric.text(last)}"
@@ -141,9 +157,13 @@ def _key_numbers(result: GrowResult, best: str, seconds: Mapping[str, Sequence[S
     first = method.steps[0]
     growing = sum(entry.growing for entry in seconds.get(best, []))
     training = sum(entry.training for entry in seconds.get(best, []))
+    size, score = f"from {count(result.params_before)}", f"from {metric.text(first.score)}"
+    if first.widened:
+        size += f", by way of {count(first.sizes.params)}"
+        score += f" at {count(first.sizes.params)} parameters"
     numbers = [
-        KeyNumber("parameters", method.params, f"from {count(first.sizes.params)}", count),
-        KeyNumber(f"validation {metric.name}", method.validation, f"from {metric.text(first.score)}", metric.form),
+        KeyNumber("parameters", method.params, size, count),
+        KeyNumber(f"validation {metric.name}", method.validation, score, metric.form),
         KeyNumber(f"test {metric.name}", method.test, "looked at once, at the end", metric.form),
     ]
     if training:
@@ -182,11 +202,9 @@ def _add_picture(page: Page, result: GrowResult, name: str) -> None:
         )
         for layer in method.layers
     ]
-    first = method.steps[0].sizes.params
+    before, after = f"before: {count(result.params_before)} parameters", f"after: {count(method.params)} parameters"
     page.chart(
-        layer_chart(
-            blocks, before=f"before: {count(first)} parameters", after=f"after: {count(method.params)} parameters"
-        ),
+        layer_chart(blocks, before=before, after=after),
         f"The network from its input at the top to its output, as **{name}** left it. A block is as wide as the layer "
         "has channels; the figure is their number.",
         title=name if len(result.methods) > 1 else "",

@@ -192,6 +192,8 @@ class GrowResult(Result):
         rows: what is counted where the metric is a share of them: images, rows, or the tokens of texts.
         against: what the best growth was compared with, by name; each had its work and, but for ``start``, its size.
         num_validation: how many of them validate; 0 in runs of earlier versions.
+        given_params: the parameters of the network as it was given; 0 in runs of earlier versions. A growth may begin
+            with a wider one, which is its step 0.
     """
 
     network: str
@@ -207,6 +209,7 @@ class GrowResult(Result):
     rows: str = "images"
     against: dict[str, ArmFigures] = field(default_factory=dict)
     num_validation: int = 0
+    given_params: int = 0
 
     @property
     def best(self) -> str:
@@ -225,6 +228,11 @@ class GrowResult(Result):
         """
         found: dict[str, MethodFigures | ArmFigures] = {self.best: self.methods[self.best], **self.against}
         return max(found, key=lambda name: (self.metric.value(found[name].validation), -found[name].flops))
+
+    @property
+    def params_before(self) -> int:
+        """The parameters of the network before anything grew."""
+        return self.given_params or next(iter(self.methods.values())).steps[0].sizes.params
 
     @property
     def networks(self) -> dict[str, Path]:

@@ -140,6 +140,7 @@ class GrowthStages:
         }
         setting = _plain(records["setting"])
         named = {"network": self.setup.name, "data_name": self.data_name, "seed": self.setup.seed}
+        named["given_params"] = self.setup.given_params
         compared: Json = {}
         if against:
             compared = {"against": against, "num_validation": len(self.setup.data.validation.y)}
