@@ -1,5 +1,6 @@
 """A second look at a network that grows finds what a fresh look finds, and tries nothing again."""
 
+import architectures
 import pytest
 import torch
 from torch import nn
@@ -55,6 +56,17 @@ def test_what_is_known_is_not_tried_again(trials):
         assert trials == [1] and found_in(again) == found_in(find_coupling(network, inputs))
         assert again.groups["first"].size == network.hidden == width
         widen(network, again, {"first": Widening(num_new=1)})
+
+
+def test_heads_and_the_channels_of_a_head_are_told_apart():
+    """Both have the same places in the same weights; the number of heads can grow, and what each head gives cannot."""
+    pytest.importorskip("transformers", reason="the extra 'networks' is not installed")
+    network, inputs = architectures.make("gpt2")
+    memory = Memory()
+    first = find_coupling(network, inputs, memory=memory)
+    assert any(group.is_block for group in first.groups.values())
+    again = find_coupling(network, inputs, memory=memory)
+    assert found_in(again) == found_in(first) and again.groups.keys() == first.groups.keys()
 
 
 def test_new_names_are_looked_at_anew(trials):

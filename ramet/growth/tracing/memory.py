@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from ramet.tracing.coupling import Coupling, Group
 from ramet.tracing.numbers import Family, Numbers
 
+Key = tuple[str, bool, tuple[tuple[str, int, str], ...]]
+
 
 @dataclass
 class Memory:
@@ -18,14 +20,14 @@ class Memory:
     """
 
     _names: tuple[str, ...] = ()
-    _found: dict[tuple[tuple[str, int], ...], tuple[Family, ...] | str] = field(default_factory=dict)
+    _found: dict[Key, tuple[Family, ...] | str] = field(default_factory=dict)
 
     def recall(self, coupling: Coupling, numbers: Numbers) -> None:
         """Give a new look what is known: numbers go to the coupling, groups that cannot grow to its refusals."""
         if self._names != tuple(coupling.aliases):
             self._names, self._found = tuple(coupling.aliases), {}
         for group in list(coupling.groups.values()):
-            known = self._found.get(_places(group))
+            known = self._found.get(_key_of(group))
             if isinstance(known, str):
                 coupling.refuse(group.name, known)
             elif known is not None:
@@ -33,8 +35,9 @@ class Memory:
 
     def keep(self, group: Group, found: tuple[Family, ...] | str) -> None:
         """Note with which numbers a group passed, or why it did not."""
-        self._found[_places(group)] = found
+        self._found[_key_of(group)] = found
 
 
-def _places(group: Group) -> tuple[tuple[str, int], ...]:
-    return tuple((slot.tensor, slot.dim) for slot in group.slots)
+def _key_of(group: Group) -> Key:
+    """What a group is known by: heads and the channels of each head have the same places, and not the same name."""
+    return group.name, group.is_block, tuple((slot.tensor, slot.dim, slot.role) for slot in group.slots)
