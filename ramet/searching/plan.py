@@ -192,12 +192,10 @@ class SearchPlan:
                 f"measured_models must lie between 0 and the {self.models_per_epoch} models of an epoch, "
                 f"but got {self.measured_models}."
             )
-        if not 0 <= self.warmup_epochs < self.epochs:
-            raise ConfigError(f"warmup_epochs must be below the {self.epochs} epochs, but got {self.warmup_epochs}.")
-        if not 0 <= self.guarded_from < self.epochs:
-            raise ConfigError(
-                f"guard_warmup_epochs must be below the {self.epochs} epochs, but got {self.guard_warmup_epochs}."
-            )
+        for name, first in (("warmup_epochs", self.warmup_epochs), ("guard_warmup_epochs", self.guarded_from)):
+            # A staged search has no epochs, and a recipe may have fewer of them than the default warm-up.
+            if first < 0 or (first >= self.epochs and not self.is_staged):
+                raise ConfigError(f"{name} must be below the {self.epochs} epochs, but got {first}.")
         if not 0 <= self.num_final <= self.num_candidates or self.num_candidates < 1 or self.final_seeds < 1:
             counts = (self.num_candidates, self.num_final, self.final_seeds)
             raise ConfigError(f"num_final must be at most num_candidates, and seeds at least 1, but got {counts}.")

@@ -11,6 +11,7 @@ import pytest
 
 import ramet
 from ramet.cli.main import main
+from ramet.errors import ConfigError
 from ramet.execution import Inline, Processes
 from ramet.jobs.search import SearchRecipe
 from ramet.jobs.search.result import SearchResult
@@ -176,6 +177,14 @@ def test_from_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert ended.value.code == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["unit"] == "evaluations" and printed["allowed"] == 8 and printed["stages"][0]["stage"] == "scores"
+
+
+def test_a_recipe_of_few_epochs_is_no_matter_of_warm_ups() -> None:
+    """Stages have no epochs: a recipe with as many as the default warm-up is refused only where there is one."""
+    assert SearchPlan(epochs=1, staged=StagedOptions(evaluations=4)).is_staged
+    for refused in ({"epochs": 1}, {"warmup_epochs": -1, "staged": StagedOptions(evaluations=4)}):
+        with pytest.raises(ConfigError, match=r"^warmup_epochs must be below"):
+            SearchPlan(**refused)
 
 
 def test_scores_that_do_not_suit_are_refused_by_name(tmp_path: Path) -> None:

@@ -325,11 +325,13 @@ def read_course(records: list[Json]) -> list[SearchEpoch]:
 def amount_text(unit: str, amount: float) -> str:
     """An amount of a budget in words.
 
-    >>> amount_text("seconds", 90.0)
-    '1.5 min'
+    >>> amount_text("seconds", 90.0), amount_text("evaluations", 1.0)
+    ('1.5 min', '1 evaluation')
     """
     if unit == "seconds":
         return f"{amount / 60:.1f} min"
+    if amount == 1:
+        unit = unit.removesuffix("s")
     return f"{amount:.3g} {unit}" if amount < 1e6 else f"{amount:.2e} {unit}"
 
 
