@@ -190,9 +190,9 @@ class Diagnosis:
         space = self.setup.space
         sharing = make_sharing(self.plan.sharing).of_options(space.num_options)
         if sharing.num_groups == 1:
-            return (tuple(range(len(space))) if self.plan.children is None else (),)
+            return (tuple(range(space.num_archs)) if self.plan.children is None else (),)
         if not sharing.is_measured:
-            return sharing.groups(len(space), self.plan.seed)
+            return sharing.groups(space.num_archs, self.plan.seed)
         if "groups" not in self.run.records:
             pilot = WorkItem(
                 "pilot",

@@ -79,7 +79,7 @@ def train_instance(
     network = build_network(setup, weights_seed, trained, num_shared_cells)
     if bn_momentum is not None:
         set_bn_momentum(network, bn_momentum)
-    turns = Order(order, len(space) if trained is None else len(trained), order_seed)
+    turns = Order(order, space.num_archs if trained is None else len(trained), order_seed)
 
     def child_at(step: int) -> int:
         turn = turns[step // batches_per_model]
@@ -185,7 +185,7 @@ def build_network(
         return network
     if any(isinstance(module, Choice) for module in network.stages[0].modules()):  # type: ignore[index, union-attr]
         raise ConfigError("prefix sharing needs a first stage that all children share, but this one has a Choice.")
-    children = range(len(setup.space)) if trained is None else trained
+    children = range(setup.space.num_archs) if trained is None else trained
     return PrefixShared(network, [setup.space[index] for index in children], num_shared_cells)
 
 

@@ -170,17 +170,17 @@ class Plan:
             replace(settings, **variation_overrides(text)[0])
         if self.fine_tune_steps:
             self.fine_tuning_rate(settings)
-        if len(space) < 2:
-            raise ConfigError(f"a ranking needs at least 2 children, but the space has {len(space)}.")
-        if self.children is not None and self.children > len(space):
-            raise ConfigError(f"children must be at most the {len(space)} of the space, but got {self.children}.")
-        if self.children is None and len(space) > 4096:
-            raise ConfigError(f"a space of {len(space)} children is too large to score whole; give --children.")
+        if space.num_archs < 2:
+            raise ConfigError(f"a ranking needs at least 2 children, but the space has {space.num_archs}.")
+        if self.children is not None and self.children > space.num_archs:
+            raise ConfigError(f"children must be at most the {space.num_archs} of the space, but got {self.children}.")
+        if self.children is None and space.num_archs > 4096:
+            raise ConfigError(f"a space of {space.num_archs} children is too large to score whole; give --children.")
         self._check_sharing()
         sharing = make_sharing(self.sharing).of_options(space.num_options)
-        sharing.check(len(space))
-        if sharing.num_groups > 1 and len(space) > MAX_LISTED:
-            raise ConfigError(f"groups are of at most {MAX_LISTED} children, but the space has {len(space)}.")
+        sharing.check(space.num_archs)
+        if sharing.num_groups > 1 and space.num_archs > MAX_LISTED:
+            raise ConfigError(f"groups are of at most {MAX_LISTED} children, but the space has {space.num_archs}.")
         if not sharing.is_full and self.weights:
             raise ConfigError(f"weights of your own are of one supernet, but sharing {sharing} has several.")
         for source in (self.training, *filter(None, map(variation_training, self.also))):
@@ -195,7 +195,7 @@ class Plan:
     def scored(self, space: Space) -> list[int]:
         """The indices of the children that are scored, rising."""
         if self.children is None:
-            return list(range(len(space)))
+            return list(range(space.num_archs))
         from ramet.seeding import torch_generator
 
         # A draw without replacement that does not hold the whole space.

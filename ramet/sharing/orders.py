@@ -7,10 +7,14 @@ from typing import Literal, get_args
 import torch
 
 from ramet.errors import ConfigError
-from ramet.seeding import torch_generator
+from ramet.seeding import derive_seed, torch_generator
+from ramet.sharing.permuting import drawn, permuted
 
 OrderKind = Literal["cyclic", "shuffled", "uniform"]
 """In which order children take turns: always the same, another one in each round, or drawn at random."""
+
+MOST_LISTED = 1_000_000
+"""Up to so many children a round is a list; of more, each place is asked for on its own."""
 
 
 class Order:
@@ -39,12 +43,16 @@ class Order:
         this_round, within = divmod(step, self._num_children)
         if self._kind == "cyclic":
             this_round = 0
+        if self._num_children > MOST_LISTED:
+            if self._kind == "uniform":
+                return drawn(step, self._num_children, self._seed)
+            return permuted(within, self._num_children, derive_seed(self._seed, "round", this_round))
         if this_round != self._round:
             generator = torch_generator(self._seed, "round", this_round)
             if self._kind == "uniform":
-                drawn = torch.randint(self._num_children, (self._num_children,), generator=generator)
+                order = torch.randint(self._num_children, (self._num_children,), generator=generator)
             else:
-                drawn = torch.randperm(self._num_children, generator=generator)
-            self._children = drawn.tolist()
+                order = torch.randperm(self._num_children, generator=generator)
+            self._children = order.tolist()
             self._round = this_round
         return self._children[within]

@@ -22,6 +22,8 @@ from ramet.sharing import (
     similar_groups,
     trained_effect,
 )
+from ramet.sharing.orders import MOST_LISTED
+from ramet.sharing.permuting import permuted
 from ramet.spaces import Cells64, Darts, NasBench201
 
 
@@ -141,6 +143,30 @@ def test_an_order_depends_on_the_seed_and_the_step_alone():
     forward, backward = Order("shuffled", 7, seed=3), Order("shuffled", 7, seed=3)
     assert [forward[s] for s in range(50)] == [backward[s] for s in reversed(range(50))][::-1]
     assert [forward[s] for s in range(50)] != [Order("shuffled", 7, seed=4)[s] for s in range(50)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 16, 17, 64, 65, 1000])
+def test_an_order_without_a_list_has_each_place_once(count):
+    orders = [[permuted(place, count, seed) for place in range(count)] for seed in range(3)]
+    assert all(sorted(order) == list(range(count)) for order in orders)
+    assert count < 16 or (orders[0] != orders[1] != orders[2] != list(range(count)))
+
+
+def test_what_stands_first_without_a_list_is_anything_equally_often():
+    counts = np.bincount([permuted(0, 5, seed) for seed in range(5000)], minlength=5)
+    assert abs(counts - 1000).max() < 5 * np.sqrt(1000)
+
+
+@pytest.mark.parametrize("kind", ["cyclic", "shuffled", "uniform"])
+@pytest.mark.parametrize("count", [MOST_LISTED + 1, 10**40])
+def test_a_space_that_no_list_holds_has_turns(kind, count):
+    order, again = Order(kind, count, seed=0), Order(kind, count, seed=0)
+    steps = [*range(500), *range(count, count + 500)]
+    taken = [order[step] for step in steps]
+    assert [again[step] for step in reversed(steps)][::-1] == taken and all(0 <= child < count for child in taken)
+    if kind != "uniform":
+        assert len(set(taken[:500])) == 500 and (taken[:500] == taken[500:]) == (kind == "cyclic")
+    assert 0.4 * count < np.median(np.array(taken, dtype=float)) < 0.6 * count, "8 standard errors on either side"
 
 
 @pytest.fixture
