@@ -35,7 +35,8 @@ def read_idx(path: Path, num_axes: int) -> Array:
             if len(header) < 4 + 4 * num_axes:
                 raise DataError(f"{path} must name the sizes of {num_axes} axes, but ends after {len(header)} bytes.")
             shape = struct.unpack(f">{num_axes}I", header[4:])
-            require_room(math.prod(shape), str(path))
+            # Beside an axis of size 0 others may say anything, for no bytes; an array can't.
+            require_room(math.prod(size for size in shape if size), str(path))
             content = file.read(math.prod(shape) + 1)  # one more tells a longer file, without unpacking the rest
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path} must be a whole gzip file, but is damaged: {error}.") from error

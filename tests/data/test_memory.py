@@ -71,6 +71,13 @@ def test_an_idx_file_that_says_more_than_the_machine_has(tmp_path: Path) -> None
     assert peak < 4 * MEGABYTE
 
 
+def test_an_idx_file_of_nothing_times_more_than_any_array(tmp_path: Path) -> None:
+    """The bytes of such a shape are none, and are there."""
+    header = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 0)
+    message, _ = refusal(lambda: load(**bad_data.write_idx(tmp_path, images=gzip.compress(header))))
+    assert "must fit into half of this machine's memory" in message and "18,446,744,065,119,617,025" in message
+
+
 def test_an_array_whose_header_says_a_million_millions(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "own.npz", "w") as archive:
         archive.writestr("x.npy", bad_data.array_bytes((10**12, 8, 8)) + bytes(640))
