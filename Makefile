@@ -42,7 +42,7 @@ REQUIRED := -n 2 -m 'not slow and not realdata and not needs_program'
 test-oldest:  ## a part of the tests with the oldest allowed versions, in an environment of its own
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet -r constraints-oldest.txt pytest pytest-xdist hypothesis
-	PYTHONPATH=. .venv-oldest/bin/python -m pytest $(REQUIRED) $(VERSIONED)
+	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest $(REQUIRED) $(VERSIONED)
 
 # The newest torch brings gigabytes of libraries for graphics cards along; TORCH=torch==2.13.0 takes another one.
 TORCH ?= torch
