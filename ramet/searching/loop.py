@@ -221,6 +221,11 @@ class Search:
             self._log["err2"].append(None)
             self._log["moved"].append(None)
             return
+        if unit == len(self._log["archs"]) - 1 and self.plan.batch_norm == "batch":
+            # Nothing was trained since, and statistics, which a guard's own pass may change, are not looked at.
+            self._log["err2"].append(first)
+            self._log["moved"].append(None if kept is None else 0.0)
+            return
         score, logits = self._error(arch)
         self._log["err2"].append(score.error)
         moved = None if kept is None or logits is None else float((logits - kept).norm() / len(kept) ** 0.5)

@@ -39,10 +39,26 @@ class Undo:
         with torch.no_grad():
             _copy_all([self._weights[name] for name in names], [self._params[name] for name in names])
             _copy_all(self._buffers, self._current_buffers())
-        for param in [self._params[name] for name in names]:
-            if param in self._optimizer.state:
-                self._kept[param] = _copied(self._optimizer.state[param])
+            self._keep_states([self._params[name] for name in names])
         self._noted.clear()
+
+    def _keep_states(self, params: list[Tensor]) -> None:
+        """What the optimizer keeps of some parameters, written over what was kept before: new tensors take longer."""
+        targets, sources, states = [], [], self._optimizer.state
+        for param in params:
+            if (own := states.get(param)) is None:
+                continue
+            kept = self._kept.setdefault(param, {})
+            if kept.keys() != own.keys():
+                kept.clear()
+            for name, value in own.items():
+                before = kept.get(name)
+                if isinstance(value, Tensor) and isinstance(before, Tensor) and _is_like(before, value):
+                    targets.append(before)
+                    sources.append(value)
+                else:
+                    kept[name] = value.clone() if isinstance(value, Tensor) else value
+        _copy_all(targets, sources)
 
     def restore(self) -> None:
         """Put back the last good state."""
@@ -55,6 +71,10 @@ class Undo:
 
     def _current_buffers(self) -> list[Tensor]:
         return [buffer for owner in self._owners for buffer in owner._buffers.values() if buffer is not None]
+
+
+def _is_like(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and one.device == other.device
 
 
 def _copied(own: dict[str, Any]) -> dict[str, Any]:
