@@ -30,7 +30,7 @@ PRESETS: Mapping[str, GuardedSearches] = {
                 without_baselines=True,
                 epochs=10, warmup_epochs=4, guard_warmup_epochs=0, models_per_epoch=70, batches_per_model=1,
                 strategy=enas("disturbance-immune", learning_rate=3.5e-3), strategy_steps=40, archs_per_step=2,
-                reward_samples=128, error_samples=300, measured_models=12, num_candidates=20,
+                reward_samples=128, error_samples=300, measured_models=14, num_candidates=20,
                 final_epochs=6, final_recipe="disturbance-immune:batch_size=64,augment=None",
             ),
         ),
