@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ramet.errors import ConfigError, RametError, told
 
 if TYPE_CHECKING:
     from ramet.data import DataSet
+    from ramet.ranking.weights import StartWeights
     from ramet.spaces import Space
 
 TEXTS = ("ptb",)
@@ -34,6 +36,18 @@ class SpaceSizes:
     def given(self) -> dict[str, Any]:
         """Those that have a value."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def anchored_start(start: str | None) -> str | None:
+    """The file of weights that networks begin with, named from the root."""
+    return None if start is None else str(Path(start).absolute())
+
+
+def read_start(start: str | None) -> StartWeights | None:
+    """The weights that networks begin with, if they are given."""
+    from ramet.ranking.weights import StartWeights
+
+    return None if start is None else StartWeights.read(start)
 
 
 def build_data(source: str | DataSet, options: dict[str, Any], device: str) -> DataSet:

@@ -13,6 +13,7 @@ from torch import nn
 from ramet.data import DataSet
 from ramet.errors import ConfigError
 from ramet.guards.making import GuardSource
+from ramet.ranking.weights import StartWeights
 from ramet.runs import Checkpoints, differences
 from ramet.runs.identity import as_before, unlike_defaults
 from ramet.seeding import seeded_globally
@@ -33,6 +34,10 @@ class SupernetSetup:
         seconds_between_checkpoints: how much work of a training a kill may cost; it has no influence on results.
         guard: of supernets, where it is an object and not a text; each gets a copy.
         training: how supernets are trained, where it is an object and not a text.
+        start: trained weights that every network begins with; what they lack is drawn.
+
+    Raises:
+        ConfigError: seconds are negative, or there is a start for slices of a network, which has its weights.
     """
 
     space: Space
@@ -43,15 +48,28 @@ class SupernetSetup:
     identity: str | None = None
     guard: GuardSource | None = None
     training: Any = None
+    start: StartWeights | None = None
 
     def __post_init__(self) -> None:
         if not self.seconds_between_checkpoints >= 0:
             raise ConfigError(
                 f"seconds_between_checkpoints must not be negative, but got {self.seconds_between_checkpoints}."
             )
+        if self.start is not None and self.space.inherits:  # units are in an order that follows from their weights
+            raise ConfigError(
+                f"sizes of a trained network begin with its own weights, so start must be none, but got "
+                f"{self.start.source}; let the function of the space load it."
+            )
 
     def new_supernet(self, seed: int, *role: str | int) -> nn.Module:
-        """A supernet whose weights follow from the seed and the role, on the data's device."""
+        """A supernet that a training begins with, on the data's device: drawn by seed and role, as far as not given."""
+        network = self.drawn_supernet(seed, *role)
+        if self.start is not None:
+            self.start.put(network)
+        return network
+
+    def drawn_supernet(self, seed: int, *role: str | int) -> nn.Module:
+        """A supernet whose weights follow from the seed and the role alone, on the data's device."""
         with seeded_globally(seed, "weights", *role):
             network = self.space.supernet(self.data.in_channels, self.data.num_outputs)
         return network.to(self.data.train.x.device)
@@ -68,7 +86,7 @@ class SupernetSetup:
     def describe(self) -> dict[str, Any]:
         """All that the metric of a child trained alone depends on, apart from the child and the seed."""
         values = {"space": self.space.describe(), "data": self.data.fingerprint(), "settings": self.settings.to_json()}
-        return values | self.metric.described()
+        return values | self.metric.described() | self._described_start()
 
     def fingerprint(self) -> str:
         """A short name for ``describe()``, by what differs from the defaults: a later option leaves it as it is."""
@@ -76,12 +94,13 @@ class SupernetSetup:
         settings = differences(self.settings, defaults_of=Settings)
         # The accuracy, of which nothing is said, leaves the name as it was; so no other metric is taken for it.
         measured = self.metric.described() | self._metric_code()
-        return _digest({"space": space, "data": self.data.fingerprint(), "settings": settings} | measured)
+        described = {"space": space, "data": self.data.fingerprint(), "settings": settings}
+        return _digest(described | measured | self._described_start())
 
     def former_fingerprint(self) -> str | None:
         """The name by all values that were there at first, under which older caches lie; none if there is no such."""
         settings = as_before(self.settings, FIRST_FIELDS)
-        if settings is None or not self.metric.is_accuracy:
+        if settings is None or not self.metric.is_accuracy or self.start is not None:
             return None
         return _digest(self.describe() | {"settings": settings})
 
@@ -89,6 +108,9 @@ class SupernetSetup:
     def is_told_by_name(self) -> bool:
         """Whether all that a child's metric depends on is told by names and files; what an object measures is not."""
         return not callable(self.settings.metric)
+
+    def _described_start(self) -> dict[str, str]:
+        return {} if self.start is None else {"start": self.start.digest}
 
     def _metric_code(self) -> dict[str, str]:
         """A digest of the file that a metric of one's own is in: an edited function measures something else."""

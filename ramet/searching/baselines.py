@@ -76,7 +76,7 @@ def untrained_order(setup: SupernetSetup, plan: SearchPlan, archs: Sequence[Arch
     if not isinstance(x, torch.Tensor) or not x.is_floating_point() or len(archs) < 2:
         return None
     try:
-        network = setup.new_supernet(derive_seed(plan.seed, "baselines"), "training-free")
+        network = setup.drawn_supernet(derive_seed(plan.seed, "baselines"), "training-free")
         scores = [SCORES.make(name, network, x) for name in ("synflow", "jacobian")]
         values = [[score(arch) for arch in archs] for score in scores]
         return [float(value) for value in combine_ranks(values)]

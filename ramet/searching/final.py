@@ -1,4 +1,4 @@
-"""What comes after the search: the best children, trained alone from scratch, tested once, and exported."""
+"""What comes after the search: the best children, trained alone from the start, tested once, and exported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def train_final(
     final_network: Json | None = None,
     recipe: str | None = None,
 ) -> Json:
-    """Train one architecture from scratch, and measure it on both held-out splits; gives JSON values.
+    """Train one architecture alone, and measure it on both held-out splits; gives JSON values.
 
     A child that inherits its weights (``Space.inherits``) is measured as the search left it. Every other one is a
     single path of a fresh supernet, whose other weights get no gradient (docs/decisions/005), unless a network
@@ -144,6 +144,9 @@ def _new(
     setup: SupernetSetup, arch: Arch, seed: int, final_network: FinalNetworkOptions
 ) -> tuple[nn.Module, Checkpoints | None]:
     place, data = setup.space.index(arch), setup.data
-    with seeded_globally(seed, "weights", "final", place):  # as ``SupernetSetup.new_supernet`` does
+    with seeded_globally(seed, "weights", "final", place):  # as ``SupernetSetup.drawn_supernet`` does
         network = final_network.build(setup.space, arch, data.in_channels, data.num_outputs)
-    return network.to(data.train.x.device), setup.checkpoints(f"final-{place}-{seed}")
+    network = network.to(data.train.x.device)
+    if setup.start is not None and isinstance(network, Supernet):  # one of another size has no place for them
+        setup.start.put(network)
+    return network, setup.checkpoints(f"final-{place}-{seed}")

@@ -138,7 +138,7 @@ class SearchPlan:
         budget: limits that proposals keep, such as params=200k,flops=10M,latency=5ms or
             onnx-latency=5ms, measured in onnxruntime; none for no limit.
         num_candidates: children that the strategy ends with, scored on the whole validation split.
-        num_final: how many of the best of them are trained alone from scratch and tested.
+        num_final: how many of the best of them are trained alone and tested.
         final_seeds: trainings of each.
         final_epochs: epochs of each of these trainings.
         final_recipe: how they are trained, apart from that: a recipe by name with options after a colon, such as

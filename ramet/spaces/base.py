@@ -267,6 +267,10 @@ class Supernet(nn.Module, ABC):
             x = stage(x, arch)
         return x
 
+    def name_in_module(self, name: str) -> str:
+        """How a weight is called in the module that the space was made of; of other spaces, as in the supernet."""
+        return name
+
     @abstractmethod
     def child(self, arch: Arch) -> nn.Module:
         """One architecture as a plain module with a copy of the inherited weights, which needs no ramet to run."""

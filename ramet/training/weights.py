@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ramet.errors import ConfigError
 
@@ -70,32 +71,47 @@ def load_weights(network: nn.Module, path: str | Path, *, without: str | None = 
     Raises:
         ConfigError: the file cannot be read, or does not fit; the first names that do not are said.
     """
-    tensors: dict[str, Tensor] = {}
-    for given, value in read_weights(path).items():
-        name = given.removeprefix("module.").removeprefix("_orig_mod.")  # how torch's wrappers call what they wrap
-        if name in tensors:
-            raise ConfigError(f"weights must have a name each, but {path} names {name} twice.")
-        tensors[name] = value
     own = network.state_dict()
-    tensors = _with_tied(_without_wrapper(tensors, own), own)
+    tensors = by_own_names(read_weights(path), own, path)
     if without is not None:
         tensors = {name: value for name, value in tensors.items() if not name.startswith(f"{without}.")}
         own = {name: value for name, value in own.items() if not name.startswith(f"{without}.")}
-    both = own.keys() & tensors.keys()
-    shapes = {name for name in both if tensors[name].shape != own[name].shape}
-    # Half precision becomes single precision; whole numbers for broken ones are somebody's quantised weights.
-    types = {name for name in both if tensors[name].is_floating_point() != own[name].is_floating_point()}
-    for words, names in (
-        ("lacks", own.keys() - tensors.keys()),
-        ("has besides", tensors.keys() - own.keys()),
-        ("has with another shape", shapes),
-        ("has with another type", types),
-    ):
-        if names:
-            shown = ", ".join(sorted(names)[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            raise ConfigError(f"weights must fit the network, but {path} {words} {shown}.")
-    check_finite(tensors, path)
+    _refuse("lacks", own.keys() - tensors.keys(), path)
+    check_fit(tensors, own, path)
     network.load_state_dict(tensors, strict=without is None)
+
+
+def by_own_names(tensors: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path) -> dict[str, Tensor]:
+    """A file's tensors by the names that they have in a network, whose state is ``own``.
+
+    Wrappers that the file's network was in are taken off, and a tensor that the network has under two names is under
+    both.
+    """
+    found: dict[str, Tensor] = {}
+    for given, value in tensors.items():
+        name = given.removeprefix("module.").removeprefix("_orig_mod.")  # how torch's wrappers call what they wrap
+        if name in found:
+            raise ConfigError(f"weights must have a name each, but {path} names {name} twice.")
+        found[name] = value
+    return _with_tied(_without_wrapper(found, own), own)
+
+
+def check_fit(tensors: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path) -> None:
+    """Refuse tensors that a network, whose state is ``own``, has no place for, or that are not finite."""
+    known = [name for name in own.keys() & tensors.keys() if not is_lazy(own[name])]
+    _refuse("has besides", tensors.keys() - own.keys(), path)
+    _refuse("has with another shape", {name for name in known if tensors[name].shape != own[name].shape}, path)
+    # Half precision becomes single precision; whole numbers for broken ones are somebody's quantised weights.
+    types = {name for name in known if tensors[name].is_floating_point() != own[name].is_floating_point()}
+    _refuse("has with another type", types, path)
+    check_finite(tensors, path)
+
+
+def _refuse(words: str, names: Set[str], path: str | Path) -> None:
+    """Say which names of a file do not fit, if there are any."""
+    if names:
+        shown = ", ".join(sorted(names)[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise ConfigError(f"weights must fit the network, but {path} {words} {shown}.")
 
 
 def _without_wrapper(tensors: dict[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -118,11 +134,12 @@ def _with_tied(tensors: dict[str, Tensor], own: Mapping[str, Tensor]) -> dict[st
         return value.data_ptr(), value.shape, value.stride(), value.dtype
 
     for name in own.keys() & tensors.keys():
-        places[place(own[name])] = name
+        if not is_lazy(own[name]):
+            places[place(own[name])] = name
     tied = {
         name: tensors[places[place(value)]]
         for name, value in own.items()
-        if name not in tensors and value.numel() and place(value) in places
+        if name not in tensors and not is_lazy(value) and value.numel() and place(value) in places
     }
     return tensors | tied
 

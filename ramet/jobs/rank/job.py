@@ -11,7 +11,7 @@ from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import NumericOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import TEXTS, SpaceSizes, build_data, build_space
+from ramet.jobs.supernet import TEXTS, SpaceSizes, anchored_start, build_data, build_space, read_start
 from ramet.ranking.plan import Plan
 from ramet.registry import anchored
 from ramet.runs.encoding import Json
@@ -60,6 +60,9 @@ class RankJob(Job["SupernetSetup"]):
             own (a function of in_channels and num_classes that gives a module with Choice inside, or one that gives
             ``ramet.spaces.elastic`` of a trained network).
         sizes: how large its networks are.
+        start: trained weights that every network of the space begins with, what they lack being drawn: .safetensors, a
+            state_dict that torch saved, or a folder of checkpoints such as RUN/checkpoints/search; of a supernet, or of
+            your own module, trained with choices or without.
         data: digits, mnist, fashion-mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders,
             or a table as FILE.csv:target=COLUMN; targets may be numbers.
         data_options: which part of it.
@@ -77,6 +80,7 @@ class RankJob(Job["SupernetSetup"]):
 
     space: str | Space = option("cells64", kind=str)
     sizes: SpaceSizes = field(default_factory=SpaceSizes)
+    start: str | None = None
     data: str | DataSet = option("digits", kind=str)
     data_options: NumericOptions = field(default_factory=NumericOptions)
     recipe: Recipe = option(factory=RankRecipe, kind=RankRecipe)
@@ -90,7 +94,12 @@ class RankJob(Job["SupernetSetup"]):
         truth = self.plan.truth if table is None else f"table:{anchored(table)}"
         cache = None if self.truth_cache is None else str(Path(self.truth_cache).absolute())
         weights = tuple(str(Path(source).absolute()) for source in self.plan.weights)
-        return replace(super().anchored(), plan=replace(self.plan, truth=truth, weights=weights), truth_cache=cache)
+        return replace(
+            super().anchored(),
+            plan=replace(self.plan, truth=truth, weights=weights),
+            start=anchored_start(self.start),
+            truth_cache=cache,
+        )
 
     def asked(self) -> Job[Any]:
         """Of scores that are there already, the job that compares them."""
@@ -117,7 +126,8 @@ class RankJob(Job["SupernetSetup"]):
             )
         data = build_data(self.data, self.data_options.given(seed=self.seed), self.device)
         self.recipe.metric_for(data.train.y)  # refuses one that is not for such targets
-        setup = SupernetSetup(build_space(self.space, self.sizes, data), data, self.recipe)
+        space = build_space(self.space, self.sizes, data)
+        setup = SupernetSetup(space, data, self.recipe, start=read_start(self.start))
         rehearse(setup, replace(self.plan, seed=self.seed))
         if self.plan.truth == "train" and self.truth_cache is not None:
             check_folder(Path(self.truth_cache))
@@ -147,6 +157,7 @@ def rank(
     space: str | Space = "cells64",
     data: str | DataSet = "digits",
     *,
+    start: str | Path | None = None,
     plan: Plan | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
@@ -159,7 +170,8 @@ def rank(
     """Say how far a supernet's ranking of its children can be trusted, and what would make it better.
 
     ``space`` is a spec such as ``cells64:channels=8``, ``FILE.py:function``, or a space of one's own; ``data`` a name,
-    a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets). ``plan`` says what is done,
+    a path, or a ``DataSet`` (``ramet.data.load`` makes one of arrays and torch data sets). ``start``
+    is a file of trained weights that every network of the space begins with. ``plan`` says what is done,
     ``recipe`` how supernets and children alone are trained, and ``truth_cache`` the folder in which the truth is kept
     across runs, by default the user's cache.
     """
@@ -170,6 +182,7 @@ def rank(
         recipe=recipe or RankRecipe(),
         seed=seed,
         device=device,
+        start=None if start is None else str(start),
         truth_cache=None if truth_cache is None else str(Path(truth_cache).absolute()),
     )
     return cast("RankResult", run_verb(job, out, executor, options))

@@ -10,7 +10,16 @@ from ramet.errors import ConfigError
 from ramet.fields import HIDDEN, option
 from ramet.jobs.data_options import TextOptions
 from ramet.jobs.job import Job, Session, complete_words, run_verb
-from ramet.jobs.supernet import TEXTS, SpaceSizes, are_words, build_data, build_space, build_text
+from ramet.jobs.supernet import (
+    TEXTS,
+    SpaceSizes,
+    anchored_start,
+    are_words,
+    build_data,
+    build_space,
+    build_text,
+    read_start,
+)
 from ramet.registry.references import anchored_parts
 from ramet.runs.encoding import Json
 from ramet.searching.plan import SearchPlan
@@ -64,8 +73,8 @@ class SearchJob(Job["SupernetSetup"]):
     how far the stages agree, spends the rest of the budget by it, and says so.
 
     Without one, an epoch trains sampled children on the shared weights, with a guard that keeps them from disturbing
-    each other, and then the strategy on their validation rewards. In either case the best candidates are trained from
-    scratch in the end and tested once, beside what needs no search: a random architecture, the largest that fits, the
+    each other, and then the strategy on their validation rewards. In either case the best candidates are trained
+    alone in the end and tested once, beside what needs no search: a random architecture, the largest that fits, the
     best untrained. Writes a run directory with report.html and the network as network.pt2.
 
     For example:
@@ -81,6 +90,9 @@ class SearchJob(Job["SupernetSetup"]):
         space: cells64, nasbench201, darts, enas-micro or recurrent, with options after a colon, or FILE.py:function for
             your own (a module with Choice inside, or ``ramet.spaces.elastic`` of a trained one).
         sizes: how large its networks are.
+        start: trained weights that every network of the space begins with, what they lack being drawn: .safetensors, a
+            state_dict that torch saved, or a folder of checkpoints such as RUN/checkpoints/search; of a supernet, or of
+            your own module, trained with choices or without. A final network of another size begins anew.
         data: digits, mnist, cifar10, ... (`ramet data list`), an .npz file, a folder of class folders, a table as
             FILE.csv:target=COLUMN; for recurrent ptb, or a folder with train.txt, valid.txt and test.txt.
         data_options: which part of it.
@@ -95,6 +107,7 @@ class SearchJob(Job["SupernetSetup"]):
 
     space: str | Space = option("cells64", kind=str)
     sizes: SpaceSizes = field(default_factory=SpaceSizes)
+    start: str | None = None
     data: str | DataSet = option("digits", kind=str)
     data_options: TextOptions = option(factory=SearchDataOptions, kind=SearchDataOptions)
     recipe: Recipe = option(factory=SearchRecipe, kind=SearchRecipe)
@@ -104,7 +117,7 @@ class SearchJob(Job["SupernetSetup"]):
         """The files of the final recipe, too, are named from the root."""
         text = self.plan.final_recipe
         plan = self.plan if text is None else replace(self.plan, final_recipe=anchored_parts(text, RECIPES))
-        return replace(super().anchored(), plan=plan)
+        return replace(super().anchored(), plan=plan, start=anchored_start(self.start))
 
     def code(self) -> list[str]:
         """Of the space, the data and the plan."""
@@ -135,7 +148,7 @@ class SearchJob(Job["SupernetSetup"]):
             raise ConfigError(
                 f"text is for spaces of language models and images for the others, got {self.space}, {self.data}."
             )
-        setup = SupernetSetup(space, data, self.recipe)
+        setup = SupernetSetup(space, data, self.recipe, start=read_start(self.start))
         plan = replace(self.plan, seed=self.seed)
         if plan.onnx or (plan.budget is not None and "onnx_latency" in parse_limits(plan.budget)):
             check_installed()
@@ -171,6 +184,7 @@ def search(
     space: str | Space = "cells64",
     data: str | DataSet = "digits",
     *,
+    start: str | Path | None = None,
     plan: SearchPlan | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
@@ -181,11 +195,17 @@ def search(
 ) -> SearchResult:
     """Find the best architecture of a space on one set of shared weights, and train it alone.
 
-    ``space`` and ``data`` are as in ``ramet.rank``, or a space of language models and a text. ``plan`` says what is
-    done, ``recipe`` how the shared weights and the architectures found are trained; its epochs are the plan's.
+    ``space``, ``data`` and ``start`` are as in ``ramet.rank``, or a space of language models and a text. ``plan`` says
+    what is done, ``recipe`` how the shared weights and the architectures found are trained; its epochs are the plan's.
     """
     job = SearchJob(
-        space=space, data=data, plan=plan or SearchPlan(), recipe=recipe or SearchRecipe(), seed=seed, device=device
+        space=space,
+        data=data,
+        plan=plan or SearchPlan(),
+        recipe=recipe or SearchRecipe(),
+        seed=seed,
+        device=device,
+        start=None if start is None else str(start),
     )
     return cast("SearchResult", run_verb(job, out, executor, options))
 

@@ -19,7 +19,7 @@ def table(result: SearchResult) -> Table:
         return Table(
             ["architecture", Column(f"validation {name}", form, best=best), Column(f"test {name}", form), "seeds"],
             [[result.shown(entry.name), entry.validation, entry.test, len(entry.tests)] for entry in result.trained],
-            title="Trained alone from scratch",
+            title="Trained alone",
             caption="The test split was used once a seed.",
         )
     where = "trained alone" if result.stages else "on shared weights"
@@ -39,7 +39,7 @@ def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) 
     if result.chosen is not None:
         best, form = result.chosen, result.form
         page.numbers(
-            KeyNumber(f"test {result.metric}", best.test, "trained alone from scratch", form),
+            KeyNumber(f"test {result.metric}", best.test, "trained alone" if job.get("start") else "trained alone from scratch", form),
             KeyNumber(f"validation {result.metric}", best.validation, "on which it was chosen", form),
             *_cost_numbers(result),
         )

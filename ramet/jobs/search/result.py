@@ -39,7 +39,7 @@ class FoundArchitecture:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedArchitecture:
-    """One that was trained alone from scratch.
+    """One that was trained alone.
 
     Attributes:
         validation: the error (perplexity, metric) on which the best is chosen, the mean over seeds.

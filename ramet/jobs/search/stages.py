@@ -171,7 +171,7 @@ class Stages:
         if not x.is_floating_point():
             return [nothing for _ in archs]
         try:
-            network = self.setup.new_supernet(self.plan.seed, "training-free")
+            network = self.setup.drawn_supernet(self.plan.seed, "training-free")
             flow, jacobian = Synflow(network, x.shape[1:]), JacobianCovariance(network, x)
             scored = [{"synflow": flow(arch), "jacobian": jacobian(arch)} for arch in archs]
         except Exception:  # a user's own network may do anything, and a search is not lost for want of these

@@ -309,6 +309,11 @@ class ModuleSupernet(Supernet):
         """What the module gives for one architecture."""
         return super().forward(x, self.space.check(arch))
 
+    def name_in_module(self, name: str) -> str:
+        """How a weight is called in the factory's module, by its name in this one."""
+        _, stage, _, *rest = name.split(".")  # stages.0.module.weight
+        return ".".join(rest if self._names is None else [self._names[int(stage)], *rest])
+
     def child(self, arch: Arch) -> nn.Module:
         """A copy of the module in which the option taken stands in the place of each choice."""
         self.space.check(arch)
