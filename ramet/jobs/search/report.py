@@ -38,8 +38,9 @@ def page(result: SearchResult, config: Json, other: Sequence[SearchEpoch] = ()) 
     page.verdict(result.best, _because(result), heading="The architecture found")
     if result.chosen is not None:
         best, form = result.chosen, result.form
+        alone = "trained alone from the given weights" if job.get("start") else "trained alone from scratch"
         page.numbers(
-            KeyNumber(f"test {result.metric}", best.test, "trained alone" if job.get("start") else "trained alone from scratch", form),
+            KeyNumber(f"test {result.metric}", best.test, alone, form),
             KeyNumber(f"validation {result.metric}", best.validation, "on which it was chosen", form),
             *_cost_numbers(result),
         )
