@@ -62,7 +62,13 @@ def share_row(name: str, job: SearchJob) -> Row:
         return call
 
     loop._undo = Undo(loop.network, loop._optimizer)
-    for owner, method in ((loop, "_error"), (loop, "_is_finite"), (loop._undo, "note"), (loop._undo, "keep")):
+    for owner, method in (
+        (loop, "_error"),
+        (loop, "_errors"),
+        (loop, "_is_finite"),
+        (loop._undo, "note"),
+        (loop._undo, "keep"),
+    ):
         setattr(owner, method, timed(getattr(owner, method)))
     start = time.process_time()
     loop.run()

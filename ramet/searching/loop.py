@@ -9,7 +9,7 @@ stopped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -29,6 +29,7 @@ from ramet.searching.measures import (
     batch_statistics,
     measure,
     measure_as_it_is,
+    measure_each,
     measuring,
     other_metric,
 )
@@ -93,6 +94,7 @@ class Search:
         self._fisher_batches = Batches(count, min(size, count), derive_seed(seed, "fisher"))
         self._place = {"epoch": 0, "phase": 0, "unit": 0}
         self._log: Json = {}
+        self._again: dict[int, tuple[Score, Tensor | None]] = {}  # second errors of an epoch, by the child's place
         self._undo: Undo | None = None  # made in the first turn, from what a checkpoint has put back
         self.best: tuple[Arch, float] | None = None
 
@@ -226,7 +228,9 @@ class Search:
             self._log["err2"].append(first)
             self._log["moved"].append(None if kept is None else 0.0)
             return
-        score, logits = self._error(arch)
+        if self._measures_together and unit not in self._again:
+            self._again = self._errors(range(unit, len(self._log["archs"]) - 1))
+        score, logits = self._again.pop(unit) if self._measures_together else self._error(arch)
         self._log["err2"].append(score.error)
         moved = None if kept is None or logits is None else float((logits - kept).norm() / len(kept) ** 0.5)
         self._log["moved"].append(moved)
@@ -285,17 +289,40 @@ class Search:
 
     def _error(self, arch: Arch) -> tuple[Score, Tensor | None]:
         """A child's error, and its outputs by the batch's own statistics if they are few enough to be kept."""
-        data, count = self.setup.data.validation, self.plan.error_samples
-        x, y = data.x[:count], data.y[:count]
+        x, y = self._error_split
         options: Json = {"batch_norm": self.plan.batch_norm, "calibration": self.calibration(), "metric": self.metric}
-        has_many = y.ndim > 1 and not y.is_floating_point()
-        if has_many or len(y) * self.setup.data.num_outputs > MAX_KEPT_LOGITS:
+        if not self._keeps_logits:
             return self._together.measure(arch, x, y, **options), None
         if self.plan.batch_norm != "batch":  # these outputs are others than those that the error is taken from
             return self._together.measure(arch, x, y, **options), self._together.outputs(arch, x)
         logits: list[Tensor] = []
         score = self._together.measure(arch, x, y, outputs=logits, **options)
         return score, torch.cat(logits)
+
+    @property
+    def _error_split(self) -> tuple[Tensor, Tensor]:
+        """The samples that errors are taken on."""
+        data, count = self.setup.data.validation, self.plan.error_samples
+        return data.x[:count], data.y[:count]
+
+    @property
+    def _keeps_logits(self) -> bool:
+        """Whether a child's outputs are few enough to be kept."""
+        y = self._error_split[1]
+        has_many = y.ndim > 1 and not y.is_floating_point()
+        return not has_many and len(y) * self.setup.data.num_outputs <= MAX_KEPT_LOGITS
+
+    @property
+    def _measures_together(self) -> bool:
+        """Whether children on the same weights are measured at once, and what they have in common a single time."""
+        return self._keeps_logits and self.plan.batch_norm == "batch" and self._together.ranks.size == 1
+
+    def _errors(self, units: Sequence[int]) -> dict[int, tuple[Score, Tensor | None]]:
+        """``_error`` of those of an epoch's children that are measured, by their places, on the weights as they are."""
+        wanted = [unit for unit in units if self._log["err1"][unit] is not None]
+        archs = [self._log["archs"][unit] for unit in wanted]
+        found = measure_each(self.network, archs, *self._error_split, metric=self.metric)
+        return dict(zip(wanted, found, strict=True))
 
     def _score_each(self, archs: list[Arch], x: Tensor, y: Tensor) -> list[Score]:
         network = self.network

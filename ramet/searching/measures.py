@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -143,17 +143,62 @@ def measure_as_it_is(
 
     See ``measuring``. The outputs are appended to the given list, a batch at a time.
     """
-    total = torch.zeros(3, dtype=torch.float64)
-    gathered = None if metric is None else Gathered(metric)
+    counted = _Counted(metric)
     for inputs, labels in in_batches(x, y):
         logits = network(inputs, arch)
-        if gathered is None:
-            total += tally(logits, labels)
-        else:
-            gathered.add(logits, labels)
+        counted.add(logits, labels)
         if outputs is not None:
             outputs.append(logits.clone())
-    return score_of_tally(total, y) if gathered is None else gathered.score(y)
+    return counted.score(y)
+
+
+def measure_each(
+    network: nn.Module,
+    archs: Sequence[Arch],
+    x: Tensor,
+    y: Tensor,
+    *,
+    batch_norm: BatchNormMode = "batch",
+    metric: Metric | None = None,
+) -> list[tuple[Score, Tensor]]:
+    """The score of each of many children on the same weights, and its outputs, as ``measure`` gives them, bit for bit.
+
+    What the children have in common, such as the stem, is computed once, if the network has a ``forward_all``.
+    ``batch_norm`` is ``batch`` or ``running``: statistics that are made anew are each child's own.
+    """
+    counted = [_Counted(metric) for _ in archs]
+    outputs: list[list[Tensor]] = [[] for _ in archs]
+    with measuring(network, batch_norm):
+        for inputs, labels in in_batches(x, y):
+            for place, logits in enumerate(_each(network, inputs, archs)):
+                counted[place].add(logits, labels)
+                outputs[place].append(logits.clone())
+    return [(mine.score(y), torch.cat(parts)) for mine, parts in zip(counted, outputs, strict=True)]
+
+
+def _each(network: nn.Module, inputs: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
+    """The outputs of children, in order."""
+    together: Callable[[Tensor, Sequence[Arch]], Iterator[Tensor]] | None = getattr(network, "forward_all", None)
+    return together(inputs, archs) if together is not None else (network(inputs, arch) for arch in archs)
+
+
+class _Counted:
+    """What a child's batches add up to."""
+
+    def __init__(self, metric: Metric | None) -> None:
+        self._total = torch.zeros(3, dtype=torch.float64)
+        self._gathered = None if metric is None else Gathered(metric)
+
+    def add(self, logits: Tensor, labels: Tensor) -> None:
+        """Take in a batch."""
+        if self._gathered is None:
+            self._total += tally(logits, labels)
+        else:
+            self._gathered.add(logits, labels)
+
+    def score(self, targets: Tensor) -> Score:
+        """The score of all that was taken in."""
+        return score_of_tally(self._total, targets) if self._gathered is None else self._gathered.score(targets)
 
 
 def tally(logits: Tensor, labels: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,8 @@ from ramet.ranking import SupernetSetup
 from ramet.searching import Search, SearchPlan
 from ramet.searching.measures import batch_statistics
 from ramet.searching.undoing import Undo
-from ramet.spaces import Cells64
+from ramet.spaces import Cells64, Darts, NasBench201
+from ramet.spaces.own.module_space import Choice, ModuleSpace
 from ramet.training import Settings, evaluating, set_training, training_modes
 
 PLAN = SearchPlan(
@@ -39,6 +41,17 @@ def setup():
     return SupernetSetup(Cells64(channels=2, num_cells=1), data, Settings(epochs=1, batch_size=8, learning_rate=0.05))
 
 
+def own(in_channels, num_classes):
+    return nn.Sequential(
+        nn.Conv2d(in_channels, 4, 3),
+        nn.BatchNorm2d(4),
+        Choice({"plain": nn.ReLU(inplace=True), "wide": nn.Conv2d(4, 4, 3, padding=1)}),
+        Choice({"average": nn.AdaptiveAvgPool2d(2), "largest": nn.AdaptiveMaxPool2d(2)}),
+        nn.Flatten(),
+        nn.Linear(16, num_classes),
+    )
+
+
 def searched(setup, plan, change=lambda loop: None):
     records = {}
     loop = Search(setup, plan, record=lambda key, **fields: records.__setitem__(key, fields))
@@ -54,25 +67,57 @@ def searched(setup, plan, change=lambda loop: None):
     [("none", "batch", 2), ("projection", "batch", 2), ("plasticity:towards=mean", "batch", 2), ("none", "running", 4)],
 )
 def test_images_are_forwarded_once_a_measurement(guard, batch_norm, passes, setup):
-    seen = {"measured": 0, "remembered": 0}
+    seen = {"stem": 0, "head": 0, "remembered": 0}
 
     def count(loop):
-        forward = loop.network.forward
+        def counted(name, stage):
+            forward = stage.forward
 
-        def counted(x, arch):
-            if torch.is_inference_mode_enabled():
-                seen["measured"] += len(x) if len(x) == PLAN.error_samples else 0
-            elif not next(module for module in loop.network.modules() if not list(module.parameters(False))).training:
-                seen["remembered"] += len(x)
-            return forward(x, arch)
+            def call(x, arch):
+                if torch.is_inference_mode_enabled():
+                    seen[name] += len(x) if len(x) == PLAN.error_samples else 0
+                elif name == "head" and not loop.network.training:
+                    seen["remembered"] += len(x)
+                return forward(x, arch)
 
-        loop.network.forward = counted
+            stage.forward = call
+
+        counted("stem", loop.network.stages[0])
+        counted("head", loop.network.stages[-1])
 
     searched(setup, replace(PLAN, guard=guard, batch_norm=batch_norm), count)
     measurements = passes * PLAN.models_per_epoch - (batch_norm == "batch")  # the last child of an epoch only once
-    assert seen["measured"] == measurements * PLAN.error_samples * PLAN.epochs
+    assert seen["head"] == measurements * PLAN.error_samples * PLAN.epochs
+    # By the batch's own statistics, the stem has seen the images once for all second measurements.
+    stems = PLAN.models_per_epoch + 1 if batch_norm == "batch" else measurements
+    assert seen["stem"] == stems * PLAN.error_samples * PLAN.epochs
     wants_fisher = guard.startswith("plasticity")
     assert seen["remembered"] == (8 * PLAN.models_per_epoch if wants_fisher else 0)
+
+
+@pytest.mark.parametrize(
+    ("space", "sharing"),
+    [
+        *itertools.product(["cells64", "nasbench201", "darts", "own"], ["full", "groups:2:similar"]),
+        ("cells64", "prefix:1"),
+    ],
+)
+def test_children_measured_together_are_those_measured_one_by_one(space, sharing, monkeypatch):
+    data = load("digits", train_size=40, eval_size=16)
+    spaces = {
+        "cells64": Cells64(channels=2, num_cells=1),
+        "nasbench201": NasBench201(channels=2, cells_per_stage=1),
+        "darts": Darts(channels=2, num_cells=2, num_nodes=2),
+        "own": ModuleSpace(own, in_channels=1, num_classes=10),
+    }
+    setup = SupernetSetup(spaces[space], data, Settings(epochs=1, batch_size=8, learning_rate=0.05))
+    plan = replace(PLAN, sharing=sharing, models_per_epoch=6, measured_models=4)
+    _, together = searched(setup, plan)
+    with monkeypatch.context() as patched:
+        patched.setattr(Search, "_measures_together", False)
+        _, alone = searched(setup, plan)
+    assert together == alone
+    assert sum(error is not None for error in alone["epoch/1"]["err2"]) == 4
 
 
 @pytest.mark.parametrize("guard", ["none", "projection", "plasticity:towards=mean"])
