@@ -5,6 +5,8 @@ from __future__ import annotations
 from hashlib import shake_256
 
 NUM_ROUNDS = 4
+MOST_TURNS = 10_000
+"""Each ends below the count with a chance of at least a quarter: that none of so many does, never happens."""
 
 
 def permuted(place: int, count: int, seed: int) -> int:
@@ -17,13 +19,14 @@ def permuted(place: int, count: int, seed: int) -> int:
     [0, 1, 2, 3, 4]
     """
     half = ((count - 1).bit_length() + 1) // 2
-    while True:
+    for _ in range(MOST_TURNS):
         left, right = place >> half, place & ((1 << half) - 1)
         for number in range(NUM_ROUNDS):
             left, right = right, left ^ _mixed(f"{seed}/{number}/{right}", half)
         place = left << half | right
         if place < count:
             return place
+    raise AssertionError(f"a permutation leads back below {count}, but this one does not.")
 
 
 def drawn(step: int, count: int, seed: int) -> int:
