@@ -321,14 +321,17 @@ class Search:
         """``_error`` of those of an epoch's children that are measured, by their places, on the weights as they are."""
         wanted = [unit for unit in units if self._log["err1"][unit] is not None]
         archs = [self._log["archs"][unit] for unit in wanted]
-        found = measure_each(self.network, archs, *self._error_split, metric=self.metric)
-        return dict(zip(wanted, found, strict=True))
+        outputs: list[Tensor] = []
+        scores = measure_each(self.network, archs, *self._error_split, metric=self.metric, outputs=outputs)
+        return {unit: (score, logits) for unit, score, logits in zip(wanted, scores, outputs, strict=True)}
 
     def _score_each(self, archs: list[Arch], x: Tensor, y: Tensor) -> list[Score]:
         network = self.network
         if self.plan.batch_norm == "reestimated":
             options: Json = {"batch_norm": "reestimated", "calibration": self.calibration(), "metric": self.metric}
             return self._together.score_each(archs, lambda arch: measure(network, arch, x, y, **options))
+        if self._together.ranks.size == 1:
+            return measure_each(network, archs, x, y, batch_norm=self.plan.batch_norm, metric=self.metric)
         with measuring(network, self.plan.batch_norm):
             return self._together.score_each(
                 archs, lambda arch: measure_as_it_is(network, arch, x, y, metric=self.metric)

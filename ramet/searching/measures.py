@@ -160,20 +160,25 @@ def measure_each(
     *,
     batch_norm: BatchNormMode = "batch",
     metric: Metric | None = None,
-) -> list[tuple[Score, Tensor]]:
-    """The score of each of many children on the same weights, and its outputs, as ``measure`` gives them, bit for bit.
+    outputs: list[Tensor] | None = None,
+) -> list[Score]:
+    """The score of each of many children on the same weights, as ``measure`` gives it, bit for bit.
 
     What the children have in common, such as the stem, is computed once, if the network has a ``forward_all``.
-    ``batch_norm`` is ``batch`` or ``running``: statistics that are made anew are each child's own.
+    ``batch_norm`` is ``batch`` or ``running``: statistics that are made anew are each child's own. A list gets the
+    outputs of each.
     """
     counted = [_Counted(metric) for _ in archs]
-    outputs: list[list[Tensor]] = [[] for _ in archs]
+    kept: list[list[Tensor]] = [[] for _ in archs]
     with measuring(network, batch_norm):
         for inputs, labels in in_batches(x, y):
             for place, logits in enumerate(_each(network, inputs, archs)):
                 counted[place].add(logits, labels)
-                outputs[place].append(logits.clone())
-    return [(mine.score(y), torch.cat(parts)) for mine, parts in zip(counted, outputs, strict=True)]
+                if outputs is not None:
+                    kept[place].append(logits.clone())
+    if outputs is not None:
+        outputs.extend(torch.cat(parts) for parts in kept)
+    return [mine.score(y) for mine in counted]
 
 
 def _each(network: nn.Module, inputs: Tensor, archs: Sequence[Arch]) -> Iterator[Tensor]:
