@@ -77,7 +77,7 @@ def searched(guard, data):
     records = {}
     setup = SupernetSetup(Cells64(channels=2, num_cells=1), data, settings)
     search = Search(setup, replace(PLAN, guard=guard), record=lambda key, **fields: records.update({key: fields}))
-    search.network.double().register_forward_pre_hook(lambda _, args: (args[0].double(), *args[1:]))
+    search.network.double().stages[0].register_forward_pre_hook(lambda _, args: (args[0].double(), *args[1:]))
     begun = copy.deepcopy(search.network)
     search.run()
     archs = [setup.space.parse(name) for record in records.values() for name in record["archs"]]
