@@ -6,12 +6,12 @@ import math
 import shutil
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import Stream
 from ramet.continual.study.leases import END, ERROR, SUPERFLUOUS, TrialLeases, finished_elsewhere
 from ramet.continual.study.plan import SequencePlan, population_for
@@ -34,6 +34,21 @@ if TYPE_CHECKING:
 
 _MAX_FAILURES = 3
 
+Arguments = ParamSpec("Arguments")
+Given = TypeVar("Given")
+
+
+def _also_as_skeleton(method: Callable[Arguments, Given]) -> Callable[Arguments, Given]:
+    """Takes the template by the name that it had when it was always a skeleton, too."""
+
+    @wraps(method)
+    def called(*given: Arguments.args, **named: Arguments.kwargs) -> Given:
+        if "skeleton" in named:
+            named["template"] = named.pop("skeleton")
+        return method(*given, **named)
+
+    return called
+
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceSearch(SequencePlan):
@@ -49,10 +64,11 @@ class SequenceSearch(SequencePlan):
         if self.storage:
             StudyStorage(self.storage).check(self.study, self._setting(setup), self._former_setting(setup))
 
+    @_also_as_skeleton
     def run(
         self,
         stream: Stream,
-        skeleton: Skeleton,
+        template: Template,
         settings: Settings,
         run: Run,
         executor: Executor,
@@ -68,7 +84,7 @@ class SequenceSearch(SequencePlan):
         folder = run.path / "networks"
         setup = SequenceSetup(
             stream,
-            skeleton,
+            template,
             settings,
             seed,
             folder,
@@ -102,7 +118,7 @@ class SequenceSearch(SequencePlan):
         """What all trials of a study have in common, as digests by name."""
         return {
             "stream": setup.stream.fingerprint(),
-            "network": digest(setup.skeleton.to_json()),
+            "network": digest(setup.template.to_json()),
             "settings": digest(differences(setup.settings, defaults_of=Recipe)),
             "method": digest(dict(setup.options)),
             "seed": digest(setup.seed),

@@ -16,7 +16,7 @@ from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import learn
 from ramet.continual.measures import average_gain, paper_gain
 from ramet.continual.methods.bind_and_grow.method import BindAndGrow
-from ramet.continual.networks.skeletons import Skeleton
+from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import Stream, Task
 from ramet.continual.study.space import GrowSequence
 from ramet.continual.training import Saves
@@ -37,7 +37,7 @@ class SequenceSetup:
     """
 
     stream: Stream
-    skeleton: Skeleton
+    template: Template
     settings: Settings
     seed: int
     folder: Path
@@ -64,7 +64,7 @@ class SequenceSetup:
 def train_alone(setup: SequenceSetup, *, task: str) -> dict[str, float]:
     """Train a task alone, keep its network, and give its metric: the reference and the probe of all trials."""
     method = setup.method()
-    method.start(setup.skeleton, setup.settings, setup.seed, setup.device)
+    method.start(setup.template, setup.settings, setup.seed, setup.device)
     entry = setup.stream[setup.stream.names.index(task)]
     file = _probe_file(setup, task)
     saves = Saves(file.with_suffix(".saves"), setup.seconds_between_checkpoints, setup.identity)
@@ -105,7 +105,7 @@ def run_sequence(
     learned = learn(
         stream,
         method=method,
-        network=setup.skeleton,
+        network=setup.template,
         settings=setup.settings,
         seed=setup.seed,
         folder=checkpoints,
@@ -167,8 +167,8 @@ def _without_test(task: Task) -> Task:
     return Task(task.name, replace(task.dataset, test=task.dataset.validation))
 
 
-def _known_probe(setup: SequenceSetup, task: str, num_classes: int) -> nn.Sequential:
-    network = setup.skeleton.make_network(num_classes, 0)
+def _known_probe(setup: SequenceSetup, task: str, num_classes: int) -> nn.Module:
+    network = setup.template.make_network(num_classes, 0)
     network.load_state_dict(safetensors.torch.load_file(_probe_file(setup, task)))
     return network.eval()
 

@@ -137,7 +137,7 @@ class StudyJob(Job["StudySetup"]):
         sequences = setup.sequences
         found = setup.search.run(
             sequences.stream,
-            sequences.skeleton,
+            sequences.template,
             sequences.settings,
             session.run,
             session.executor,

@@ -270,3 +270,12 @@ def test_starts_lie_on_the_grid_and_none_is_there_twice(step):
     assert values == sorted(set(values)) and values
     assert all(value / step == pytest.approx(round(value / step)) and 0 <= value <= 1 for value in values)
     assert not SequenceSpace(delta="shared", step=step).starts(["a", "b"])
+
+
+def test_the_template_is_also_taken_as_skeleton(tmp_path):
+    """What it was called when it was always one."""
+    with Run.create(tmp_path / "run", "sequences", {}) as run:
+        found = SequenceSearch(num_trials=1, networks="none").run(
+            stream=STREAM, skeleton=SKELETON, settings=SETTINGS, run=run, executor=Inline(), options={"num_samples": 12}
+        )
+    assert len(found.rows) == 1
