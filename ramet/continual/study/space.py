@@ -70,13 +70,17 @@ class SequenceSpace:
         if not 0 < self.step <= 1:
             raise ConfigError(f"the step of delta must be above 0 and at most 1, but got {self.step}.")
 
-    def suggest(self, trial: Suggests, tasks: Sequence[str]) -> GrowSequence:
-        """The sequence of a trial. An order is a number for each task, sorted: every sampler can handle numbers."""
+    def suggest(self, trial: Suggests, tasks: Sequence[str], base: str | None = None) -> GrowSequence:
+        """The sequence of a trial. An order is a number for each task, sorted: every sampler can handle numbers.
+
+        ``base`` is what is there before all tasks and may be bound to, such as a trained network; without one, the
+        first task founds the network, and does not grow.
+        """
         order = list(tasks)
         if self.order == "free":
             keys = {task: trial.suggest_float(f"order/{task}", 0.0, 1.0) for task in tasks}
             order.sort(key=lambda task: (keys[task], tasks.index(task)))
-        growing = tasks if self.order == "free" else tasks[1:]  # the first task founds the network
+        growing = self._growing(tasks, base)
         if self.delta == "shared":
             shared = self._delta(trial, "delta")
             deltas = {task: shared for task in growing}
@@ -88,13 +92,16 @@ class SequenceSpace:
                 others = [other for other in tasks if other != task]
                 if self.order == "fixed":
                     others = others[: tasks.index(task)]
-                chosen = trial.suggest_categorical(f"bind/{task}", [COMPUTED, *others])
+                if not others:
+                    continue  # the first task, for which there is nothing but the base
+                known = [] if base is None else [base]
+                chosen = trial.suggest_categorical(f"bind/{task}", [COMPUTED, *known, *others])
                 # With a free order a task may be asked to bind to one that comes later: its binding is then computed.
-                if chosen != COMPUTED and order.index(chosen) < order.index(task):
+                if chosen in known or (chosen != COMPUTED and order.index(chosen) < order.index(task)):
                     bindings[task] = chosen
         return GrowSequence(tuple(order), deltas, bindings)
 
-    def starts(self, tasks: Sequence[str]) -> list[dict[str, float | str]]:
+    def starts(self, tasks: Sequence[str], base: str | None = None) -> list[dict[str, float | str]]:
         """What a search begins with: one coefficient for all tasks, bindings computed, the order as it is.
 
         With a coefficient for each task, random sequences all lie near the middle, because their coefficients average
@@ -108,12 +115,16 @@ class SequenceSpace:
             start: dict[str, float | str] = {}
             if self.order == "free":
                 start |= {f"order/{task}": place / len(tasks) for place, task in enumerate(tasks)}
-            for task in tasks if self.order == "free" else tasks[1:]:
+            for task in self._growing(tasks, base):
                 start[f"delta/{task}"] = value
-                if self.binding == "free":
+                if self.binding == "free" and (self.order == "free" or task != tasks[0]):
                     start[f"bind/{task}"] = COMPUTED
             starts.append(start)
         return starts
+
+    def _growing(self, tasks: Sequence[str], base: str | None) -> Sequence[str]:
+        """The tasks that may grow: all that may come behind something."""
+        return tasks[1:] if self.order == "fixed" and base is None else tasks
 
     def _delta(self, trial: Suggests, name: str) -> float:
         return round(trial.suggest_float(name, 0.0, 1.0, step=self.step), 6)

@@ -231,3 +231,21 @@ def volume(seen, most=200):
     front = sorted({points[place] for place in pareto_front(points)}, key=lambda point: point[1])
     ends = [size for _, size in front[1:]] + [most]
     return sum(gain * (end - size) for (gain, size), end in zip(front, ends, strict=True))
+
+
+def test_with_a_base_the_first_task_is_proposed_for_like_the_others():
+    """It founds nothing: its coefficients are those that gave it layers, but for those that are left to chance."""
+    generator = np.random.default_rng(0)
+
+    def learn(deltas):
+        layers = {task: (0,) if delta > 0.5 else () for task, delta in zip(TASKS, deltas, strict=True)}
+        gains = {task: float(generator.normal()) for task in TASKS}
+        parameters = {f"delta/{task}": float(delta) for task, delta in zip(TASKS, deltas, strict=True)}
+        return Seen(parameters, layers, gains, {task: 1 + 10 * len(own) for task, own in layers.items()})
+
+    seen = [learn(generator.choice([0.1, 0.9], len(TASKS))) for _ in range(8)]
+    proposed = [propose(SPACE, TASKS, seen, generator, "base") for _ in range(30)]
+    assert all(set(one) == {f"delta/{task}" for task in TASKS} for one in proposed)
+    for task in ("a", "b"):
+        assert np.mean([one[f"delta/{task}"] in (0.1, 0.9) for one in proposed]) > 0.6, task
+    assert "delta/a" not in propose(SPACE, TASKS, [], generator)

@@ -77,6 +77,25 @@ def test_a_free_order_binds_backwards_only():
     assert sequence.bindings == {"a": "b", "c": "b"}  # b comes first, and cannot be bound to c
 
 
+def test_with_a_base_all_tasks_grow_and_may_be_bound_to_it():
+    """As from a trained network, which is there before the first of them."""
+    tasks = ["a", "b"]
+    fixed = SequenceSpace(binding="free")
+    trial = Fixed({"delta/a": 0.2, "delta/b": 0.9, "bind/b": "base"})
+    sequence = fixed.suggest(trial, tasks, "base")
+    assert sequence.deltas == {"a": 0.2, "b": 0.9} and sequence.bindings == {"b": "base"}
+    assert trial.asked["bind/b"] == [COMPUTED, "base", "a"] and "bind/a" not in trial.asked
+    free = SequenceSpace(binding="free", order="free")
+    answers = {"order/a": 0.9, "order/b": 0.1, "delta/a": 0.0, "delta/b": 0.0, "bind/a": "b", "bind/b": "base"}
+    sequence = free.suggest(Fixed(answers), tasks, "base")
+    assert sequence.order == ("b", "a") and sequence.bindings == {"a": "b", "b": "base"}
+    for space in (fixed, free):
+        for start in space.starts(tasks, "base"):
+            asked = Fixed(start)
+            space.suggest(asked, tasks, "base")
+            assert asked.asked.keys() == start.keys(), "a start gives all that is asked, and nothing else"
+
+
 def test_the_front_is_that_of_all_pairs():
     points = [(float(g), float(p)) for g, p in itertools.product((0.1, 0.2), (10, 20))]
     assert pareto_front(points) == {2}  # 0.2 with 10

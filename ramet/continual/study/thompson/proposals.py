@@ -52,28 +52,33 @@ class Seen:
 
     @property
     def size(self) -> int:
-        """The parameters of all tasks but the first."""
+        """The parameters of all tasks but a founder."""
         return sum(self.added[task] for task in self.layers)
 
 
 def propose(
-    space: SequenceSpace, tasks: Sequence[str], seen: Sequence[Seen], generator: np.random.Generator
+    space: SequenceSpace,
+    tasks: Sequence[str],
+    seen: Sequence[Seen],
+    generator: np.random.Generator,
+    base: str | None = None,
 ) -> dict[str, float | str]:
     """The parameters of the next trial, by Thompson sampling, for a space with a coefficient for each task.
 
     A belief is drawn from all that the finished trials allow (``TaskEffects``), and a size at which it promises more
     than was found; the sequence is the best of at most that size by the belief. One that was tried before is drawn
     again. One parameter in a trial or so is left to chance, or coefficients that were never tried would never be. If no
-    trial is finished, the sequence is random.
+    trial is finished, the sequence is random. With a ``base``, as of ``SequenceSpace``, no task is the founder.
     """
     if not seen:
-        return _completed({}, space, tasks, generator)
+        return _completed({}, space, tasks, generator, base)
     effects = TaskEffects([Finished(trial.layers, trial.gains, trial.rest) for trial in seen], tasks)
     for _ in range(_ATTEMPTS):
         belief = effects.draw(generator)
         kept, promise = _best_rest(belief, generator)
-        parameters = _completed(kept, space, tasks, generator)
-        founder = space.suggest(_Given(parameters, generator), tasks).order[0]
+        parameters = _completed(kept, space, tasks, generator, base)
+        first = space.suggest(_Given(parameters, generator), tasks, base).order[0]
+        founder = first if base is None else None
         knapsack = _knapsack(belief, seen, founder)
         layers = knapsack.best(_budget(knapsack, belief.base + promise, seen, generator))
         deltas = {f"delta/{task}": _coefficient(seen, task, some, generator) for task, some in layers.items()}
@@ -92,7 +97,7 @@ def _best_rest(belief: Belief, generator: np.random.Generator) -> tuple[dict[str
     return (_left_to_chance(dict(best), generator) if generator.random() < 0.5 else {}), belief.untried
 
 
-def _knapsack(belief: Belief, seen: Sequence[Seen], founder: str) -> Knapsack[Layers]:
+def _knapsack(belief: Belief, seen: Sequence[Seen], founder: str | None) -> Knapsack[Layers]:
     """The best layers at any size; those of the founder are all its own."""
     added: dict[tuple[str, Layers], list[int]] = {}
     for trial in seen:
@@ -156,11 +161,15 @@ def _left_to_chance(parameters: Parameters, generator: np.random.Generator) -> d
 
 
 def _completed(
-    parameters: Parameters, space: SequenceSpace, tasks: Sequence[str], generator: np.random.Generator
+    parameters: Parameters,
+    space: SequenceSpace,
+    tasks: Sequence[str],
+    generator: np.random.Generator,
+    base: str | None,
 ) -> dict[str, float | str]:
     """All parameters of a space, those that are not given being random."""
     trial = _Given(parameters, generator)
-    space.suggest(trial, tasks)
+    space.suggest(trial, tasks, base)
     return trial.parameters
 
 
