@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ramet.continual.study.space import SequenceSpace
 from ramet.errors import ConfigError
 from ramet.fields import option, require_choices, require_types
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from ramet.continual.methods import BindAndGrow
 
 Sampler = Literal["nsga2", "gp", "thompson", "random"]
@@ -79,10 +82,16 @@ class StudyPlan(SequencePlan):
 
     Args:
         method: bind-and-grow, with options after a colon if wanted, such as bind-and-grow:old_weights=frozen.
-        network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths.
-        batch_norm: give each layer batch norm.
+        network: mlp, mlp:WIDTH,WIDTH,..., conv, or conv: and five widths; vgg, mobilenet, or FILE.py:function for your
+            own (a function that takes any of in_channels, image_size and num_classes and gives a module).
+        start: a file of trained weights that the network starts with, its head left out: .safetensors, or a state_dict
+            that torch saved.
+        classifier: the name of your own network's head, a linear layer; by default its last one.
+        batch_norm: give each layer of mlp and conv batch norm.
     """
 
     method: str | BindAndGrow = option("bind-and-grow", kind=str)
-    network: str = "mlp"
+    network: str | Module | Callable[..., Any] = option("mlp", kind=str)
+    start: str | None = None
+    classifier: str | None = None
     batch_norm: bool = False

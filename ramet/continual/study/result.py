@@ -14,6 +14,7 @@ from ramet.fields import from_json
 
 if TYPE_CHECKING:
     import optuna
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,14 @@ class FoundSequences:
                 return from_json(GrowSequence, row["sequence"])
         raise ConfigError(f"a trial must be one that finished, but got {trial}.")
 
-    def network(self, trial: int) -> JointNetwork:
-        """The joint network of a trial on the front, which takes further tasks; those of others were not kept."""
+    def network(self, trial: int, *, trust: bool = False, network: nn.Module | None = None) -> JointNetwork:
+        """The joint network of a trial on the front, which takes further tasks; those of others were not kept.
+
+        One that was learned with a module needs ``trust`` in the code that the module is made by, or the module, where
+        it was given as an object: see ``JointNetwork.load``.
+        """
         self.sequence(trial)
-        return JointNetwork.load(network_file(self.folder, trial))
+        return JointNetwork.load(network_file(self.folder, trial), trust=trust, network=network)
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import time
 import uuid
@@ -118,7 +119,7 @@ class SequenceSearch(SequencePlan):
         """What all trials of a study have in common, as digests by name."""
         return {
             "stream": setup.stream.fingerprint(),
-            "network": digest(setup.template.to_json()),
+            "network": digest(_alike_everywhere(setup.template.to_json())),
             "settings": digest(differences(setup.settings, defaults_of=Recipe)),
             "method": digest(dict(setup.options)),
             "seed": digest(setup.seed),
@@ -197,13 +198,14 @@ class SequenceSearch(SequencePlan):
     def _given(self, setup: SequenceSetup, known: Sequence[Any]) -> Mapping[str, float | str]:
         """The parameters of the next trial that are not left to Optuna's sampler."""
         tasks = setup.stream.names
-        starts = [] if self.sampler == "random" else self.space.starts(tasks)
+        starts = [] if self.sampler == "random" else self.space.starts(tasks, setup.base)
         if len(known) < len(starts):
             return starts[len(known)]
         if self.sampler != "thompson":
             return {}
         # From finished trials only, and by the number: drawn again after a kill, it is the same.
-        return propose(self.space, tasks, Seen.of(known), numpy_generator(setup.seed, "proposal", len(known)))
+        generator = numpy_generator(setup.seed, "proposal", len(known))
+        return propose(self.space, tasks, Seen.of(known), generator, setup.base)
 
     def _make_sampler(self, optuna: Any, seed: int) -> Any:
         if self.sampler in ("random", "thompson"):  # the second gives all parameters when a trial is asked for
@@ -213,7 +215,7 @@ class SequenceSearch(SequencePlan):
         startup = max(3, min(10, self.num_trials // 3))
         return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
 
-    def _suggest(self, leases: TrialLeases, trials: Sequence[optuna.Trial], seed: int, tasks: list[str]) -> list[Any]:
+    def _suggest(self, leases: TrialLeases, trials: Sequence[optuna.Trial], setup: SequenceSetup) -> list[Any]:
         """The sequence of each trial, as JSON; those of a batch that was interrupted are drawn as before."""
         known = [trial.user_attrs.get("sequence") for trial in trials]
         if all(sequence is not None for sequence in known):
@@ -225,11 +227,11 @@ class SequenceSearch(SequencePlan):
             # has to look at each as if the later ones were not there yet; each has a sampler of its own.
             if self.sampler == "gp" or place == 0:
                 number = trial.number if self.sampler == "gp" else int(trials[-1].user_attrs[END]) - 1
-                study.sampler = self._make_sampler(optuna, derive_seed(seed, "sampler", number) % 2**32)
+                study.sampler = self._make_sampler(optuna, derive_seed(setup.seed, "sampler", number) % 2**32)
             if self.sampler == "gp" and known[place] is not None:
                 sequences.append(known[place])
                 continue
-            sequence = self.space.suggest(Replayed(trial), tasks).to_json()
+            sequence = self.space.suggest(Replayed(trial), setup.stream.names, setup.base).to_json()
             trial.set_user_attr("sequence", sequence)
             sequences.append(sequence)
         return sequences
@@ -238,7 +240,7 @@ class SequenceSearch(SequencePlan):
         self, leases: TrialLeases, trials: Sequence[optuna.Trial], setup: SequenceSetup, run: Run, executor: Executor
     ) -> None:
         with leases.beating(trials):
-            sequences = self._suggest(leases, trials, setup.seed, setup.stream.names)
+            sequences = self._suggest(leases, trials, setup)
             tasks = [
                 WorkItem(f"trial/{trial.number}", attempt, self._arguments(run, trial.number, sequence))
                 for trial, sequence in zip(trials, sequences, strict=True)
@@ -305,6 +307,12 @@ def attempt(setup: SequenceSetup, *, sequence: Mapping[str, Any], checkpoints: s
         raise
     except RunError as error:
         return {"error": str(error)}
+
+
+def _alike_everywhere(template: Mapping[str, Any]) -> dict[str, Any]:
+    """What a template is, the same on machines that have the file of its function in different folders."""
+    source = template.get("network")  # a chain of layers has none
+    return dict(template) | ({"network": re.split(r"[/\\]", source)[-1]} if source else {})
 
 
 def _record(

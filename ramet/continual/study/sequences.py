@@ -15,11 +15,16 @@ from torch import nn
 from ramet.continual.joint import JointNetwork
 from ramet.continual.loop import learn
 from ramet.continual.measures import average_gain, paper_gain
+from ramet.continual.method import Method
 from ramet.continual.methods.bind_and_grow.method import BindAndGrow
+from ramet.continual.methods.individual import Individual
+from ramet.continual.networks.backbone import Backbone
+from ramet.continual.networks.block_graph import START
 from ramet.continual.networks.template import Template
 from ramet.continual.streams.stream import Stream, Task
 from ramet.continual.study.space import GrowSequence
 from ramet.continual.training import Saves
+from ramet.errors import ConfigError
 from ramet.fields import from_json
 from ramet.runs.atomic import write_atomically
 from ramet.training import Metric, Settings, measure
@@ -52,18 +57,40 @@ class SequenceSetup:
         """What tasks are measured by."""
         return self.settings.metric_for(self.stream[0].dataset.train.y)
 
+    @property
+    def base(self) -> str | None:
+        """What is there before all tasks, and may be bound to as a task may: a trained network, if it is one."""
+        return START if self.template.is_trained else None
+
     def method(
         self, deltas: Mapping[str, float] | None = None, bindings: Mapping[str, str] | None = None
     ) -> BindAndGrow:
-        """A fresh method; tasks that are learned later grow by the mean of the given coefficients."""
+        """A fresh method; tasks that are learned later grow by the mean of the given coefficients.
+
+        Raises:
+            ConfigError: a trained network is to grow within a budget, and so not by its coefficients.
+        """
         mean = round(sum(deltas.values()) / len(deltas), 6) if deltas else 1.0
         given = {"": mean, **(deltas or {})}
-        return BindAndGrow(delta=given, bindings=dict(bindings or {}), **self.options)
+        options = dict(self.options)
+        # By default a trained network grows within a budget, and no coefficient would change anything.
+        if self.template.is_trained and options.setdefault("budget", 0.0):
+            raise ConfigError(
+                "the budget must be 0 in a study of a trained network, because it takes the place of delta, which is "
+                f"searched, but got {options['budget']:g}."
+            )
+        return BindAndGrow(delta=given, bindings=dict(bindings or {}), **options)
+
+    def method_alone(self) -> Method:
+        """A fresh method that trains a task alone; a copy of a trained network begins as individual networks do."""
+        if not self.template.is_trained:
+            return self.method()
+        return Individual(head_weights=self.options.get("head_weights", Individual.head_weights))
 
 
 def train_alone(setup: SequenceSetup, *, task: str) -> dict[str, float]:
     """Train a task alone, keep its network, and give its metric: the reference and the probe of all trials."""
-    method = setup.method()
+    method = setup.method_alone()
     method.start(setup.template, setup.settings, setup.seed, setup.device)
     entry = setup.stream[setup.stream.names.index(task)]
     file = _probe_file(setup, task)
@@ -71,7 +98,8 @@ def train_alone(setup: SequenceSetup, *, task: str) -> dict[str, float]:
     method.learn(entry.data(setup.device), saves=saves)
     network = method.network(task)
     setup.folder.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.cpu() for name, tensor in network.state_dict().items()}
+    # A module may know a tensor by two names, of which safetensors writes none, or hold it in another order.
+    state = {name: tensor.cpu().clone().contiguous() for name, tensor in network.state_dict().items()}
     write_atomically(file, safetensors.torch.save(state))
     shutil.rmtree(file.with_suffix(".saves"), ignore_errors=True)
     found: dict[str, float] = {"parameters": method.num_parameters()}
@@ -138,12 +166,14 @@ def run_sequence(
 
 def measure_on_test(setup: SequenceSetup, *, file: str) -> dict[str, Any]:
     """The figures of a saved joint network on test data: what a report says of a point that was chosen already."""
-    network = JointNetwork.load(file)
+    # The module is the one that is here, so that no code runs that the file names.
+    module = setup.template.module if isinstance(setup.template, Backbone) else None
+    network = JointNetwork.load(file, network=module)
     found = {}
     for task in setup.stream:
         data = task.dataset.test
-        module = network.task(task.name).to(setup.device)
-        found[task.name] = measure(module, data.x.to(setup.device), data.y.to(setup.device), setup.metric)
+        alone = network.task(task.name).to(setup.device)
+        found[task.name] = measure(alone, data.x.to(setup.device), data.y.to(setup.device), setup.metric)
     gains = [setup.metric.score(found[name] - setup.alone["test"][name]) for name in setup.stream.names]
     return {
         "test_gain": sum(gains) / len(gains),

@@ -12,6 +12,7 @@ from ramet.continual.plan import LearnPlan
 from ramet.continual.recipe import LearnRecipe
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
+from ramet.jobs.given_network import anchored_network, described_network, with_network
 from ramet.jobs.job import Job, Session, anchored_source, code_of, complete_words, run_verb
 from ramet.runs.encoding import Json
 from ramet.runs.regular import read_regular
@@ -66,21 +67,14 @@ class LearnJob(Job["StreamSetup"]):
 
     def anchored(self) -> LearnJob:
         """Files named from the root."""
-        plan = self.plan
-        files = {name: file for name in ("onto", "start") if (file := getattr(plan, name)) is not None}
-        changes: dict[str, Any] = {name: str(Path(file).absolute()) for name, file in files.items()}
-        changes["network"] = anchored_source("skeleton", plan.network)
-        changes["earlier"] = anchored_source("stream", plan.earlier)
-        return replace(super().anchored(), plan=replace(plan, **changes))
+        plan = anchored_network(self.plan)
+        onto = None if plan.onto is None else str(Path(plan.onto).absolute())
+        plan = replace(plan, onto=onto, earlier=anchored_source("stream", plan.earlier))
+        return replace(super().anchored(), plan=plan)
 
     def to_json(self) -> Json:
         """The job as JSON values; a module is described by its layers."""
-        from torch import nn
-
-        values = super().to_json()
-        if isinstance(self.plan.network, nn.Module):
-            values["plan"]["network"]["is"] = str(self.plan.network)
-        return values
+        return described_network(self.plan, super().to_json())
 
     def code(self) -> list[str]:
         """Of the network and the methods."""
@@ -140,14 +134,9 @@ def learn(
     >>> list(result.methods)
     ['individual', 'naive']
     """
-    plan = plan or LearnPlan()
-    if network is not None:
-        plan = replace(plan, network=network)
-    if start is not None:
-        plan = replace(plan, start=str(start))
     job = LearnJob(
         stream=tuple(stream) if isinstance(stream, (list, tuple)) else cast("str | Stream", stream),
-        plan=plan,
+        plan=with_network(plan or LearnPlan(), network, start),
         recipe=recipe or LearnRecipe(),
         seed=seed,
         device=device,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,11 +14,14 @@ from ramet.continual.study.plan import SequencePlan, StudyPlan, population_for
 from ramet.errors import ConfigError
 from ramet.fields import option
 from ramet.jobs.data_options import StreamOptions
+from ramet.jobs.given_network import anchored_network, described_network, with_network
 from ramet.jobs.job import Job, Session, code_of, complete_words, run_verb
 from ramet.runs.encoding import Json
 from ramet.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from ramet.continual.streams.stream import Stream
     from ramet.continual.study.result import FoundSequences
     from ramet.continual.study.search import SequenceSearch
@@ -52,6 +56,7 @@ class StudyJob(Job["StudySetup"]):
 
     - on the embedded digits: `ramet study`
     - your own tasks: `ramet study --stream mine.json --trials 60 --binding free --order free --workers 2`
+    - a trained network: `ramet study --network mine.py:network --start weights.safetensors --stream mine.json`
     - on each of several machines: `RAMET_STORAGE=postgresql+psycopg://ann:secret@db.example/lab ramet study`
 
     Args:
@@ -74,8 +79,8 @@ class StudyJob(Job["StudySetup"]):
     recipe: Recipe = option(factory=LearnRecipe, kind=LearnRecipe)
 
     def to_json(self) -> Json:
-        """The job as JSON values, without the password of its storage."""
-        values = super().to_json()
+        """The job as JSON values, without the password of its storage; a module is described by its layers."""
+        values = described_network(self.plan, super().to_json())
         values["plan"]["storage"] = None if self.plan.storage is None else masked(self.plan.storage)
         return values
 
@@ -90,7 +95,7 @@ class StudyJob(Job["StudySetup"]):
         """Files named from the root, and the storage of the environment where none is given."""
         storage = self.plan.storage
         address = anchored_address(os.environ.get(VARIABLE, "") if storage is None else storage)
-        return replace(super().anchored(), plan=replace(self.plan, storage=address))
+        return replace(super().anchored(), plan=replace(anchored_network(self.plan), storage=address))
 
     def code(self) -> list[str]:
         """Of the network and the method."""
@@ -99,7 +104,7 @@ class StudyJob(Job["StudySetup"]):
     def build(self, *, trust: bool = False) -> StudySetup:
         """The stream, the network and the storage."""
         from ramet.continual.methods import BindAndGrow
-        from ramet.continual.networks.skeletons import make_skeleton
+        from ramet.continual.networks.making import make_template
         from ramet.continual.study.search import SequenceSearch
         from ramet.continual.study.sequences import SequenceSetup
         from ramet.data import on_device
@@ -113,24 +118,36 @@ class StudyJob(Job["StudySetup"]):
         first = on_device(stream[0].dataset, self.device)  # refuses a device that is not there
         metric = self.recipe.metric_for(first.train.y)
         BindAndGrow(**options).check_targets(first.train.y, metric)
-        channels, height, width = stream.form.pixels
-        skeleton = make_skeleton(
-            self.plan.network, in_channels=channels, image_size=(height, width), batch_norm=self.plan.batch_norm
+        template = make_template(
+            self.plan.network,
+            form=stream.form,
+            num_classes=stream[0].info.num_classes,
+            batch_norm=self.plan.batch_norm,
+            start=self.plan.start,
+            classifier=self.plan.classifier,
+            seed=self.seed,
         )
+        if template.is_trained and not self._gives("budget", options):
+            options["budget"] = 0.0  # by default it takes the place of delta, which is what is searched
+        sequences = SequenceSetup(stream, template, self.recipe, self.seed, Path(), options, device=self.device)
+        sequences.method().check_network(template)
         for task in stream:
-            skeleton.check(task.info)
-        trial = skeleton.make_network(first.num_outputs, self.seed, "rehearsal").to(self.device)
+            template.check(task.info)
+        trial = template.make_network(first.num_outputs, self.seed, "rehearsal").to(self.device)
         rehearse(self.recipe, trial, first.train.x, first.train.y)
         rehearse_metric(metric, trial, (first.validation.x, first.validation.y))
-        sequences = SequenceSetup(stream, skeleton, self.recipe, self.seed, Path(), options, device=self.device)
         search = SequenceSearch(**{each.name: getattr(self.plan, each.name) for each in fields(SequencePlan)})
         search.check(sequences)
         return StudySetup(name, sequences, search)
 
     def setting(self, setup: StudySetup) -> Json:
-        """The stream, by content, and what tasks are measured by."""
-        stream = setup.sequences.stream
-        return {"stream": stream.fingerprint(), "tasks": stream.names} | setup.sequences.metric.described()
+        """The stream, by content, what tasks are measured by, and a network that no name says all about."""
+        from ramet.continual.networks.backbone import Backbone
+
+        sequences = setup.sequences
+        stream, template = sequences.stream, sequences.template
+        setting = {"stream": stream.fingerprint(), "tasks": stream.names} | sequences.metric.described()
+        return setting | ({"network": template.to_json()} if isinstance(template, Backbone) else {})
 
     def work(self, setup: StudySetup, session: Session) -> Json:
         """The search."""
@@ -156,17 +173,26 @@ class StudyJob(Job["StudySetup"]):
         method = make_method(given) if isinstance(given, str) else given
         if type(method) is not BindAndGrow:
             raise ConfigError(f"the method of a study must be bind-and-grow, but got {given!r}.")
-        options, defaults = method.options, BindAndGrow().options
+        options = method.options
         for name in ("delta", "bindings"):
-            if options[name] != defaults[name] or (isinstance(given, str) and f"{name}=" in given):
+            if self._gives(name, options):
                 raise ConfigError(f"{name} is what a study searches, so it cannot be given; got {given!r}.")
             del options[name]
         return options
+
+    def _gives(self, name: str, options: Mapping[str, Any]) -> bool:
+        """Whether the method was given an option, as far as one can know of an object."""
+        from ramet.continual.methods import BindAndGrow
+
+        method = self.plan.method
+        return options[name] != BindAndGrow().options[name] or (isinstance(method, str) and f"{name}=" in method)
 
 
 def study(
     stream: str | Stream = "split-digits:5",
     *,
+    network: str | Module | Callable[..., Any] | None = None,
+    start: str | Path | None = None,
     plan: StudyPlan | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
@@ -178,10 +204,13 @@ def study(
     """Search how a stream of tasks is learned best: how much each task grows, where it is bound, in which order.
 
     ``stream`` is a name such as ``split-digits:5``, a ``.json`` file, or a ``Stream``. ``plan`` says what is searched
-    and how; the sequences there are lie in its ``space``. ``recipe`` says how each task is trained. Where Optuna, or
-    the driver of the storage, is not installed, a ``MissingExtraError`` is raised.
+    and how; the sequences there are lie in its ``space``. ``recipe`` says how each task is trained. ``network`` and
+    ``start`` are those of the plan, at hand: a network is a name, a function that makes one, or any module, which is
+    taken with the weights that it has, and is left as it is. Where Optuna, or the driver of the storage, is not
+    installed, a ``MissingExtraError`` is raised.
     """
-    job = StudyJob(stream=stream, plan=plan or StudyPlan(), recipe=recipe or LearnRecipe(), seed=seed, device=device)
+    plan = with_network(plan or StudyPlan(), network, start)
+    job = StudyJob(stream=stream, plan=plan, recipe=recipe or LearnRecipe(), seed=seed, device=device)
     return cast("StudyResult", run_verb(job, out, executor, options))
 
 

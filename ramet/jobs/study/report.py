@@ -174,10 +174,11 @@ def _sequence_table(row: FrontPoint, metric: MetricFigures) -> Table:
     """How one network is learned: the order of the tasks, what each is bound to, and how much it grows."""
     sequence, bound = row.sequence, row.bound_to or {}
     rows = []
+    began_trained = sequence.order[0] in bound  # to the weights that came, where others found the network
     for place, task in enumerate(sequence.order):
-        is_first = place == 0
-        to = "founds the network" if is_first else f"{bound.get(task, '')}{', given' * (task in sequence.bindings)}"
-        delta = None if is_first else sequence.deltas.get(task)
+        is_founder = place == 0 and not began_trained
+        to = "founds the network" if is_founder else f"{bound.get(task, '')}{', given' * (task in sequence.bindings)}"
+        delta = None if is_founder else sequence.deltas.get(task)
         rows.append([task, to, delta, (row.accuracies or {}).get(task)])
     measured = Column(f"{metric.name}, test", metric.form)
     columns: Columns = ["task, in order", "bound to", Column("delta", decimals(2)), measured]
@@ -185,6 +186,8 @@ def _sequence_table(row: FrontPoint, metric: MetricFigures) -> Table:
         "Delta is the share of the conflict between layers that is removed by growing: 0 shares all layers, 1 gives "
         "the task layers of its own. A binding that is not given follows from the least conflict."
     )
+    if began_trained:
+        caption += " The weights that the network started with are never changed, and its parameters hold them once."
     return Table(columns, rows, caption=caption)
 
 
