@@ -61,6 +61,10 @@ class Registry(Generic[Part]):
     def __contains__(self, name: object) -> bool:
         return name in self._built_in or name in self._installed
 
+    def is_built_in(self, text: str) -> bool:
+        """Whether a text, perhaps with options, names a part that comes with ramet."""
+        return self.parse(text).name in self._built_in
+
     def __getitem__(self, name: str) -> Callable[..., Part]:
         if name not in self:
             raise KeyError(name)

@@ -192,8 +192,9 @@ def test_a_network_must_run_on_what_the_stream_has(streams, networks):
         learn(streams["tables"], method="naive", network=networks["texts"], settings=RECIPE)
     with pytest.raises(ConfigError, match="must run on vectors of 3 features, but Linear raises"):
         learn(streams["tables"], method="naive", network=torch.nn.Linear(4, 2), settings=RECIPE)
-    with pytest.raises(ConfigError, match="must be given in_channels, image_size"):
-        learn(streams["texts"], method="naive", network="mlp", settings=RECIPE)
+    for name in ("mlp", "vgg:8,8"):
+        with pytest.raises(ConfigError, match=r"a network for texts of 8 tokens .* must be your own, .* but got"):
+            learn(streams["texts"], method="naive", network=name, settings=RECIPE)
 
 
 def test_methods_that_weigh_accuracies_want_accuracies():

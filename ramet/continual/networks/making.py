@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from ramet.continual.networks import SKELETONS
 from ramet.continual.networks.backbone import NetworkSource, make_backbone
 from ramet.continual.networks.skeletons import Skeleton
 from ramet.continual.networks.template import Template
@@ -62,6 +63,8 @@ def make_template(
     shared = head == "shared"
     if isinstance(network, nn.Module):
         return make_backbone(network, form, start=start, head=classifier, shared_head=shared)
+    if form.kind in ("text", "array") and isinstance(network, str) and SKELETONS.is_built_in(network):
+        raise ConfigError(f"a network for {form} must be your own, such as FILE.py:function, but got {network!r}.")
     source = NetworkSource(network, form, num_classes, batch_norm, trusted)
     made = source.make(seed, "template")
     if isinstance(made, Skeleton) and start is None:
