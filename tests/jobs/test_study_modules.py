@@ -18,14 +18,17 @@ from module_networks import Layered, Small
 
 import ramet
 import ramet.continual.study.search as sequence_search
+import ramet.continual.study.sequences as sequences
 from ramet.cli import main
 from ramet.continual import BindAndGrow, JointNetwork, LearnRecipe, SequenceSpace, StudyPlan, make_template
 from ramet.continual.study.result import FoundSequences
 from ramet.continual.study.storage import digest
 from ramet.errors import ConfigError
+from ramet.jobs.data_options import StreamOptions
 from ramet.jobs.study.job import StudyJob
 from ramet.jobs.study.result import StudyResult
 from ramet.runs import read_config, read_records
+from ramet.training import measure
 
 CODE = """
 from module_networks import Layered, Small
@@ -141,6 +144,24 @@ def test_tasks_alone_begin_with_the_weights_of_the_file(files):
         same = {name for name, value in stored.items() if torch.equal(alone[name], value)}
         assert same == {name for name, value in stored.items() if not name.startswith("fc.") and "running" not in name
                         and "tracked" not in name}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [TRAINED, TRAINED[:2]], ids=["trained", "not trained"])
+def test_the_probes_of_all_trials_are_the_tasks_alone(files, options):
+    """With their batch norms and heads: they have what the tasks alone were recorded to have."""
+    job = StudyJob(
+        stream="split-digits:2",
+        plan=replace(PLAN, network=options[1], start=options[3] if options[2:] else None),
+        data_options=StreamOptions(train_size=60, eval_size=60),
+        recipe=LearnRecipe(epochs=3),
+    )
+    setup = replace(job.build(trust=True).sequences, folder=files / "networks")
+    for task in setup.stream:
+        recorded = sequences.train_alone(setup, task=task.name)
+        probe, held_out = sequences._known_probe(setup, task.name, task.info.num_classes), task.dataset.validation
+        assert measure(probe, held_out.x, held_out.y, setup.metric) == recorded["validation"]
+        stored = safetensors.torch.load_file(sequences._probe_file(setup, task.name))
+        assert all(torch.equal(value, stored[name]) for name, value in probe.state_dict().items())
 
 
 def test_every_task_grows_from_a_trained_network(whole):
@@ -310,6 +331,10 @@ def test_streams_of_texts_and_of_vectors(tmp_path, kind, network):
     forms = {"texts": "text:{}.txt:length=8", "tables": "{}.csv:target=price"}
     tasks = [{"name": name, "data": forms[kind].format(name)} for name in ("first", "second")]
     (tmp_path / "stream.json").write_text(json.dumps(tasks))
+    if kind == "texts":
+        with pytest.raises(ConfigError, match=r"a network for texts of 8 tokens .* must be your own"):
+            ramet.study(str(tmp_path / "stream.json"), out=tmp_path / "refused")
+        assert not (tmp_path / "refused").exists()
     given = {"network": f"{text_files.networks(tmp_path)}:{network}", "recipe": CALL["recipe"]}
     result = ramet.study(str(tmp_path / "stream.json"), plan=replace(PLAN, num_trials=1), out=tmp_path / "run", **given)
     assert result.metric.name == {"texts": "accuracy", "tables": "R²"}[kind]
@@ -323,9 +348,9 @@ def test_a_trained_network_is_searched_by_all_that_is_free(tmp_path):
     plan = replace(PLAN, num_trials=4, sampler="random", space=space, networks="none")
     torch.manual_seed(0)
     ramet.study("split-digits:2", network=Layered(image_size=(8, 8), width=5), plan=plan, out=tmp_path / "run", **CALL)
-    sequences = [record["sequence"] for key, record in records_of(tmp_path / "run").items() if key.startswith("trial/")]
-    assert len(sequences) == 4 and all(len(sequence["deltas"]) == 2 for sequence in sequences)
-    assert "the trained network" in {to for sequence in sequences for to in sequence["bindings"].values()}
+    asked = [record["sequence"] for key, record in records_of(tmp_path / "run").items() if key.startswith("trial/")]
+    assert len(asked) == 4 and all(len(sequence["deltas"]) == 2 for sequence in asked)
+    assert "the trained network" in {to for sequence in asked for to in sequence["bindings"].values()}
 
 
 def test_the_job_is_its_json():
