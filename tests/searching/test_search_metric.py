@@ -173,7 +173,7 @@ def test_a_metric_of_ones_own_goes_to_workers(tmp_path, capsys):
 
 @pytest.mark.parametrize("metric", ["squared-error", None])
 def test_a_staged_search_orders_by_the_metric(metric, data, tmp_path):
-    options = StagedOptions(evaluations=8, short_epochs=1.0, listed=8)
+    options = StagedOptions(evaluations=8, short_epochs=1.0, listed=8, stages="scores+shared+short+predictor+finalists")
     plan = SearchPlan(staged=options, num_final=1, final_epochs=3, num_candidates=4)
     result = search(tmp_path / "run", data, plan, metric=metric)
     records, figure = records_of(tmp_path / "run"), FIGURES[result.metric]

@@ -139,7 +139,7 @@ def test_features_are_choices_and_ranks() -> None:
 def test_the_length_of_a_short_training_follows_from_the_budget() -> None:
     minutes = SearchBudget(StagedOptions(minutes=10), 2, 125, lambda arch: 0.0)
     minutes.learn_speed(0.1, (0,))
-    assert minutes.amount == 1200 and minutes.short_steps == round(SHORT_SHARE * 1200 / NUM_SHORT / 0.1) == 200
+    assert minutes.amount == 1200 and minutes.short_steps == round(SHORT_SHARE * 1200 / NUM_SHORT / 0.1) == 100
     minutes.charge("short", {"seconds": 30.0, "steps": 5})
     assert minutes.left == 1170 and minutes.price(10, (0,)) == pytest.approx(1.0)
     minutes.observe_speed([{"seconds": 30.0, "steps": 100}])

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ramet
 from ramet.cli.main import main
+from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.execution import Inline, Processes
 from ramet.jobs.search import SearchRecipe
 from ramet.jobs.search.result import SearchResult
-from ramet.runs import read_records
+from ramet.ranking.setup import SupernetSetup
+from ramet.runs import Run, read_records
 from ramet.searching import SearchPlan
 from ramet.searching.staged import tasks
+from ramet.searching.staged.agreement import Agreement
 from ramet.searching.staged.options import StagedOptions
+from ramet.searching.staged.search import StagedSearch
+from ramet.spaces import Cells64
+from ramet.training import Recipe
 
 OPTIONS = StagedOptions(evaluations=16, short_epochs=1.0, listed=12)
 PLAN = SearchPlan(staged=OPTIONS, num_final=1, final_epochs=1, num_candidates=6, exports=False)
@@ -46,13 +54,78 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
 
 def test_the_stages_say_what_they_did(result: SearchResult) -> None:
     names = [stage.stage for stage in result.stages]
-    assert names[:3] == ["scores", "shared", "short"] and "halving" in names and "predictor" in names
+    assert names[:3] == ["scores", "short", "predictor"] and "halving" in names
     stages = {stage.stage: stage for stage in result.stages}
     assert stages["scores"].seen == 64 and stages["scores"].dropped == 64 - 12
     assert stages["short"].seen >= 6 and stages["short"].cost == stages["short"].seen
     assert 0 < sum(stage.cost for stage in result.stages) <= result.allowed == 16
     assert all(stage.agreement is None or -1 <= stage.agreement <= 1 for stage in result.stages)
+    assert stages["scores"].compared >= 5 and stages["scores"].agreement is not None
+
+
+def test_shared_weights_are_a_stage_that_may_be_asked_for(tmp_path: Path) -> None:
+    options = replace(OPTIONS, stages="scores+shared+short+predictor+finalists")
+    stages = {stage.stage: stage for stage in search(tmp_path / "run", plan=replace(PLAN, staged=options)).stages}
+    assert list(stages)[:3] == ["scores", "shared", "short"]
     assert stages["shared"].compared >= 5 and stages["shared"].agreement is not None
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[StagedSearch]:
+    """A search over all 64 that has trained nothing."""
+    setup = SupernetSetup(Cells64(channels=2, num_cells=1), load("digits", train_size=40, eval_size=20), Recipe())
+    plan = SearchPlan(staged=StagedOptions(evaluations=60, listed=40))
+    with Run.create(tmp_path / "begun", "search", {}) as run:
+        begun = StagedSearch(setup, plan, run, Inline())
+        begun._scored.fill()
+        begun._list_best()
+        begun._measure_speed()
+        yield begun
+
+
+def in_spreads(values: list[float], of: list[float]) -> np.ndarray:
+    """Values around their median, in units of how far others are spread."""
+    distance = np.abs(np.array(of) - np.median(of))
+    unit = 1.4826 * np.median(distance) or np.std(of) or 1.0
+    return np.clip((np.array(values) - np.median(values)) / unit, -3, 3)
+
+
+def test_a_long_search_begins_with_some_of_everywhere_and_goes_on_where_it_is_good(
+    begun: StagedSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun.rungs, begun._num_affordable = [{}], 12
+    assert begun._next(3) == begun.listed[:3], "a short one takes the best of the scores"
+    begun._num_affordable = 24
+    first = begun._next(8)
+    places = [begun.listed.index(place) for place in first]
+    assert places == [2, 7, 12, 17, 22, 27, 32, 37], "one of each eighth of the list"
+    # Once there is a predictor that is believed, by what it says and by size, each in units of its spread.
+    begun.rungs = [{place: float(number % 3) for number, place in enumerate(first)}]
+    said = {place: float(place * 7 % 11) for place in begun.listed}
+    monkeypatch.setattr(begun, "_predicted", lambda places: (np.array([said[place] for place in places]), np.zeros(8)))
+    monkeypatch.setattr(
+        begun, "_cheap_agreements", lambda: [Agreement("predictor", 0.9, 99), Agreement("scores", 0, 99)]
+    )
+    unit = in_spreads(list(said.values()), list(begun.rungs[0].values()))
+    sizes = [begun._size(place) for place in begun.listed]
+    merits = unit + 0.5 * in_spreads(sizes, [begun._size(place) for place in first])
+    order = [begun.listed[place] for place in np.argsort(-merits, kind="stable")]
+    assert begun._next(8) == [place for place in order if place not in first][:8]
+
+
+def test_of_two_with_one_loss_the_larger_comes_first(begun: StagedSearch) -> None:
+    sizes = {place: begun._size(place) for place in begun.listed}
+    small, *_, large = sorted(sizes, key=sizes.__getitem__)
+    middle = sorted(sizes, key=sizes.__getitem__)[len(sizes) // 2]
+    begun.rungs = [{small: -1.0, large: -1.0, middle: -1.5}]
+    assert begun._verdict() == [large, small, middle]
+    # By hand: losses and sizes around their medians, each in units of its spread among the short trainings.
+    begun.rungs = [{small: -1.0, large: -1.2, middle: -1.5}, {small: -0.8, large: -0.9}]
+
+    losses, logs = [-1.0, -1.2, -1.5], [sizes[small], sizes[large], sizes[middle]]
+    expected = 0.5 * in_spreads([-1.0, -1.2], losses) + in_spreads([-0.8, -0.9], losses)
+    expected += 0.5 * 1.5 * in_spreads(logs[:2], logs)
+    assert (begun._verdict() == [small, large]) == bool(expected[0] > expected[1])
 
 
 def test_baselines_and_cost_stand_beside_the_answer(result: SearchResult) -> None:

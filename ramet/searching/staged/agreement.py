@@ -86,12 +86,21 @@ def best_first(values: Sequence[float] | Floats) -> list[int]:
 
 
 def standardised(values: Sequence[float] | Floats) -> Floats:
-    """Values around their median in units of their spread, 3 at most: one that is far off says no more than that.
+    """Values around their median in units of their spread, 3 at most."""
+    return centred(values, spread(values))
 
-    The spread is the median distance from the median, times 1.4826, which is a normal distribution's deviation.
-    """
+
+def centred(values: Sequence[float] | Floats, unit: float) -> Floats:
+    """Values around their median in some unit, 3 at most: one that is far off says no more than that."""
     array = np.asarray(values, dtype=float)
-    distance = array - np.median(array)
-    spread = 1.4826 * float(np.median(np.abs(distance))) or float(distance.std())
-    result: Floats = np.clip(distance / (spread or 1.0), -3.0, 3.0)
+    result: Floats = np.clip((array - np.median(array)) / unit, -3.0, 3.0)
     return result
+
+
+def spread(values: Sequence[float] | Floats) -> float:
+    """The median distance from the median, times 1.4826, which is a normal distribution's deviation.
+
+    Where more than half of the values are the same, their deviation; where all are, 1.
+    """
+    distance = np.asarray(values, dtype=float) - np.median(values)
+    return 1.4826 * float(np.median(np.abs(distance))) or float(distance.std()) or 1.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ramet.searching.staged.options import StagedOptions
 from ramet.spaces import Arch
 
-NUM_SHORT = 24
+NUM_SHORT = 48
 """Short trainings for which a budget has room in the share of that stage."""
 SHORT_SHARE = 0.4
 """The share of a budget that first short trainings have."""

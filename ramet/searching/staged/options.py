@@ -27,23 +27,24 @@ class StagedOptions:
             with the same bits.
         cost: the same as multiply-adds of trainings, such as 20T; resumed with the same bits, too.
         stages: those that are wanted, joined by a plus sign: scores (training-free scores of all architectures), shared
-            (weights shared by the best of them), short (each of the best trained alone, the better ones longer),
-            predictor (fitted to what was trained) and finalists (the best trained longest).
+            (weights shared by the best of them), short (some of the best trained alone, the better ones longer),
+            predictor (fitted to what was trained, and choosing what is trained next) and finalists (the best trained
+            longest); by default all but shared.
         scores: the training-free scores that are taken, joined by a plus sign (ramet list score); by default synflow
             and jacobian for numbers, parameters and flops for words.
         pool: architectures that are scored at most; of a larger space, drawn and then changed where they score best.
-        listed: how many of the best of them share weights.
+        listed: how many of the best of them may be trained, or share weights.
         short_epochs: epochs of a short training where the budget is a number of evaluations; otherwise as many as let
-            two dozen short trainings have their share of it, four at most.
+            four dozen short trainings have their share of it, four at most.
     """
 
     minutes: float | None = None
     evaluations: int | None = None
     cost: str | None = None
-    stages: str = "+".join(STAGES)
+    stages: str = "+".join(name for name in STAGES if name != "shared")
     scores: str | None = None
     pool: int = 20_000
-    listed: int = 150
+    listed: int = 600
     short_epochs: float = 2.0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ that was killed reads them and decides the same again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -25,7 +25,16 @@ from ramet.searching.baselines import LARGEST, RANDOM, UNTRAINED
 from ramet.searching.costs import ArchCosts
 from ramet.searching.measures import other_metric
 from ramet.searching.plan import SearchPlan
-from ramet.searching.staged.agreement import Agreement, agreement, best_first, blend, first_of_each, standardised
+from ramet.searching.staged.agreement import (
+    Agreement,
+    agreement,
+    best_first,
+    blend,
+    centred,
+    first_of_each,
+    spread,
+    standardised,
+)
 from ramet.searching.staged.budget import FEWEST_STEPS, NUM_SHORT, SHARED_SHARE, SHORT_SHARE, SearchBudget
 from ramet.searching.staged.predictor import Ridge, features_of
 from ramet.searching.staged.scored_pool import SIZE, ScoredPool
@@ -39,6 +48,8 @@ WAVE = 8
 KEPT = 3
 """Of so many architectures one is trained longer."""
 MOST_RUNGS = 6
+SIZE_WEIGHT = 0.5
+"""What a spread of the logarithm of multiply-adds counts beside a spread of validation losses (decision 110)."""
 
 
 class StagedSearch:
@@ -78,6 +89,7 @@ class StagedSearch:
         self.errors: dict[int, float] = {}  # the validation error, or the metric, after the longest training, by place
         self.first_errors: dict[int, float] = {}  # the same after the short training
         self.baselines: dict[str, int] = {}  # what needs no search, by name
+        self._num_affordable = 0  # short trainings in the share of that stage, as far as is known beforehand
         self._reports: list[Json] = []
 
     @property
@@ -158,6 +170,7 @@ class StagedSearch:
         budget = self.budget
         share = SHORT_SHARE * (budget.amount - budget.reserved)
         self.rungs.append({})
+        self._num_affordable = int(share / max(budget.price(budget.short_steps, self._typical), 1e-12))
         first = list(dict.fromkeys(self.baselines.values()))
         while True:
             room = share - budget.spent.get("short", 0.0)
@@ -177,13 +190,26 @@ class StagedSearch:
         taken, signals = list(self.rungs[0]), self._signals()
         if count < 1 or not signals:
             return [place for place in self.listed if place not in taken][: max(count, 0)]
+        num_listed = len(set(taken) & set(self.listed))
+        if self.options.has("predictor") and num_listed < WAVE and self._num_affordable >= 2 * WAVE:
+            return self._spread(taken, signals, count)
         if not any(place in taken for place in self.listed if place not in self.baselines.values()):
             orders = [[self.listed[k] for k in best_first(values)] for values in signals.values()]
             return first_of_each(orders, taken, count)
         weights = {agreed.stage: agreed.believed for agreed in self._cheap_agreements()}
         mixed = blend(signals, {name: weights[name] for name in signals})
+        if weights.get("predictor", 0.0) >= max(weights.values()):  # it knows of all the others
+            mixed = self._in_spreads(signals["predictor"]) + SIZE_WEIGHT * self._sizes(self.listed)
         order = [self.listed[k] for k in best_first(mixed)]
         return [place for place in order if place not in taken][:count]
+
+    def _spread(self, taken: Sequence[int], signals: Mapping[str, Floats], count: int) -> list[int]:
+        """Of each signal's order some in even distances: a predictor learns nothing from those that are alike."""
+        orders = []
+        for values in signals.values():
+            order = [self.listed[k] for k in best_first(values) if self.listed[k] not in taken]
+            orders.append([order[(2 * k + 1) * len(order) // (2 * count)] for k in range(min(count, len(order)))])
+        return first_of_each(orders, taken, count)
 
     def _signals(self) -> dict[str, Floats]:
         """What the cheaper stages say of the listed architectures, higher being better."""
@@ -310,22 +336,36 @@ class StagedSearch:
         """What orders architectures, higher being better, of a loss or of a value of the metric."""
         return -value if self.metric is None else self.metric.score(value)
 
+    def _in_spreads(self, merits: Sequence[float] | Floats) -> Floats:
+        """Merits around their median, in units of how far those of the short trainings are spread."""
+        return centred(merits, spread(list(self.rungs[0].values())))
+
+    def _sizes(self, places: Sequence[int]) -> Floats:
+        """The logarithm of multiply-adds, likewise."""
+        logarithms = [self._size(place) for place in places]
+        return centred(logarithms, spread([self._size(place) for place in self.rungs[0]]))
+
+    def _size(self, place: int) -> float:
+        return math.log(max(self.costs("flops", self.pool[place]), 1.0))
+
     def _rung_agreement(self, rung: int) -> Agreement:
         """How far the trainings of a rung agree with those twice as long."""
         both = [place for place in self.rungs[rung] if place in self.rungs[rung - 1]]
         return agreement("short", [self.rungs[rung - 1][p] for p in both], [self.rungs[rung][p] for p in both])
 
     def _verdict(self, reached: int | None = None) -> list[int]:
-        """All that reached a rung, the last if none is named, the best first: by their losses, and by the predictor.
+        """All that reached a rung, the last if none is named, the best first: by losses, sizes and the predictor.
 
-        A loss counts in proportion to the length of its training. The predictor, which knows what similar architectures
-        reached, counts by its agreement with the trainings that it left out.
+        A loss counts in proportion to the length of its training. Of two with the same loss the larger one comes first:
+        it has more to gain from a training that is longer than any here. The predictor, which knows what similar
+        architectures reached, counts by its agreement with the trainings that it left out.
         """
         rungs = self.rungs if reached is None else self.rungs[: reached + 1]
         places = list(rungs[-1])
         total = np.zeros(len(places))
         for number, rung in enumerate(rungs):
-            total += 2.0 ** (number + 1 - len(rungs)) * standardised([rung[place] for place in places])
+            merits = self._in_spreads([rung[place] for place in places]) + SIZE_WEIGHT * self._sizes(places)
+            total += 2.0 ** (number + 1 - len(rungs)) * merits
         believed = {agreed.stage: agreed.believed for agreed in self._cheap_agreements()}
         if "predictor" in believed and (predicted := self._predicted(places)) is not None:
             total += believed["predictor"] * standardised(predicted[0])
