@@ -69,8 +69,8 @@ class SearchJob(Job["SupernetSetup"]):
     """Find the best architecture of a space on one set of shared weights, and train it alone.
 
     With a budget of --minutes, --evaluations or --cost it searches in stages: scores of untrained networks order all
-    architectures, the best share weights, the best of these are trained alone, the better ones longer; the run measures
-    how far the stages agree, spends the rest of the budget by it, and says so.
+    architectures, some of the best are trained alone, a predictor chooses which are next, and the better ones are trained
+    longer; the run measures how far the stages agree, spends the rest of the budget by it, and says so.
 
     Without one, an epoch trains sampled children on the shared weights, with a guard that keeps them from disturbing
     each other, and then the strategy on their validation rewards. In either case the best candidates are trained

@@ -245,7 +245,7 @@ def _add_fronts(page: Page, result: SearchResult) -> None:
 
 def _order(result: SearchResult) -> str:
     """What a search in stages chooses by; see ``staged.search``."""
-    return f"validation {result.ordered_by} at every length of training and what similar architectures had"
+    return f"validation {result.ordered_by} at every length of training, size, and what similar architectures had"
 
 
 _COSTS = {"flops": "multiply-adds"}

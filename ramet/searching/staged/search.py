@@ -1,8 +1,8 @@
 """A search in stages: what costs little looks at many, what tells much looks at few.
 
-Scores of untrained networks order all architectures; the best share weights; the best of these are trained alone, the
-better ones longer. Each stage is compared with the dearer ones on the architectures that both have seen, and the rest
-of the budget goes where that agreement says.
+Scores of untrained networks order all architectures; of the best, which may share weights first, some are trained
+alone, chosen by a predictor that learns from those before, and the better ones longer. Each stage is compared with the
+dearer ones on the architectures that both have seen, and the rest of the budget goes where that agreement says.
 
 All that is decided follows from the seed and from results that are in the run's records, seconds included: a search
 that was killed reads them and decides the same again.
