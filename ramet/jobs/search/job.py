@@ -69,7 +69,7 @@ class SearchJob(Job["SupernetSetup"]):
     """Find the best architecture of a space on one set of shared weights, and train it alone.
 
     With a budget of --minutes, --evaluations or --cost it searches in stages: scores of untrained networks order all
-    architectures, some of the best are trained alone, a predictor chooses which are next, and the better ones are trained
+    architectures, some of the best are trained alone, a predictor chooses which are next, and the better ones go on for
     longer; the run measures how far the stages agree, spends the rest of the budget by it, and says so.
 
     Without one, an epoch trains sampled children on the shared weights, with a guard that keeps them from disturbing

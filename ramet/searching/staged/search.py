@@ -48,7 +48,7 @@ WAVE = 8
 KEPT = 3
 """Of so many architectures one is trained longer."""
 MOST_RUNGS = 6
-SIZE_WEIGHT = 0.5
+SIZE_WEIGHT = 0.75
 """What a spread of the logarithm of multiply-adds counts beside a spread of validation losses (decision 110)."""
 
 
@@ -362,13 +362,15 @@ class StagedSearch:
         """
         rungs = self.rungs if reached is None else self.rungs[: reached + 1]
         places = list(rungs[-1])
+        weights = [2.0 ** (number + 1 - len(rungs)) for number in range(len(rungs))]
         total = np.zeros(len(places))
-        for number, rung in enumerate(rungs):
-            merits = self._in_spreads([rung[place] for place in places]) + SIZE_WEIGHT * self._sizes(places)
-            total += 2.0 ** (number + 1 - len(rungs)) * merits
+        for weight, rung in zip(weights, rungs, strict=True):
+            total += weight * self._in_spreads([rung[place] for place in places])
         believed = {agreed.stage: agreed.believed for agreed in self._cheap_agreements()}
         if "predictor" in believed and (predicted := self._predicted(places)) is not None:
-            total += believed["predictor"] * standardised(predicted[0])
+            weights.append(believed["predictor"])
+            total += weights[-1] * standardised(predicted[0])
+        total += SIZE_WEIGHT * sum(weights) * self._sizes(places)  # the predictor knows of short trainings only
         return [places[k] for k in best_first(total)]
 
     # Results.
