@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from ramet.errors import DataError
+from ramet.errors import ConfigError, DataError
 from ramet.runs import Checkpoints
 from ramet.spaces import Supernet
 from ramet.training import saved_part
@@ -44,8 +45,9 @@ class StartWeights:
     """Trained weights that the networks of a space begin with, in place of drawn ones.
 
     They are those of a supernet of the space, or, for a space that a module with choices makes, of that module, which
-    may have been trained before it had choices: every tensor must have its place, and what there is none for in the
-    file, such as another option, is drawn. The last linear layer is left out where it has another number of outputs.
+    may have been trained before it had choices: what stood in the place of a choice goes to the one option that it
+    fits. Every tensor must have its place, and what there is none for in the file, such as another option, is drawn.
+    The last linear layer is left out where it has another number of outputs.
 
     Attributes:
         source: where they are from.
@@ -81,12 +83,53 @@ class StartWeights:
         if not self.tensors.keys() & state.keys():
             places = {supernet.name_in_module(name): name for name in state}
         own = {name: state[place] for name, place in places.items()}
-        tensors = by_own_names(self.tensors, own, self.source)
+        tensors = _in_options(by_own_names(self.tensors, own, self.source), own, self.source)
         head = _last_linear(network, {place: name for name, place in places.items()})
         if any(_has_other_outputs(tensors, own, name) for name in head):
             tensors = {name: value for name, value in tensors.items() if name not in head}
         check_fit(tensors, own, self.source)
         network.load_state_dict({places[name]: value for name, value in tensors.items()}, strict=False)
+
+
+def _in_options(tensors: Mapping[str, Tensor], own: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
+    """The tensors with those of a module that stood where a choice is now by the names that they have in its option.
+
+    Raises:
+        ConfigError: they fit several options.
+    """
+    options: dict[str, dict[str, dict[str, Tensor]]] = {}  # by the choice's place, by option, by the name within
+    for name, value in own.items():
+        if found := _OPTION.fullmatch(name):
+            options.setdefault(found["place"], {}).setdefault(found["option"], {})[found["rest"]] = value
+    moved = dict(tensors)
+    for place, inside in options.items():
+        strays = {name: name.removeprefix(f"{place}.") for name in tensors.keys() - own.keys() if _is_in(name, place)}
+        fitting = [
+            option
+            for option, weights in inside.items()
+            if strays
+            and all(rest in weights and _is_alike(tensors[name], weights[rest]) for name, rest in strays.items())
+        ]
+        if len(fitting) > 1:
+            raise ConfigError(
+                f"weights of {place} must be those of one option, but {source} has some that fit "
+                f"{' and '.join(fitting)}; call them {place}.options.{fitting[0]}."
+            )
+        for name, rest in strays.items() if fitting else ():
+            moved[f"{place}.options.{fitting[0]}.{rest}"] = moved.pop(name)
+    return moved
+
+
+_OPTION = re.compile(r"(?P<place>.+?)\.options\.(?P<option>\d+)\.(?P<rest>.+)")
+"""A weight of an option of a choice, by its name in the module."""
+
+
+def _is_in(name: str, place: str) -> bool:
+    return name.startswith(f"{place}.") and not name.startswith(f"{place}.options.")
+
+
+def _is_alike(given: Tensor, own: Tensor) -> bool:
+    return is_lazy(own) or given.shape == own.shape
 
 
 def _last_linear(network: nn.Module, names: Mapping[str, str]) -> list[str]:

@@ -187,6 +187,25 @@ def test_a_head_of_other_classes_is_left_out(trained: dict[str, torch.Tensor], t
     assert is_close(after, body) and torch.equal(after["5.weight"], before["5.weight"])
 
 
+def test_what_stood_where_a_choice_is_goes_to_the_option_that_it_fits(
+    space: str, trained: dict[str, torch.Tensor]
+) -> None:
+    plain = {name.replace("1.options.0.", "1."): value for name, value in trained.items()}
+    assert "1.weight" in plain
+    supernet = make_space(space, in_channels=1, num_classes=10).supernet(1, 10)
+    drawn = own_names(supernet)["1.options.1.weight"].clone()
+    StartWeights("given", plain).put(supernet)
+    after = own_names(supernet)
+    assert is_close(after, trained) and torch.equal(after["1.options.1.weight"], drawn)
+    narrow = plain | {"1.weight": torch.ones(4, 4, 1, 1)}
+    StartWeights("given", narrow).put(supernet)
+    assert torch.equal(own_names(supernet)["1.options.1.weight"], torch.ones(4, 4, 1, 1))
+    with pytest.raises(ConfigError, match=r"has besides 1\.bias, 1\.weight"):
+        StartWeights("given", plain | {"1.weight": torch.ones(4, 4, 7, 7)}).put(supernet)
+    with pytest.raises(ConfigError, match=r"must be those of one option, but given has some that fit 0 and 1"):
+        StartWeights("given", {"1.bias": torch.ones(4)}).put(supernet)
+
+
 def test_a_module_that_is_no_chain_by_its_own_names() -> None:
     class Own(nn.Module):
         def __init__(self, in_channels: int, num_classes: int) -> None:
