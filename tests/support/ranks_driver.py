@@ -99,7 +99,11 @@ def computing_in(dtype: str) -> Iterator[None]:
 
 def take_doubles(network: nn.Module) -> None:
     """Let a network of double precision take images, which stay as they are until they come in."""
-    for module in (network, getattr(network, "supernet", network)):
+    # A walk over many children calls the stages, and never the network itself.
+    chains = [
+        getattr(module, name) for module in network.modules() for name in ("stages", "trunk") if hasattr(module, name)
+    ]
+    for module in (network, getattr(network, "supernet", network), *(chain[0] for chain in chains)):
         module.register_forward_pre_hook(lambda _, args: (as_double(args[0]), *args[1:]))
 
 
