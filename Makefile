@@ -101,4 +101,4 @@ bench-peers:  ## other people's libraries beside ours, installed in environments
 	.venv-nni/bin/python -m benchmarks.peers nni && exit $$peers
 
 clean:  ## remove what was installed and made here
-	rm -rf $(VENV) .venv-peers .venv-nni .venv-oldest .venv-newest .venv-audit build dist site docs/reference *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-nni .venv-oldest .venv-newest .venv-audit build dist site jupyter_execute docs/reference *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
