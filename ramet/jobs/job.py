@@ -97,6 +97,10 @@ class Job(ABC, Generic[Setup]):
         """The job that its options ask for, where that is another one."""
         return self
 
+    def idle(self) -> tuple[str, ...]:
+        """Fields that no result of this very job depends on: ``apart``, and options of what it does not do."""
+        return self.apart
+
     def code(self) -> list[str]:
         """The references to code that the options name; a job that a run directory holds needs trust for them."""
         named = [found for kind in self.sources for found in code_of(kind, getattr(self, kind))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -137,13 +137,26 @@ def _check(job: Job[Any], seconds_between_checkpoints: float, ranks: Ranks) -> N
 
 def _opened(path: Path, job: Job[Any]) -> Run:
     run = Run.open(path)
-    asked = plain(job.to_json())
-    if run.kind != job.kind or not agrees(run.config, asked):
+    unused = set(job.idle()) - set(job.apart)
+    began, asked = (_without(values, unused) for values in (run.config, plain(job.to_json())))
+    if run.kind != job.kind or not agrees(began, asked):
         run.close()
-        changed = differing_places(run.config, asked)
+        changed = differing_places(began, asked)
         what = f"its {changed[0]} is another" if run.kind == job.kind else f"it is of kind {run.kind!r}"
         raise ConfigError(f"a run goes on with what it began with, but for {path}: {what}.")
     return run
+
+
+def _without(values: Any, names: Collection[str]) -> Any:
+    """A configuration without some of its fields, such as ``plan.staged``."""
+    if not isinstance(values, dict):
+        return values
+    inner = {first: [rest] for first, dot, rest in (name.partition(".") for name in names) if dot}
+    return {
+        key: _without(value, inner.get(key, [])) if key in inner else value
+        for key, value in values.items()
+        if key not in names
+    }
 
 
 def _do(job: Job[Any], setup: Any, session: Session, loggers: Sequence[RunLogger]) -> Result | None:
@@ -173,7 +186,7 @@ def _identify(job: Job[Any], setup: Any, run: Run | None) -> None:
     values = plain(job.to_json())
     # A recipe that was given from Python is read back as the job's own, whose defaults may be others.
     read = job if _objects(values) else from_json(type(job), values)
-    run.identify(differences(read, apart=job.apart), plain(job.setting(setup)))
+    run.identify(differences(read, apart=job.idle()), plain(job.setting(setup)))
 
 
 def _objects(values: Any) -> list[str]:

@@ -154,8 +154,9 @@ class Run:
             if not changed and self.identity not in (None, identity(self.kind, asked, began)):
                 changed = ["config.json"]
             if changed:
+                also = ", or the defaults did with the version" if changed == ["config.json"] else ""
                 raise ConfigError(
-                    f"a run goes on with what it began with, but the {changed[0]} of {self.path} changed since."
+                    f"a run goes on with what it began with, but the {changed[0]} of {self.path} changed since{also}."
                 )
         elif len(self.records) == 0:  # where records began without a setting, an earlier version wrote them
             self.identity = identity(self.kind, asked, setting)

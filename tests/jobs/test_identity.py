@@ -20,9 +20,11 @@ from ramet.continual.study.sequences import SequenceSetup
 from ramet.continual.study.storage import StudyStorage, digest
 from ramet.data import load
 from ramet.errors import ConfigError
+from ramet.execution import Inline
 from ramet.fields import option
 from ramet.jobs import job_class
 from ramet.jobs.rank import rank
+from ramet.jobs.runner import start
 from ramet.ranking import SupernetSetup, TruthCache
 from ramet.ranking.plan import Plan
 from ramet.runs import Checkpoints, Run, differences, read_records
@@ -135,6 +137,23 @@ def test_another_seed_is_refused(
     run = copied(run, tmp_path)
     edit(run, lambda config: config.update(seed=5))
     assert "changed since" in refusal(run, capsys)
+
+
+def test_stages_that_a_search_does_not_have_are_no_part_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a run of an earlier version, whose stages had other defaults."""
+    run = killed(tmp_path, "search", 0)
+    once, again = copied(run, tmp_path / "once"), copied(run, tmp_path / "again")
+    for folder in (once, again):
+        edit(folder, lambda config: config["plan"]["staged"].update(listed=150, stages="scores+shared+short"))
+    main(["resume", str(once)])
+    asked = job_class("search").from_json(json.loads((run / "config.json").read_text())["config"])
+    start(asked, again, Inline(), go_on=True)
+    assert read_records(once)[-1]["best"] == read_records(again)[-1]["best"]
+    staged = copied(run, tmp_path / "staged")
+    edit(staged, lambda config: config["plan"]["staged"].update(listed=150, evaluations=4))
+    assert "changed since, or the defaults did with the version" in refusal(staged, capsys)
 
 
 def test_records_of_another_run_are_refused(

@@ -119,6 +119,10 @@ class SearchJob(Job["SupernetSetup"]):
         plan = self.plan if text is None else replace(self.plan, final_recipe=anchored_parts(text, RECIPES))
         return replace(super().anchored(), plan=plan, start=anchored_start(self.start))
 
+    def idle(self) -> tuple[str, ...]:
+        """Without stages, their options too: a default that changes there leaves every other search what it is."""
+        return (*super().idle(), *(() if self.plan.is_staged else ("plan.staged",)))
+
     def code(self) -> list[str]:
         """Of the space, the data and the plan."""
         return [*super().code(), *self.plan.code()]
