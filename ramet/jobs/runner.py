@@ -151,7 +151,8 @@ def _without(values: Any, names: Collection[str]) -> Any:
     """A configuration without some of its fields, such as ``plan.staged``."""
     if not isinstance(values, dict):
         return values
-    inner = {first: [rest] for first, dot, rest in (name.partition(".") for name in names) if dot}
+    parts = [name.partition(".") for name in names]
+    inner = {first: [rest for other, _, rest in parts if other == first] for first, dot, _ in parts if dot}
     return {
         key: _without(value, inner.get(key, [])) if key in inner else value
         for key, value in values.items()
