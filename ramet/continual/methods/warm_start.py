@@ -23,6 +23,7 @@ from ramet.costs import count_parameters
 from ramet.data import Split
 from ramet.errors import ConfigError
 from ramet.fields import require_choices
+from ramet.reports.formats import percent, significant
 from ramet.seeding import derive_seed, torch_generator
 from ramet.training import measure
 
@@ -40,6 +41,10 @@ class WarmStart(Method):
     task that fits nothing has its own first weights at once. Either way all layers are the task's own, so that nothing
     is forgotten, and each task costs about one training (docs/decisions/063).
 
+    Where training is long, a copy may end behind fresh weights that learn as long. So the first ``both`` tasks that a
+    copy serves are learned both ways, the better network on validation data is kept, and all later tasks begin in the
+    way that was ahead over these (docs/decisions/111).
+
     With ``target`` a task that reaches it by a head on the unchanged layers of its relative gets no more than that.
 
     Args:
@@ -48,6 +53,7 @@ class WarmStart(Method):
         num_samples: the most images that features are fitted to, and as many that judge; fewer where that would cost
             more than a tenth of the training, but at least 50.
         head_weights: what the head of a copy begins with: ``fitted`` to the features that are copied, or ``fresh``.
+        both: tasks that are learned as a copy and anew, each for the whole training; 0 to take every copy that serves.
         width: the multiple of the network's widths that each task's network has (mlp and conv).
         target: the validation score, in the metric of the recipe, at which a task gets no layers of its own; none for
             a network for every task.
@@ -67,6 +73,7 @@ class WarmStart(Method):
     margin: float = 1.0
     num_samples: int = 200
     head_weights: Literal["fitted", "fresh"] = "fitted"
+    both: int = 3
     width: float = 1.0
     target: float | None = None
     budget: int = 0
@@ -78,9 +85,10 @@ class WarmStart(Method):
             raise ConfigError(
                 f"margin must be finite, and width positive and finite, but got {self.margin} and {self.width}."
             )
-        if self.num_samples < 2 or self.budget < 0:
+        if self.num_samples < 2 or self.budget < 0 or self.both < 0:
             raise ConfigError(
-                f"num_samples must be at least 2 and budget not negative, but got {self.num_samples} and {self.budget}."
+                "num_samples must be at least 2, budget and both not negative, "
+                f"but got {self.num_samples}, {self.budget} and {self.both}."
             )
         if self.target is not None and not math.isfinite(self.target):
             raise ConfigError(f"target must be finite, but got {self.target}.")
@@ -96,6 +104,7 @@ class WarmStart(Method):
         self._factors: dict[int, float] = {}
         self._owners: list[int] = []
         self._heads: list[nn.Module] = []
+        self._leads: list[float] = []  # of copies over fresh weights, where a task was learned both ways
         self._said: list[str] = []
 
     def _learn(self, task: TaskData, earlier: Sequence[TaskData], saves: Saves) -> dict[str, Any]:
@@ -114,8 +123,8 @@ class WarmStart(Method):
             if factor is None:
                 raise ConfigError(f"a budget must leave a network for each task, but got {self.budget} for {name!r}.")
             copyable = relative is not None and self._factors.get(relative) == factor
-            said = self._train_own(task, relative if copyable else None, factor, saves)
-            relative = relative if copyable else None
+            relative, said, lead = self._train_own(task, relative if copyable else None, factor, saves)
+            notes["lead"] = lead
         self._said.append(said + self._reasons(fits))
         return notes | {"relative": self._name(relative), "shares_all": is_shared, "width": factor}
 
@@ -197,10 +206,11 @@ class WarmStart(Method):
         best = self._best(fits)
         if best is None:
             return ""
-        start = "the trained network" if self.template.is_trained else "an untrained network"
+        start = self._first() if self.template.is_trained else "an untrained network"
+        ours, theirs = fits[best], fits[None]
         return (
-            f" A linear fit to the features of {self._name(best)!r} has {fits[best].score:.1%} on validation data, to "
-            f"those of {start} {fits[None].score:.1%} (standard error {max(fits[best].error, fits[None].error):.1%})."
+            f" A linear fit to the features of {self._name(best)!r} has {percent(ours.score)} on validation data, to "
+            f"those of {start} {percent(theirs.score)} (standard error {percent(max(ours.error, theirs.error))})."
         )
 
     # Learning a task.
@@ -217,41 +227,83 @@ class WarmStart(Method):
         """Learn a task by a head on a body that stays as it is; gives whether that is good enough, or must be."""
         template, body = self._sized(self._factors[relative]), self._bodies[relative].to(task.train.x.device)
         head = self._fitted_head(body, template, task, saves, "shared-head")
-        metric, split = self.settings.metric_for(task.train.y), task.validation
-        with saves.work.counted("judging"):
-            score = measure(template.joined(body, head).eval(), split.x, split.y, metric)
-        if not must and not self._reaches(score, metric.higher_is_better):
+        value = self._validated(template.joined(body, head).eval(), task, saves)
+        if not must and not self._reaches(value, self.settings.metric_for(task.train.y).higher_is_better):
             return False
         self._owners.append(relative)
         self._heads.append(head.eval())
         return True
 
-    def _reaches(self, score: float, higher_is_better: bool) -> bool:
+    def _reaches(self, value: float, higher_is_better: bool) -> bool:
         assert self.target is not None
-        return score >= self.target if higher_is_better else score <= self.target
+        return value >= self.target if higher_is_better else value <= self.target
 
-    def _train_own(self, task: TaskData, relative: int | None, factor: float, saves: Saves) -> str:
-        """Train a network that is the task's own; gives what it began with, in words."""
-        place, name, device = len(self.tasks), task.info.name, task.train.x.device
-        template, classes = self._sized(factor), task.info.num_classes
-        begins_trained = relative is not None or self.template.is_trained
+    def _train_own(
+        self, task: TaskData, relative: int | None, factor: float, saves: Saves
+    ) -> tuple[int | None, str, float | None]:
+        """Train a network that is the task's own.
+
+        Returns:
+            The place of the one that it began as a copy of, if any; what it began with, in words; and the copy's lead
+            on validation data, if the task was learned both ways.
+        """
+        template, name, lead = self._sized(factor), task.info.name, None
+        is_behind = len(self._leads) >= self.both and sum(self._leads) < 0
+        network = self._trained(task, None if is_behind else relative, template, saves)
+        if relative is None:
+            said = f"{name!r} began with {self._first()}" + (
+                ": no earlier network serves it as well." if self.tasks else "."
+            )
+        elif is_behind:
+            said = f"{name!r} began with {self._first()}: that was ahead where tasks were learned both ways."
+            relative = None
+        elif len(self._leads) < self.both:
+            anew = self._trained(task, None, template, saves, phase="anew")
+            copied_value, anew_value = (self._validated(each, task, saves) for each in (network, anew))
+            metric = self.settings.metric_for(task.train.y)
+            lead = metric.score(copied_value) - metric.score(anew_value)
+            self._leads.append(lead)
+            form = percent if metric.is_share else significant
+            said = (
+                f"{name!r} was learned both ways, the better network is kept: as a copy of {self._name(relative)!r} it "
+                f"has {form(copied_value)} on validation data, with {self._first()} {form(anew_value)}."
+            )
+            if lead < 0:
+                network, relative = anew, None
+        else:
+            said = f"{name!r} began as a copy of {self._name(relative)!r}."
+        place = len(self.tasks)
+        self._bodies[place], self._factors[place] = template.body_of(network).eval(), factor
+        self._heads.append(template.head_of(network).eval())
+        self._owners.append(place)
+        return relative, said, lead
+
+    def _trained(
+        self, task: TaskData, relative: int | None, template: Template, saves: Saves, phase: str = "train"
+    ) -> nn.Module:
+        """A network of the task, trained from a copy of an earlier one's body, or from the first weights."""
+        place, device, classes = len(self.tasks), task.train.x.device, task.info.num_classes
         if relative is None:
             network = template.make_network(classes, self.seed, "individual", place).to(device)
         else:
             head = seeded(lambda: template.make_head(classes), self.seed, "individual", place, "head").to(device)
             network = template.joined(self._bodies[relative].to(device), head)
-        if begins_trained and self.head_weights == "fitted":
+        if (relative is not None or self.template.is_trained) and self.head_weights == "fitted":
             body = template.body_of(network)
-            network = template.joined(body, self._fitted_head(body, template, task, saves, "head"))
-        seed = derive_seed(self.seed, "task", place)
-        train(network, *classification(network, task.train, self.settings), self.settings, seed=seed, saves=saves)
-        self._bodies[place], self._factors[place] = template.body_of(network).eval(), factor
-        self._heads.append(template.head_of(network).eval())
-        self._owners.append(place)
-        if relative is not None:
-            return f"{name!r} began as a copy of {self._name(relative)!r}."
-        first = "the trained network" if self.template.is_trained else "fresh weights"
-        return f"{name!r} began with {first}" + (": no earlier network serves it as well." if place else ".")
+            head_phase = "head" if phase == "train" else f"head-{phase}"
+            network = template.joined(body, self._fitted_head(body, template, task, saves, head_phase))
+        seed, loss = derive_seed(self.seed, "task", place), classification(network, task.train, self.settings)
+        train(network, *loss, self.settings, seed=seed, saves=saves, phase=phase)
+        return network
+
+    def _validated(self, network: nn.Module, task: TaskData, saves: Saves) -> float:
+        """The metric of a trained network on the task's validation data."""
+        split, metric = task.validation, self.settings.metric_for(task.train.y)
+        with saves.work.counted("judging"):
+            return measure(network, split.x, split.y, metric)
+
+    def _first(self) -> str:
+        return "the trained network" if self.template.is_trained else "fresh weights"
 
     # What is kept.
 
@@ -278,6 +330,7 @@ class WarmStart(Method):
             "factors": [self._factors[place] for place in self._bodies],
             "owners": list(self._owners),
             "heads": copied(self._heads),
+            "leads": list(self._leads),
             "said": list(self._said),
         }
 
@@ -285,6 +338,7 @@ class WarmStart(Method):
         """The inverse of ``state``."""
         self._begin()
         self._owners, self._said = list(state["owners"]), list(state["said"])
+        self._leads = list(state.get("leads", []))  # saved networks of earlier versions have none
         for place, factor, tensors in zip(state["places"], state["factors"], state["bodies"], strict=True):
             body = self._sized(factor).make_features(self.seed).to(self.device)
             body.load_state_dict(tensors)

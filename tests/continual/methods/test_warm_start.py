@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -12,6 +14,7 @@ from ramet.continual.networks.resizing import factor_for, network_size, resized
 from ramet.continual.networks.skeletons import mlp
 from ramet.data import DataSet, Split
 from ramet.errors import ConfigError
+from ramet.reports.formats import percent
 from ramet.training import Settings, accuracy
 
 SKELETON = mlp(24, 16, in_channels=1, image_size=(4, 4))
@@ -45,7 +48,7 @@ def stranger(count=160):
 @pytest.fixture(scope="module")
 def learned():
     stream = Stream("s", [parities((0, 1), "one"), parities((0, 1, 7), "twin"), stranger()])
-    return stream, learn(stream, method="warm-start", network=SKELETON, settings=RECIPE)
+    return stream, learn(stream, method="warm-start:both=0", network=SKELETON, settings=RECIPE)
 
 
 def test_a_twin_begins_as_a_copy_and_a_stranger_anew(learned):
@@ -62,6 +65,63 @@ def test_a_task_that_fits_nothing_is_learned_as_alone_bit_for_bit(learned):
     alone = learn(stream, method="individual", network=SKELETON, settings=RECIPE)
     ours, theirs = (one.task("stranger").state_dict() for one in (found, alone))
     assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+
+
+def similar(*places):
+    return Stream("s", [parities((0, 1, place), f"with {place}", 60) for place in (2, *places)])
+
+
+def test_a_task_that_is_learned_both_ways_keeps_the_better_network_bit_for_bit():
+    """The twin: as a copy alone, and alone, each is a run of its own."""
+    stream, kept = similar(7), []
+    for recipe in (RECIPE, replace(RECIPE, epochs=1)):
+        ways = [learn(stream, method=m, network=SKELETON, settings=recipe) for m in ("warm-start:both=0", "individual")]
+        found = learn(stream, method="warm-start:both=1", network=SKELETON, settings=recipe)
+        values = [way.rows[1]["validation"][1] for way in ways]
+        notes = found.rows[1]["notes"]
+        assert notes["lead"] == values[0] - values[1]
+        kept.append(notes["lead"] >= 0)
+        better = ways[0 if kept[-1] else 1].task("with 7").state_dict()
+        assert all(torch.equal(value, better[name]) for name, value in found.task("with 7").state_dict().items())
+        assert notes["relative"] == ("with 2" if kept[-1] else None)
+        told = found.network.explain()[1]
+        assert percent(values[0]) in told and percent(values[1]) in told and "both ways" in told
+        # Each way has its training; the copy's features are judged and its head is fitted besides.
+        assert found.rows[1]["work"] > ways[0].rows[1]["work"] + 0.9 * ways[1].rows[1]["work"]
+    assert set(kept) == {True, False}  # a copy is ahead after an epoch, and behind after twenty
+
+
+@pytest.mark.parametrize(("leads", "begins_as_a_copy"), [((0.1, -0.2), False), ((0.2, -0.1), True), ((0.0, 0.0), True)])
+def test_later_tasks_begin_in_the_way_that_was_ahead_in_sum(leads, begins_as_a_copy):
+    stream = similar(7)
+    method = make_method("warm-start:both=2")
+    method.start(SKELETON, RECIPE, seed=0)
+    method.learn(stream[0].data())
+    method._leads = list(leads)
+    notes = method.learn(stream[1].data())
+    other = "warm-start:both=0" if begins_as_a_copy else "individual"
+    same = learn(stream, method=other, network=SKELETON, settings=RECIPE).task("with 7").state_dict()
+    assert all(torch.equal(value, same[name]) for name, value in method.network("with 7").state_dict().items())
+    assert notes["lead"] is None and notes["relative"] == ("with 2" if begins_as_a_copy else None)
+    assert method._leads == list(leads)
+    assert ("ahead where tasks were learned both ways" in method.explain()[-1]) is not begins_as_a_copy
+
+
+def test_of_a_metric_that_is_better_when_lower_the_lower_network_is_kept():
+    recipe = replace(RECIPE, metric="loss", epochs=1)
+    found = learn(similar(7), method="warm-start", network=SKELETON, settings=recipe)
+    ways = [learn(similar(7), method=m, network=SKELETON, settings=recipe) for m in ("warm-start:both=0", "individual")]
+    values = [way.rows[1]["validation"][1] for way in ways]
+    assert found.rows[1]["notes"]["lead"] == values[1] - values[0]
+    assert found.rows[1]["validation"][1] == min(values)
+
+
+def test_so_many_tasks_are_learned_both_ways_and_no_more():
+    quick = replace(RECIPE, epochs=1)
+    found = learn(similar(7, 8, 9, 10), method="warm-start:margin=10,both=2", network=SKELETON, settings=quick)
+    leads = [row["notes"]["lead"] for row in found.rows]
+    assert [lead is not None for lead in leads] == [False, True, True, False, False]
+    assert found.network.method.state()["leads"] == leads[1:3]
 
 
 def test_features_are_judged_whatever_their_scale_and_width():
@@ -117,7 +177,9 @@ def test_widths_are_found_for_sizes():
         assert low <= wanted <= high
 
 
-@pytest.mark.parametrize("words", ["margin=nan", "num_samples=1", "budget=-3", "width=0", "head_weights=half"])
+@pytest.mark.parametrize(
+    "words", ["margin=nan", "num_samples=1", "budget=-3", "width=0", "head_weights=half", "both=-1"]
+)
 def test_options_out_of_range_are_refused(words):
     with pytest.raises(ConfigError):
         make_method(f"warm-start:{words}")
