@@ -151,9 +151,17 @@ def test_the_length_of_a_short_training_follows_from_the_budget() -> None:
     counted = SearchBudget(StagedOptions(evaluations=30), 2, 125, lambda arch: 0.0)
     counted.learn_speed(0.0, (0,))
     assert counted.amount == 30 and counted.short_steps == 250 and counted.price(500, (0,)) == 2.0
+    given = SearchBudget(StagedOptions(evaluations=30, short_epochs=0.5), 2, 20, lambda arch: 0.0)
+    given.learn_speed(0.0, (0,))
+    assert given.short_steps == 10, "what is asked for is done"
     counted.charge("scores", {"seconds": 99.0, "steps": 5})
     counted.charge("short", {"seconds": 99.0, "steps": 250}, (0,))
     assert counted.left == 29.0
+
+    for options in (StagedOptions(evaluations=30), StagedOptions(minutes=600)):
+        few = SearchBudget(options, 2, 14, lambda arch: 0.0)
+        few.learn_speed(0.1, (0,))
+        assert few.short_steps == 100, "of few data two or four epochs say little"
 
     work = SearchBudget(StagedOptions(cost="1G"), 2, 125, lambda arch: 1e5 * (1 + arch[0]))
     work.learn_speed(0.0, (1,))

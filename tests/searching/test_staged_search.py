@@ -13,6 +13,7 @@ import pytest
 
 import ramet
 from ramet.cli.main import main
+from ramet.costs import count_flops
 from ramet.data import load
 from ramet.errors import ConfigError
 from ramet.execution import Inline, Processes
@@ -238,6 +239,21 @@ def test_a_limit_is_kept(tmp_path: Path) -> None:
     result = search(tmp_path / "run", plan=replace(PLAN, budget="params=700", num_final=0))
     assert all(entry.parameters <= 700 for entry in [*result.candidates, *result.baselines])
     assert "the budget is params=700" in result.summary()
+
+
+def test_sizes_are_those_of_the_networks_alone_and_are_paid_for(begun: StagedSearch) -> None:
+    begun._scored.count_sizes([3, 1, 3])
+    shape, space = begun.setup.data.train.x.shape[1:], begun.setup.space
+    network = space.supernet(shape[0], 10)
+    for place in (1, 3):
+        arch = begun.pool[place]
+        assert begun.costs.known["flops", arch] == count_flops(network.child(arch), shape)
+    (record,) = [record for record in begun._work._run.records if record["key"].startswith("staged/sizes/")]
+    assert len(record["flops"]) == 2 and record["seconds"] > 0
+    begun.budget.unit = "seconds"
+    spent = begun.budget.spent.get("scores", 0.0)
+    begun._scored.count_sizes([3, 1])  # what the records have is not counted again, but paid again
+    assert begun.budget.spent["scores"] == spent + record["seconds"]
 
 
 def test_a_large_space_is_drawn_from_and_changed(tmp_path: Path) -> None:

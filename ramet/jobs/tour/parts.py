@@ -105,7 +105,7 @@ class TourParts:
             space=SPACE,
             data_options=replace(self._data(SearchDataOptions), validation_fraction=DataOptions.validation_fraction),
             plan=SearchPlan(
-                staged=StagedOptions(evaluations=sizes.evaluations),
+                staged=StagedOptions(evaluations=sizes.evaluations, short_epochs=sizes.short_epochs),
                 num_candidates=5,
                 num_final=1,
                 final_epochs=sizes.truth_epochs,
@@ -115,7 +115,7 @@ class TourParts:
             device=self.device,
         )
         result = cast("SearchResult", self._do(job, "2-search"))
-        short = StagedOptions.short_epochs * sum(stage.cost for stage in result.stages)
+        short = sizes.short_epochs * sum(stage.cost for stage in result.stages)
         return found_figures(
             result, truth, work=(short + sizes.truth_epochs) / (self.num_children * sizes.truth_epochs)
         )

@@ -17,6 +17,7 @@ class TourSizes:
         instances: supernets that are trained.
         supernet_epochs: epochs of each. A mini-batch trains one child of 64, so that they are many.
         evaluations: short trainings that the search may spend.
+        short_epochs: epochs of each.
         growths: growths, each with a seed and with other networks beside it.
         start_width: the width of the network before it grows.
         grown_parameters: its parameters when it is grown.
@@ -34,6 +35,7 @@ class TourSizes:
     instances: int = 2
     supernet_epochs: int = 80
     evaluations: int = 32
+    short_epochs: float = 2.0
     growths: int = 3
     start_width: int = 2
     grown_parameters: int = 3000

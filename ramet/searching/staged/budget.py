@@ -16,7 +16,10 @@ SHARED_SHARE = 0.13
 """The share that the training of shared weights has; measuring its children takes about half as much again."""
 SCORES_SHARE = 0.15
 """The share at which scoring untrained networks ends, whatever is left of the pool."""
-LONGEST_SHORT_EPOCHS = 4.0
+SHORT_EPOCHS, LONGEST_SHORT_EPOCHS = 2.0, 4.0
+"""Epochs of a short training where evaluations are counted, and the most that it has with another budget."""
+TELLING_STEPS = 100
+"""Where data are few, epochs are short: a training of fewer mini-batches than this says little of what it will give."""
 FEWEST_STEPS = 8
 
 
@@ -55,12 +58,17 @@ class SearchBudget:
         """Set the length of a short training, from the seconds of a step where the unit is seconds."""
         self.seconds_per_step = seconds_per_step
         if self.unit == "evaluations":
-            steps = self.options.short_epochs * self.steps_per_epoch
+            epochs = self.options.short_epochs
+            steps = self._telling(SHORT_EPOCHS) if epochs is None else epochs * self.steps_per_epoch
         else:
             price = seconds_per_step if self.unit == "seconds" else self.multiply_adds(typical)
             steps = SHORT_SHARE * (self.amount - self.reserved) / NUM_SHORT / price
-            steps = min(steps, LONGEST_SHORT_EPOCHS * self.steps_per_epoch)
+            steps = min(steps, self._telling(LONGEST_SHORT_EPOCHS))
         self.short_steps = max(FEWEST_STEPS, round(steps))
+
+    def _telling(self, epochs: float) -> float:
+        """The mini-batches of some epochs, or as many as tell something."""
+        return max(epochs * self.steps_per_epoch, TELLING_STEPS)
 
     def price(self, num_steps: int, arch: Arch) -> float:
         """What some training steps are expected to cost."""

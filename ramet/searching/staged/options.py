@@ -34,8 +34,9 @@ class StagedOptions:
             and jacobian for numbers, parameters and flops for words.
         pool: architectures that are scored at most; of a larger space, drawn and then changed where they score best.
         listed: how many of the best of them may be trained, or share weights.
-        short_epochs: epochs of a short training where the budget is a number of evaluations; otherwise as many as let
-            four dozen short trainings have their share of it, four at most.
+        short_epochs: epochs of a short training where the budget is a number of evaluations; by default two, or as many
+            as make 100 mini-batches. With another budget a short training is as long as lets four dozen of them have
+            their share of it, but no longer than four epochs or 100 mini-batches.
     """
 
     minutes: float | None = None
@@ -45,7 +46,7 @@ class StagedOptions:
     scores: str | None = None
     pool: int = 20_000
     listed: int = 600
-    short_epochs: float = 2.0
+    short_epochs: float | None = None
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -63,7 +64,7 @@ class StagedOptions:
             raise ConfigError(f"predictor and finalists need the stage short, but the stages are {self.stages}.")
         if self.pool < 2 or self.listed < 2:
             raise ConfigError(f"pool and listed must be at least 2, but got {self.pool} and {self.listed}.")
-        if not 0 < self.short_epochs < math.inf:
+        if self.short_epochs is not None and not 0 < self.short_epochs < math.inf:
             raise ConfigError(f"short_epochs must be positive and finite, but got {self.short_epochs}.")
 
     def has(self, *stages: str) -> bool:

@@ -18,7 +18,7 @@ from ramet.searching.plan import SearchPlan
 from ramet.searching.staged.agreement import best_first
 from ramet.searching.staged.budget import SCORES_SHARE, SearchBudget
 from ramet.searching.staged.pool import changed_pool, distinct, first_pool
-from ramet.searching.staged.tasks import score_part
+from ramet.searching.staged.tasks import count_sizes, score_part
 from ramet.searching.staged.work import RecordedWork
 from ramet.seeding import torch_generator
 from ramet.spaces import Arch
@@ -110,6 +110,21 @@ class ScoredPool:
     def order(self) -> Floats:
         """The ranks of all these scores as one, higher being better: [architectures]."""
         return combine_ranks([self.scores[name] for name in self.ordering()])
+
+    def count_sizes(self, places: Sequence[int]) -> None:
+        """Count the multiply-adds of some at their true depth, which stand beside their losses; this is paid for, too.
+
+        The scores are those of networks with fewer cells.
+        """
+        places = list(dict.fromkeys(places))
+        parts = [[self.archs[place] for place in places[start : start + PART]] for start in range(0, len(places), PART)]
+        tasks = [
+            WorkItem(f"staged/sizes/{number}", count_sizes, {"archs": [list(arch) for arch in part]})
+            for number, part in enumerate(parts)
+        ]
+        for part, result in zip(parts, self._work.results(tasks, self._budget, "scores"), strict=True):
+            counted = zip(part, result["flops"], strict=True)
+            self._costs.known.update({("flops", arch): float(flops) for arch, flops in counted})
 
     def _may_score(self) -> bool:
         return self._budget.spent.get("scores", 0.0) < SCORES_SHARE * self._budget.amount

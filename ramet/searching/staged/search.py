@@ -111,6 +111,7 @@ class StagedSearch:
         if self.options.has("shared") and len(self.listed) > 2:
             self._share_weights()
         if self.options.has("short"):
+            self._scored.count_sizes([*self.listed, *self.baselines.values()])
             self._train_short()
             self._train_longer()
 

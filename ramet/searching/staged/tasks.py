@@ -17,6 +17,7 @@ from ramet.execution import pulse
 from ramet.ranking import SCORES
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs.encoding import Json
+from ramet.searching.costs import ArchCosts
 from ramet.searching.measures import Gathered, other_metric
 from ramet.seeding import derive_seed, seeded_globally
 from ramet.sharing import Order
@@ -69,6 +70,15 @@ def score_part(setup: SupernetSetup, *, archs: Sequence[Sequence[int]], scores: 
             values.pop(name, None)
             refused[name] = " ".join(str(error).split())[:200]  # a user's own network may be of any kind
     return {"values": values, "refused": refused, "seconds": clock() - start}
+
+
+def count_sizes(setup: SupernetSetup, *, archs: Sequence[Sequence[int]]) -> Json:
+    """The multiply-adds of some architectures at their true depth, ``flops`` [archs], and the ``seconds`` it took."""
+    data = setup.data
+    clock = clock_of(data.train.x.device)
+    start = clock()
+    costs = ArchCosts(setup.space, data.train.x.shape[1:], data.num_outputs)
+    return {"flops": [int(costs("flops", tuple(arch))) for arch in archs], "seconds": clock() - start}
 
 
 def time_steps(setup: SupernetSetup, *, arch: Sequence[int], seed: int, num_steps: int) -> Json:
