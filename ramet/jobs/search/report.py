@@ -124,7 +124,7 @@ def _add_baselines(page: Page, result: SearchResult) -> None:
             ["chosen by", "architecture", error, "parameters", "multiply-adds"],
             rows,  # type: ignore[arg-type]
             title="Beside what needs no search",
-            caption=f"{result.compared[:1].upper()}{result.compared[1:]}. A search that beats none was not worth it.",
+            caption=f"{result.compared[:1].upper()}{result.compared[1:]}. A search that beats none of them was not worth it.",
         )
     )
 
@@ -156,18 +156,24 @@ def _add_free_scores(page: Page, result: SearchResult) -> None:
     entries = result.candidates[:10]
     if not any(entry.synflow is not None for entry in entries):
         return
-    where = "trained alone" if result.stages else "on shared weights"
-    error = Column(f"{result.metric}, {where}", result.form, best=result.measured_by.best)
     free = [Column(name, best="highest") for name in ("synflow", "Jacobian covariance")]
-    rows = [
-        [result.shown(entry.name), entry.error, entry.parameters, entry.synflow, entry.jacobian] for entry in entries
-    ]
     caption = "Synflow (a logarithm) and the Jacobian's covariance are taken on an untrained network: more is better."
     if result.stages:
+        columns = [Column(f"{result.metric}, trained alone", result.form), Column("steps")]
         caption += f" The rows are in the order of the search, by {_order(result)}; "
-        caption += f"one {result.metric} alone may order them otherwise."
+        caption += f"one {result.metric} alone may order them otherwise, and one after more steps is smaller."
+    else:
+        columns = [Column(f"{result.metric}, on shared weights", result.form, best=result.measured_by.best)]
+    rows = [
+        [
+            result.shown(entry.name),
+            *([entry.error, entry.steps] if result.stages else [entry.error]),
+            *(entry.parameters, entry.synflow, entry.jacobian),
+        ]
+        for entry in entries
+    ]
     title = "The candidates, and scores that need no training"
-    page.table(Table(["architecture", error, "parameters", *free], rows, title=title, caption=caption))
+    page.table(Table(["architecture", *columns, "parameters", *free], rows, title=title, caption=caption))
 
 
 def _add_curves(page: Page, result: SearchResult, course: Sequence[SearchEpoch], other: Sequence[SearchEpoch]) -> None:
@@ -225,11 +231,12 @@ def _line(name: str, epochs: Sequence[SearchEpoch], figure: str) -> Line:
 
 
 def _add_fronts(page: Page, result: SearchResult) -> None:
-    scored = [entry for entry in result.candidates if entry.error is not None and entry.error == entry.error]
+    scored = [e for e in result.candidates if e.comparable is not None and e.comparable == e.comparable]
     if len(scored) < 2:
         return
     page.section(f"{result.measured_by.title} against cost" if result.measure else "Error against cost")
-    where, is_share = "trained alone" if result.stages else "shared weights", result.measured_by.is_share
+    # Of a search in stages all candidates have had a short training; longer ones would not be comparable.
+    where, is_share = "after the short training" if result.stages else "shared weights", result.measured_by.is_share
     y_label = f"{result.metric}, {where}" + (", %" if is_share else "")
     for cost, front in result.pareto.items():
         groups = []
@@ -237,7 +244,7 @@ def _add_fronts(page: Page, result: SearchResult) -> None:
             entries = [entry for entry in scored if (entry.name in front) == chosen]
             sizes = [float(getattr(entry, cost)) for entry in entries]
             names = [result.shown(entry.name) for entry in entries]
-            errors = [(100 if is_share else 1) * float(entry.error or 0.0) for entry in entries]
+            errors = [(100 if is_share else 1) * float(entry.comparable or 0.0) for entry in entries]
             groups.append(Points(name, sizes, errors, names=names))
         chart = scatter_chart([group for group in groups if group.x], x_label=_COSTS.get(cost, cost), y_label=y_label)
         page.chart(chart, "No candidate is both cheaper and better than one that is not beaten.")

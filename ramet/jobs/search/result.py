@@ -26,6 +26,8 @@ class FoundArchitecture:
             search; a perplexity for words, the value of the recipe's own metric, and none where nothing was trained.
         flops: multiply-adds for one input.
         synflow: a score of the untrained network, none where there is none; ``jacobian`` is another.
+        steps: the mini-batches of the training that ``error`` is of, in a staged search.
+        short_error: the error after the short training, which all that a staged search trained have had.
     """
 
     arch: list[int]
@@ -35,6 +37,13 @@ class FoundArchitecture:
     flops: int
     synflow: float | None = None
     jacobian: float | None = None
+    steps: int | None = None
+    short_error: float | None = None
+
+    @property
+    def comparable(self) -> float | None:
+        """An error after as much training as the other candidates have had."""
+        return self.error if self.short_error is None else self.short_error
 
 
 @dataclass(frozen=True, kw_only=True)

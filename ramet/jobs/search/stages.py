@@ -156,6 +156,8 @@ class Stages:
                     "error": search.errors.get(place),
                     "parameters": int(search.costs("params", arch)),
                     "flops": int(search.costs("flops", arch)),
+                    "steps": search.steps_of(place),
+                    "short_error": search.first_errors.get(place),
                     **{name: _finite(scores.get(name)) for name in ("synflow", "jacobian")},
                 }
             )
@@ -286,8 +288,10 @@ class Stages:
             seed = derive_seed(plan.seed, "final", 0)
             child = trained_child(setup, arch, seed, to_json(plan.final_network), plan.final_recipe)
             problem = self._write(child, run, trained[best])
-        scored = [entry for entry in candidates if entry["error"] is not None and entry["error"] == entry["error"]]
-        rewards = [self.metric.value(entry["error"]) for entry in scored]
+        # Longer trainings have smaller errors: only those that are as long say who is better for the cost.
+        compared = [(entry, _finite(entry.get("short_error", entry["error"]))) for entry in candidates]
+        scored = [entry for entry, error in compared if error is not None]
+        rewards = [self.metric.value(error) for _, error in compared if error is not None]
         front = {
             cost: [scored[place]["name"] for place in pareto_front([entry[cost] for entry in scored], rewards)]
             for cost in ("parameters", "flops")

@@ -25,6 +25,7 @@ from ramet.searching.baselines import LARGEST, RANDOM, UNTRAINED
 from ramet.searching.costs import ArchCosts
 from ramet.searching.measures import other_metric
 from ramet.searching.plan import SearchPlan
+from ramet.searching.staged.accounts import told_stages
 from ramet.searching.staged.agreement import (
     Agreement,
     agreement,
@@ -407,6 +408,11 @@ class StagedSearch:
             )
         return entries
 
+    def steps_of(self, place: int) -> int | None:
+        """The mini-batches of an architecture's longest training; none if it had none."""
+        reached = [rung for rung, known in enumerate(self.rungs) if place in known]
+        return sum(self._lengths(reached[-1])) if reached else None
+
     def short_errors(self) -> list[tuple[Arch, float]]:
         """The validation error of every architecture after its short training."""
         return [(self.pool[place], error) for place, error in self.first_errors.items()]
@@ -418,26 +424,8 @@ class StagedSearch:
             agreed["short"] = self._rung_agreement(1)
         if len(self.rungs) > 2:
             agreed["halving"] = self._rung_agreement(2)
-        entries = [dict(report) for report in self._reports]
-        if "predictor" in agreed:
-            place = next((k for k, entry in enumerate(entries) if entry["stage"] == "short"), len(entries) - 1)
-            about = "ridge regression on choices and scores, left-out trainings"
-            entries.insert(
-                place + 1, {"stage": "predictor", "about": about, "seen": agreed["predictor"].count, "dropped": 0}
-            )
-        rungs = dict(zip(("short", "halving", "finalists"), self.rungs, strict=False))
-        after = dict(zip(("short", "halving"), self.rungs[1:], strict=False))
-        for entry in entries:
-            if entry["stage"] in rungs:  # the rest of a budget may have added some since
-                entry["seen"] = len(rungs[entry["stage"]])
-                entry["dropped"] = entry["seen"] - max(len(after.get(entry["stage"], {})), 1)
-            elif entry["stage"] == "shared" and self.rungs:
-                entry["dropped"] = len(self.listed) - len(set(self.listed) & set(self.rungs[0]))
-            entry["cost"] = self.budget.spent.get(entry["stage"], 0.0)
-            found = agreed.get(entry["stage"])
-            entry["agreement"] = None if found is None else found.measured
-            entry["compared"] = 0 if found is None else found.count
-        return entries
+        seen = [set(rung) for rung in self.rungs]
+        return told_stages(self._reports, self.budget.spent, agreed, seen, set(self.listed))
 
     def _report(self, stage: str, about: str, seen: int, dropped: int) -> None:
         self._reports.append({"stage": stage, "about": about, "seen": seen, "dropped": dropped})
