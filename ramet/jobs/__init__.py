@@ -28,7 +28,7 @@ JOBS = {
 
 SUMMARIES = {
     "rank": "Say how far a supernet's ranking of its children can be trusted, and what would make it better.",
-    "search": "Find the best architecture of a space on one set of shared weights, and train it alone.",
+    "search": "Find the best architecture of a space, and train it alone.",
     "grow": "Grow a network where it helps most, until it is large or good enough.",
     "learn": "Learn a stream of tasks one after the other, in one network, and say what was forgotten and what it "
     "cost.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ramet.errors import ConfigError
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from ramet.spaces import Arch, Space
 
 BatchNormMode = Literal["batch", "running", "reestimated"]
+
+AUTO, USUAL = "auto", "enas"
+"""The strategy's name that leaves it to what else is asked for, and what then learns from shared weights."""
+
+OF_SHARED_WEIGHTS = (
+    *("guard", "sharing", "epochs", "warmup_epochs", "guard_warmup_epochs", "models_per_epoch", "batches_per_model"),
+    *("strategy_steps", "archs_per_step", "reward_samples", "error_samples", "measured_models", "batch_norm"),
+)
+"""What only a search on shared weights has: whoever sets one of them asks for such a search."""
 
 RELAXED = "darts"
 """The strategy's name that stands for ``RelaxedSearch``, which proposes nothing and trains all children at once."""
@@ -116,8 +125,10 @@ class SearchPlan:
 
     Args:
         staged: what a staged search may spend, and its stages.
-        strategy: what proposes architectures: staged, which a budget of minutes, evaluations or cost implies, enas,
-            nao, evolution, random or darts, with options after a colon, such as nao:num_seeds=100.
+        strategy: what proposes architectures: staged, which a budget of minutes, evaluations or cost implies; enas,
+            nao, evolution, random or darts on shared weights, with options after a colon, such as nao:num_seeds=100.
+            auto, the default, is staged with a budget of 40 evaluations, but enas where a guard, a sharing or a number
+            of the epochs on shared weights is given, under torchrun, and for the sizes of a trained network.
         guard: what keeps a child's updates from disturbing the others: none, plasticity, projection or elastic, with a
             strength after a colon if wanted, or several joined by a plus sign.
         sharing: which children use which copy of the weights: full, groups:M:similar, groups:M:random, or prefix:K.
@@ -153,7 +164,7 @@ class SearchPlan:
     """
 
     staged: StagedOptions = field(default_factory=StagedOptions)
-    strategy: StrategySource = option("enas", kind=str)
+    strategy: StrategySource = option(AUTO, kind=str)
     guard: GuardSource = option("none", kind=str)
     sharing: SharingSource = option("full", kind=str)
     epochs: int = 10
@@ -225,12 +236,14 @@ class SearchPlan:
         from ramet.guards.turns import check_turn
         from ramet.sharing import make_sharing
 
-        if space.inherits and (self.is_relaxed or self.is_staged or not make_sharing(self.sharing).is_full):
+        if self.strategy == AUTO:
+            self.settled(space).check(space)
+        elif space.inherits and (self.is_relaxed or self.is_staged or not make_sharing(self.sharing).is_full):
             raise ConfigError(
                 "sizes that inherit their weights are slices of one network: they are shared in full and found by "
                 f"enas, nao, evolution or random, but got {self.strategy!r} and {self.sharing!r}."
             )
-        if self.is_staged:
+        elif self.is_staged:
             from ramet.ranking import SCORES
 
             for name in [] if self.staged.scores is None else self.staged.scores.split("+"):
@@ -270,12 +283,36 @@ class SearchPlan:
         """The strategy for a space."""
         from ramet.searching.strategies import make_strategy
 
-        return make_strategy(self.strategy, space, seed=self.seed)
+        return make_strategy(USUAL if self.strategy == AUTO else self.strategy, space, seed=self.seed)
 
     @property
     def is_staged(self) -> bool:
-        """Whether the search has stages: it is named, or has a budget of minutes, evaluations or cost."""
-        return self.strategy == STAGED or self.staged.is_limited
+        """Whether the search has stages: by name, by a budget, or because nothing of shared weights is asked for."""
+        if self.staged.is_limited:
+            return True
+        return self.strategy == STAGED or (self.strategy == AUTO and not self.asks_for_shared_weights)
+
+    @property
+    def asks_for_shared_weights(self) -> bool:
+        """Whether something is set that only a search on shared weights has.
+
+        >>> SearchPlan().asks_for_shared_weights, SearchPlan(guard="projection").asks_for_shared_weights
+        (False, True)
+        """
+        defaults = {known.name: known.default for known in fields(self)}
+        return any(getattr(self, name) != defaults[name] for name in OF_SHARED_WEIGHTS)
+
+    def settled(self, space: Space, *, is_shared: bool = False) -> SearchPlan:
+        """The plan with a strategy in place of ``auto``.
+
+        Args:
+            space: what is searched; slices of one trained network share its weights.
+            is_shared: whether shared weights are trained, whatever the plan says: by several processes together.
+        """
+        if self.strategy != AUTO:
+            return self
+        shares = not self.staged.is_limited and (is_shared or space.inherits or not self.is_staged)
+        return replace(self, strategy=USUAL if shares else STAGED)
 
     @property
     def is_relaxed(self) -> bool:

@@ -66,23 +66,25 @@ class SearchDataOptions(TextOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchJob(Job["SupernetSetup"]):
-    """Find the best architecture of a space on one set of shared weights, and train it alone.
+    """Find the best architecture of a space, and train it alone.
 
-    With a budget of --minutes, --evaluations or --cost it searches in stages: scores of untrained networks order all
-    architectures, some of the best are trained alone, a predictor chooses which are next, and the better ones go on for
-    longer; the run measures how far the stages agree, spends the rest of the budget by it, and says so.
+    It searches in stages, within a budget of --minutes, --evaluations or --cost, or of 40 short trainings: scores of
+    untrained networks order all architectures, some of the best are trained alone, a predictor chooses which are next,
+    and the better ones go on for longer; the run measures how far the stages agree, spends the rest of the budget by
+    it, and says so.
 
-    Without one, an epoch trains sampled children on the shared weights, with a guard that keeps them from disturbing
-    each other, and then the strategy on their validation rewards. In either case the best candidates are trained
-    alone in the end and tested once, beside what needs no search: a random architecture, the largest that fits, the
-    best untrained. Writes a run directory with report.html and the network as network.pt2.
+    With a --strategy such as enas, or with a guard, it searches on one set of shared weights: an epoch trains sampled
+    children on them, with a guard that keeps them from disturbing each other, and then the strategy on their validation
+    rewards. In either case the best candidates are trained alone in the end and tested once, beside what needs no
+    search: a random architecture, the largest that fits, the best untrained. Writes a run directory with report.html
+    and the network as network.pt2.
 
     For example:
 
     - on the embedded digits: `ramet search`
     - in stages, for ten minutes, at the depth that is wanted: `ramet search --minutes 10 --workers 2 --cells 2`
     - for your own images, within a limit: `ramet search --data class/folders --budget params=20k`
-    - with weights that stay true: `ramet search --space darts --data cifar10 --guard projection`
+    - on shared weights that stay true: `ramet search --space darts --data cifar10 --guard projection`
     - a recurrent cell, for text: `ramet search --space recurrent --strategy nao --guard plasticity:60`
     - one large supernet on several processes: `torchrun --nproc-per-node 2 -m ramet search`
 
@@ -153,7 +155,7 @@ class SearchJob(Job["SupernetSetup"]):
                 f"text is for spaces of language models and images for the others, got {self.space}, {self.data}."
             )
         setup = SupernetSetup(space, data, self.recipe, start=read_start(self.start))
-        plan = replace(self.plan, seed=self.seed)
+        plan = replace(self.plan, seed=self.seed).settled(space)
         if plan.onnx or (plan.budget is not None and "onnx_latency" in parse_limits(plan.budget)):
             check_installed()
         plan.check(space)
@@ -181,7 +183,8 @@ class SearchJob(Job["SupernetSetup"]):
         from ramet.jobs.search.stages import Stages
 
         setup = replace(setup, seconds_between_checkpoints=session.seconds_between_checkpoints)
-        return Stages(setup, replace(self.plan, seed=self.seed), session)()
+        plan = replace(self.plan, seed=self.seed).settled(setup.space, is_shared=session.ranks.size > 1)
+        return Stages(setup, plan, session)()
 
 
 def search(
@@ -197,7 +200,7 @@ def search(
     device: str = "cpu",
     **options: Any,
 ) -> SearchResult:
-    """Find the best architecture of a space on one set of shared weights, and train it alone.
+    """Find the best architecture of a space, in stages or on one set of shared weights, and train it alone.
 
     ``space``, ``data`` and ``start`` are as in ``ramet.rank``, or a space of language models and a text. ``plan`` says
     what is done, ``recipe`` how the shared weights and the architectures found are trained; its epochs are the plan's.

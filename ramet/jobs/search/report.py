@@ -124,7 +124,7 @@ def _add_baselines(page: Page, result: SearchResult) -> None:
             ["chosen by", "architecture", error, "parameters", "multiply-adds"],
             rows,  # type: ignore[arg-type]
             title="Beside what needs no search",
-            caption=f"{result.compared[:1].upper()}{result.compared[1:]}. A search that beats none of them was not worth it.",
+            caption=f"{result.compared[:1].upper()}{result.compared[1:]}. A search that beats none was not worth it.",
         )
     )
 

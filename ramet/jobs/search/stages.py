@@ -68,7 +68,9 @@ class Stages:
             number = int(self.setup.fingerprint(), 16) >> 2
             ranks.check_same(number, "all ranks must have the same space, data and settings")
         if self.plan.is_staged and ranks.size > 1:
-            raise ConfigError("torchrun is for one supernet, but a staged search has many trainings: use --workers.")
+            raise ConfigError(
+                "torchrun is for one supernet, a staged search has many trainings: use --workers, or --strategy enas."
+            )
         is_due = ranks.tell(b"due" if run is not None and "candidates" not in run.records else b"") == b"due"
         if run is None:
             if is_due:
