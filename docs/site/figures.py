@@ -11,10 +11,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.growing import FULL, Records, Scale, curve
+from benchmarks.staged_search import COLUMNS, CPU_SECONDS, JUDGED, SHORT_STEPS
 from ramet.ranking.intervals import t_interval
 from ramet.reports.formats import decimals
 from ramet_papers import read_claims
@@ -140,15 +141,23 @@ def backbone() -> str:
     return _table(("way", "epochs a task", "test accuracy, %", "parameters", "seeds"), rows)
 
 
-def learning() -> str:
-    """Streams by methods: each beside separate networks of its size and work, and beside progressive networks."""
+EVERY_COPY = "warm-start:both=0"
+"""The former default: every copy that serves is taken."""
+
+
+def learning(*, former: bool = False) -> str:
+    """Streams by methods: each beside separate networks of its size and work, and beside progressive networks.
+
+    Either by today's default or by the former one.
+    """
     found: dict[tuple[str, str], dict[int, dict[str, Any]]] = defaultdict(dict)
     for record in _records("learning.jsonl"):
         if record["seed"] < 50:  # seeds from 50 on are for development
             found[record["stream"], record["arm"]][record["seed"]] = record
     rows = []
     for (stream, arm), seeds in found.items():
-        if arm.endswith("=control"):
+        is_warm = arm.startswith("warm-start")
+        if arm.endswith("=control") or (is_warm and arm.startswith(EVERY_COPY) != former):
             continue
         own = list(seeds.values())
         rows.append(
@@ -175,6 +184,42 @@ def _lead(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) ->
         return ""
     interval = t_interval(pairs)
     return f"{interval.value:+.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+
+
+def staged() -> str:
+    """What a search with 20 CPU-minutes finds in NAS-Bench-201: the share that is as good, over judged seeds."""
+    lines = [line for line in _records("staged-search.jsonl") if line["seed"] in JUDGED]
+    rows = []
+    for arm in dict.fromkeys(line["arm"] for line in lines):
+        mine = [line for line in lines if line["arm"] == arm]
+        tops = {data: [100 * line[f"{data}_top"] for line in mine] for data in COLUMNS}
+        found = [f"{median(values):.2f}" for values in tops.values()]
+        rows.append((arm, len(mine), found[0], f"{max(tops['cifar10']):.2f}", *found[1:]))
+    count = int(CPU_SECONDS / mean(_seconds_alone(line) for line in lines if line["arm"] == "staged"))
+    # Of so many uniform draws the best lies above a share q with probability (1 - q)^count, whatever the data.
+    chance = f"{100 * (1 - 0.5 ** (1 / count)):.2f}"
+    rows.append((f"the *true* best of {count} drawn at random (reckoned)", "", chance, "", chance, chance))
+    head = ("way", "seeds", "true top, % (CIFAR-10), median", "worst", "CIFAR-100, median", "ImageNet16-120, median")
+    return _table(head, rows)
+
+
+def _seconds_alone(line: dict[str, Any]) -> float:
+    """What a training of two epochs takes, by the short trainings of a search: all that random search could afford."""
+    (short,) = [stage for stage in line["stages"] if stage["stage"] == "short"]
+    return float(short["cost"] / short["seen"] * SHORT_STEPS / line["short_steps"])
+
+
+def staged_own() -> str:
+    """Two spaces that no table knows: test errors of what was found and of what needs no search."""
+    arms = ("staged", "largest that fits", "training-free best", "random")
+    rows = []
+    for line in _records("staged-own.jsonl"):
+        errors = [f"{100 * mean(line[arm]['tests']):.1f}" if arm in line else "" for arm in arms]
+        sizes = [f"{line[arm]['flops'] / 1e6:.2f}" for arm in arms[:2]]
+        rows.append((line["space"], line["seed"], *errors, *sizes))
+    errors_of = ("error of the found, %", "of the largest", "of the best untrained", "of a random one")
+    head = ("space", "seed", *errors_of, "10^6 multiply-adds of the found", "of the largest")
+    return _table(head, rows)
 
 
 def growing(generation: int = 3) -> str:
@@ -249,6 +294,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "taught language": taught_language,
     "backbone": backbone,
     "learning": learning,
+    "learning, every copy": lambda: learning(former=True),
+    "staged": staged,
+    "staged, own spaces": staged_own,
     "growing": growing,
     "growing, curve": growing_curve,
     "growing, first generation": lambda: growing(1),
