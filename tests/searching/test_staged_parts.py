@@ -136,6 +136,14 @@ def test_features_are_choices_and_ranks() -> None:
     assert features[:, 5].tolist() == [0.0, pytest.approx(2**0.5)]
 
 
+def test_what_is_not_paid_is_bounded_by_what_is() -> None:
+    """With evaluations scores cost nothing, so that a small budget must not score thousands for minutes."""
+    sizes = {number: StagedOptions(evaluations=number).pool_size for number in (1, 10, 40, 150, 1000)}
+    assert sizes == {1: 1000, 10: 1000, 40: 4000, 150: 15_000, 1000: 20_000}
+    assert StagedOptions().pool_size == 4000 and StagedOptions(evaluations=40, pool=7).pool_size == 7
+    assert StagedOptions(minutes=0.1).pool_size == StagedOptions(cost="1T").pool_size == 20_000
+
+
 def test_the_length_of_a_short_training_follows_from_the_budget() -> None:
     minutes = SearchBudget(StagedOptions(minutes=10), 2, 125, lambda arch: 0.0)
     minutes.learn_speed(0.1, (0,))

@@ -32,7 +32,9 @@ class StagedOptions:
             longest); by default all but shared.
         scores: the training-free scores that are taken, joined by a plus sign (ramet list score); by default synflow
             and jacobian for numbers, parameters and flops for words.
-        pool: architectures that are scored at most; of a larger space, drawn and then changed where they score best.
+        pool: a space of so many architectures is scored whole; of a larger one, up to two fifths of as many that are
+            drawn, and then changed where they score best. By default 20,000, and with evaluations 100 for each of them,
+            because scores are not paid from these.
         listed: how many of the best of them may be trained, or share weights.
         short_epochs: epochs of a short training where the budget is a number of evaluations; by default two, or as many
             as make 100 mini-batches. With another budget a short training is as long as lets four dozen of them have
@@ -44,7 +46,7 @@ class StagedOptions:
     cost: str | None = None
     stages: str = "+".join(name for name in STAGES if name != "shared")
     scores: str | None = None
-    pool: int = 20_000
+    pool: int | None = None
     listed: int = 600
     short_epochs: float | None = None
 
@@ -62,7 +64,7 @@ class StagedOptions:
             raise ConfigError(f"a search needs scores, shared or short to choose by, but its stages are {self.stages}.")
         if self.has("predictor", "finalists") and not self.has("short"):
             raise ConfigError(f"predictor and finalists need the stage short, but the stages are {self.stages}.")
-        if self.pool < 2 or self.listed < 2:
+        if self.pool_size < 2 or self.listed < 2:
             raise ConfigError(f"pool and listed must be at least 2, but got {self.pool} and {self.listed}.")
         if self.short_epochs is not None and not 0 < self.short_epochs < math.inf:
             raise ConfigError(f"short_epochs must be positive and finite, but got {self.short_epochs}.")
@@ -70,6 +72,21 @@ class StagedOptions:
     def has(self, *stages: str) -> bool:
         """Whether one of these stages is wanted."""
         return bool(set(stages) & set(self.stages.split("+")))
+
+    @property
+    def pool_size(self) -> int:
+        """How many architectures may be scored.
+
+        >>> StagedOptions(evaluations=40).pool_size, StagedOptions(minutes=10).pool_size
+        (4000, 20000)
+        """
+        if self.pool is not None:
+            return self.pool
+        return (
+            min(LARGEST_POOL, max(SCORED * round(self.amount), LEAST_POOL))
+            if self.unit == "evaluations"
+            else LARGEST_POOL
+        )
 
     @property
     def is_limited(self) -> bool:
@@ -92,6 +109,9 @@ class StagedOptions:
             return quantity(self.cost)
         return float(DEFAULT_EVALUATIONS if self.evaluations is None else self.evaluations)
 
+
+LEAST_POOL, LARGEST_POOL, SCORED = 1_000, 20_000, 100
+"""What a pool has at least and at most, and how many architectures for each evaluation."""
 
 DEFAULT_EVALUATIONS = 40
 """The budget of a search that is given none."""

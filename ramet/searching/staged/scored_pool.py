@@ -59,8 +59,8 @@ class ScoredPool:
         """The pool and its scores; a space larger than the pool is drawn from, then changed where it is best."""
         space, options, generator = self._setup.space, self._options, torch_generator(self._seed, "pool")
         fits, refuge = fitting(self._costs, self._plan.budget)
-        is_whole = space.num_archs <= options.pool
-        size = options.pool if is_whole else max(2, options.pool // 10)
+        is_whole = space.num_archs <= options.pool_size
+        size = options.pool_size if is_whole else max(2, options.pool_size // 10)
 
         def first() -> list[Arch]:
             pool = first_pool(space, size, fits, generator)
