@@ -222,7 +222,7 @@ def test_untrained_networks_are_scored_with_few_cells() -> None:
         ({"stages": "scores+scores"}, "each once"),
         ({"stages": "finalists"}, "to choose by"),
         ({"stages": "scores+predictor"}, "need the stage short"),
-        ({"listed": 1}, "at least 2, but got 20000 and 1"),
+        ({"listed": 1}, "at least 2, but got 4000 and 1"),
         ({"short_epochs": 0.0}, "short_epochs must be positive"),
     ],
 )

@@ -65,7 +65,7 @@ class StagedOptions:
         if self.has("predictor", "finalists") and not self.has("short"):
             raise ConfigError(f"predictor and finalists need the stage short, but the stages are {self.stages}.")
         if self.pool_size < 2 or self.listed < 2:
-            raise ConfigError(f"pool and listed must be at least 2, but got {self.pool} and {self.listed}.")
+            raise ConfigError(f"pool and listed must be at least 2, but got {self.pool_size} and {self.listed}.")
         if self.short_epochs is not None and not 0 < self.short_epochs < math.inf:
             raise ConfigError(f"short_epochs must be positive and finite, but got {self.short_epochs}.")
 
