@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.growing import FULL, Records, Scale, curve
+from benchmarks.growing import FULL, TUNING_SEEDS, Records, Scale, chosen_rate, curve
 from benchmarks.staged_search import COLUMNS, CPU_SECONDS, JUDGED, SHORT_STEPS
 from ramet.ranking.intervals import t_interval
 from ramet.reports.formats import decimals
@@ -228,18 +228,16 @@ def growing(generation: int = 3) -> str:
     The generation is that of the default growth (``benchmarks.growing.GENERATION``); records of the first have none.
     """
     found: dict[tuple[str, int, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
-    tuned: dict[tuple[str, int, int], dict[str, tuple[float, float]]] = defaultdict(dict)
     of_arms = [record for record in _records("growing.jsonl") if record.get("arm", FULL) != FULL]
-    records = [record for record in of_arms if record.get("generation", 1) == generation]
-    for record in records:
-        if record["seed"] == 100:  # chooses the learning rates, on validation images
-            best, key = tuned[record["set"], record["size"], record["epochs"]], (record["validation"], record["rate"])
-            if record["arm"] not in best or key[0] > best[record["arm"]][0]:
-                best[record["arm"]] = key
-    for record in records:
-        setting = record["set"], record["size"], record["epochs"]
-        if record["seed"] != 100 and record["rate"] == tuned[setting][record["arm"]][1]:
-            found[setting][record["arm"]][record["seed"]] = record
+    tried: dict[tuple[tuple[str, int, int], str], list[dict[str, Any]]] = defaultdict(list)
+    for record in of_arms:
+        if record.get("generation", 1) == generation:
+            tried[(record["set"], record["size"], record["epochs"]), record["arm"]].append(record)
+    for (setting, arm), records in tried.items():
+        rate = chosen_rate(records)
+        for record in records:
+            if record["seed"] not in TUNING_SEEDS and record["rate"] == rate:
+                found[setting][arm][record["seed"]] = record
     rows = []
     for (data, size, epochs), arms in found.items():
         if "grown" not in arms:

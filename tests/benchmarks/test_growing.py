@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.growing import FULL, RATES, TUNING_SEED, Records, Scale, best_rate, curve, run, table
+from benchmarks.growing import FULL, RATES, TUNING_SEEDS, Records, Scale, best_rate, chosen_rate, curve, run, table
 
 SCALE = Scale(size=1000, train_size=60, eval_size=30, image_size=8, epochs=2, batch_size=20, width=2)
 ARMS = ("grown", "plain", "pruned")
@@ -16,7 +16,7 @@ def test_arms_have_the_growths_work_and_records_are_made_once(tmp_path: Path) ->
     records = Records(tmp_path / "records.jsonl")
     rows = list(run(records, ["digits"], SCALE, [0], ARMS))
     assert [(row["arm"], row["seed"], row["rate"]) for row in rows] == [
-        *((arm, TUNING_SEED, rate) for arm in ARMS for rate in RATES),
+        *((arm, seed, rate) for seed in TUNING_SEEDS for arm in ARMS for rate in RATES),
         *((arm, 0, best_rate(records, "digits", SCALE, arm)) for arm in ARMS),
     ]
     grown = next(row for row in rows if row["arm"] == "grown" and row["seed"] == 0)
@@ -30,6 +30,17 @@ def test_arms_have_the_growths_work_and_records_are_made_once(tmp_path: Path) ->
     assert again.found == records.found and not list(run(again, ["digits"], SCALE, [0], ARMS))
     lines = table(again, SCALE, ["digits"], ARMS).splitlines()
     assert len(lines) == 5 and lines[2].startswith("| grown | ") and lines[4].startswith("| pruned | ")
+
+
+def test_a_rate_is_chosen_by_the_seeds_that_all_rates_have() -> None:
+    first, second, third = TUNING_SEEDS
+
+    def row(rate: float, seed: int, validation: float) -> dict[str, float]:
+        return {"rate": rate, "seed": seed, "validation": validation}
+
+    rows = [row(0.1, first, 0.9), row(0.1, second, 0.5), row(0.3, first, 0.8), row(0.3, second, 0.8)]
+    assert chosen_rate(rows) == 0.3 and chosen_rate(rows[::2]) == 0.1
+    assert chosen_rate([*rows, row(0.1, third, 5.0), row(0.1, 0, 9.0)]) == 0.3, "not by a seed that one of them lacks"
 
 
 def test_the_curve_lies_beside_ten_times_the_size(tmp_path: Path) -> None:
