@@ -1,4 +1,4 @@
-"""Find an architecture on shared weights that stay true."""
+"""Find an architecture, in stages or on shared weights that stay true."""
 
 from typing import TYPE_CHECKING
 

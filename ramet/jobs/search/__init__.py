@@ -1,4 +1,4 @@
-"""`ramet search`: an architecture, found on shared weights that stay true."""
+"""`ramet search`: an architecture, found in stages or on shared weights that stay true."""
 
 from ramet.jobs.search.job import SearchDataOptions, SearchJob, SearchRecipe, search
 
