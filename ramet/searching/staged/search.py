@@ -343,9 +343,12 @@ class StagedSearch:
         return centred(merits, spread(list(self.rungs[0].values())))
 
     def _sizes(self, places: Sequence[int]) -> Floats:
-        """The logarithm of multiply-adds, likewise."""
-        logarithms = [self._size(place) for place in places]
-        return centred(logarithms, spread([self._size(place) for place in self.rungs[0]]))
+        """The logarithm of multiply-adds, likewise, in units of how far those of the list are spread.
+
+        Those that were trained are nearly alike when the search has found where the good ones are: a few per cent would
+        count as much then as all that the trainings said.
+        """
+        return centred([self._size(place) for place in places], spread([self._size(place) for place in self.listed]))
 
     def _size(self, place: int) -> float:
         return math.log(max(self.costs("flops", self.pool[place]), 1.0))
