@@ -195,6 +195,8 @@ def staged() -> str:
         tops = {data: [100 * line[f"{data}_top"] for line in mine] for data in COLUMNS}
         found = [f"{median(values):.2f}" for values in tops.values()]
         rows.append((arm, len(mine), found[0], f"{max(tops['cifar10']):.2f}", *found[1:]))
+    if not rows:
+        return "None of the judged seeds has run."
     count = int(CPU_SECONDS / mean(_seconds_alone(line) for line in lines if line["arm"] == "staged"))
     # Of so many uniform draws the best lies above a share q with probability (1 - q)^count, whatever the data.
     chance = f"{100 * (1 - 0.5 ** (1 / count)):.2f}"

@@ -109,7 +109,7 @@ def test_a_long_search_begins_with_some_of_everywhere_and_goes_on_where_it_is_go
     )
     unit = in_spreads(list(said.values()), list(begun.rungs[0].values()))
     sizes = [begun._size(place) for place in begun.listed]
-    merits = unit + 0.75 * in_spreads(sizes, sizes)
+    merits = unit + 0.75 * in_spreads(sizes, [begun._size(place) for place in first])
     order = [begun.listed[place] for place in np.argsort(-merits, kind="stable")]
     assert begun._next(8) == [place for place in order if place not in first][:8]
 
@@ -120,29 +120,33 @@ def test_of_two_with_one_loss_the_larger_comes_first(begun: StagedSearch, monkey
     middle = sorted(sizes, key=sizes.__getitem__)[len(sizes) // 2]
     begun.rungs = [{small: -1.0, large: -1.0, middle: -1.5}]
     assert begun._verdict() == [large, small, middle]
-    # By hand: losses and sizes around their medians, in units of the spread of short trainings and of the list.
+    # By hand: losses and sizes around their medians, each in units of its spread among the short trainings.
     begun.rungs = [{small: -1.0, large: -1.2, middle: -1.5}, {small: -0.8, large: -0.9}]
 
     losses, logs = [-1.0, -1.2, -1.5], [sizes[small], sizes[large], sizes[middle]]
     expected = 0.5 * in_spreads([-1.0, -1.2], losses) + in_spreads([-0.8, -0.9], losses)
-    listed = list(sizes.values())
-    expected += 0.75 * 1.5 * in_spreads(logs[:2], listed)
+    expected += 0.75 * 1.5 * in_spreads(logs[:2], logs)
     assert (begun._verdict() == [small, large]) == bool(expected[0] > expected[1])
     # What the predictor says of short trainings understates the larger one as they do.
     said = {small: 0.9, large: 0.1}
     monkeypatch.setattr(begun, "_predicted", lambda places: (np.array([said[place] for place in places]), np.zeros(8)))
     monkeypatch.setattr(begun, "_cheap_agreements", lambda: [Agreement("predictor", 1.0, 10**6)])
-    expected += in_spreads([0.9, 0.1], [0.9, 0.1]) + 0.75 * in_spreads(logs[:2], listed)
+    expected += in_spreads([0.9, 0.1], [0.9, 0.1]) + 0.75 * in_spreads(logs[:2], logs)
     assert (begun._verdict() == [small, large]) == bool(expected[0] > expected[1])
 
 
-def test_a_few_per_cent_of_size_do_not_outweigh_a_loss(begun: StagedSearch) -> None:
-    """A search that has found where the good ones are trains networks of nearly one size."""
+def test_size_does_not_make_up_for_a_loss_that_is_clearly_behind(begun: StagedSearch) -> None:
+    """A search that has found where the good ones are trains networks of nearly one size: five per cent are a lot."""
     trained = begun.listed[:5]
     for place, flops in zip(trained, (100_000, 100_000, 100_100, 100_100, 105_000), strict=True):
         begun.costs.known["flops", begun.pool[place]] = float(flops)
-    begun.rungs = [dict(zip(trained, (-1.0, -1.05, -1.1, -1.15, -1.2), strict=True))]
-    assert begun._verdict() == trained
+    best, second, third, fourth, largest = trained
+    losses = {best: 1.0, second: 1.05, third: 1.1, fourth: 1.15, largest: 1.2}
+    begun.rungs = [{place: -loss for place, loss in losses.items()}]
+    # The spread is 1.4826 x 0.05: more than 1.5 of it behind are the last two, of which the larger one comes first.
+    assert begun._verdict() == [best, second, third, largest, fourth]
+    begun.rungs = [{place: -loss for place, loss in (losses | {largest: 1.1}).items()}]
+    assert begun._verdict()[0] == largest, "of about the same loss the larger one"
 
 
 def test_baselines_and_cost_stand_beside_the_answer(result: SearchResult) -> None:

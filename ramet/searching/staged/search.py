@@ -51,6 +51,8 @@ KEPT = 3
 MOST_RUNGS = 6
 SIZE_WEIGHT = 0.75
 """What a spread of the logarithm of multiply-adds counts beside a spread of validation losses (decision 110)."""
+CLEAR = 1.5
+"""So many spreads of the short trainings' losses no size makes up for (decision 113)."""
 
 
 class StagedSearch:
@@ -343,12 +345,9 @@ class StagedSearch:
         return centred(merits, spread(list(self.rungs[0].values())))
 
     def _sizes(self, places: Sequence[int]) -> Floats:
-        """The logarithm of multiply-adds, likewise, in units of how far those of the list are spread.
-
-        Those that were trained are nearly alike when the search has found where the good ones are: a few per cent would
-        count as much then as all that the trainings said.
-        """
-        return centred([self._size(place) for place in places], spread([self._size(place) for place in self.listed]))
+        """The logarithm of multiply-adds, likewise."""
+        logarithms = [self._size(place) for place in places]
+        return centred(logarithms, spread([self._size(place) for place in self.rungs[0]]))
 
     def _size(self, place: int) -> float:
         return math.log(max(self.costs("flops", self.pool[place]), 1.0))
@@ -362,7 +361,8 @@ class StagedSearch:
         """All that reached a rung, the last if none is named, the best first: by losses, sizes and the predictor.
 
         A loss counts in proportion to the length of its training. Of two with the same loss the larger one comes first:
-        it has more to gain from a training that is longer than any here. The predictor, which knows what similar
+        it has more to gain from a training that is longer than any here; but one that is clearly behind the best by its
+        longest training comes after all others, whatever its size. The predictor, which knows what similar
         architectures reached, counts by its agreement with the trainings that it left out.
         """
         rungs = self.rungs if reached is None else self.rungs[: reached + 1]
@@ -376,7 +376,9 @@ class StagedSearch:
             weights.append(believed["predictor"])
             total += weights[-1] * standardised(predicted[0])
         total += SIZE_WEIGHT * sum(weights) * self._sizes(places)  # the predictor knows of short trainings only
-        return [places[k] for k in best_first(total)]
+        longest = np.array([rungs[-1][place] for place in places])
+        is_behind = longest < longest.max() - CLEAR * spread(list(self.rungs[0].values()))
+        return [places[k] for k in best_first(total - is_behind * (np.ptp(total) + 1.0))]
 
     # Results.
 
