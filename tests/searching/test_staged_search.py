@@ -263,7 +263,7 @@ def test_sizes_are_those_of_the_networks_alone_and_are_paid_for(begun: StagedSea
         arch = begun.pool[place]
         assert begun.costs.known["flops", arch] == count_flops(network.child(arch), shape)
     (record,) = [record for record in begun._work._run.records if record["key"].startswith("staged/sizes/")]
-    assert len(record["flops"]) == 2 and record["seconds"] > 0
+    assert len(record["flops"]) == 2 and record["seconds"] >= 0
     begun.budget.unit = "seconds"
     spent = begun.budget.spent.get("scores", 0.0)
     begun._scored.count_sizes([3, 1])  # what the records have is not counted again, but paid again

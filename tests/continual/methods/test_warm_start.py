@@ -73,22 +73,24 @@ def similar(*places):
 
 def test_a_task_that_is_learned_both_ways_keeps_the_better_network_bit_for_bit():
     """The twin: as a copy alone, and alone, each is a run of its own."""
-    stream, kept = similar(7), []
+    stream = similar(7)
     for recipe in (RECIPE, replace(RECIPE, epochs=1)):
-        ways = [learn(stream, method=m, network=SKELETON, settings=recipe) for m in ("warm-start:both=0", "individual")]
-        found = learn(stream, method="warm-start:both=1", network=SKELETON, settings=recipe)
+        ways = [
+            learn(stream, method=m, network=SKELETON, settings=recipe)
+            for m in ("warm-start:both=0,margin=10", "individual")
+        ]
+        found = learn(stream, method="warm-start:both=1,margin=10", network=SKELETON, settings=recipe)
         values = [way.rows[1]["validation"][1] for way in ways]
         notes = found.rows[1]["notes"]
         assert notes["lead"] == values[0] - values[1]
-        kept.append(notes["lead"] >= 0)
-        better = ways[0 if kept[-1] else 1].task("with 7").state_dict()
+        is_copy = notes["lead"] >= 0
+        better = ways[0 if is_copy else 1].task("with 7").state_dict()
         assert all(torch.equal(value, better[name]) for name, value in found.task("with 7").state_dict().items())
-        assert notes["relative"] == ("with 2" if kept[-1] else None)
+        assert notes["relative"] == ("with 2" if is_copy else None)
         told = found.network.explain()[1]
         assert percent(values[0]) in told and percent(values[1]) in told and "both ways" in told
         # Each way has its training; the copy's features are judged and its head is fitted besides.
         assert found.rows[1]["work"] > ways[0].rows[1]["work"] + 0.9 * ways[1].rows[1]["work"]
-    assert set(kept) == {True, False}  # a copy is ahead after an epoch, and behind after twenty
 
 
 @pytest.mark.parametrize(("leads", "begins_as_a_copy"), [((0.1, -0.2), False), ((0.2, -0.1), True), ((0.0, 0.0), True)])
@@ -109,8 +111,11 @@ def test_later_tasks_begin_in_the_way_that_was_ahead_in_sum(leads, begins_as_a_c
 
 def test_of_a_metric_that_is_better_when_lower_the_lower_network_is_kept():
     recipe = replace(RECIPE, metric="loss", epochs=1)
-    found = learn(similar(7), method="warm-start", network=SKELETON, settings=recipe)
-    ways = [learn(similar(7), method=m, network=SKELETON, settings=recipe) for m in ("warm-start:both=0", "individual")]
+    found = learn(similar(7), method="warm-start:margin=10", network=SKELETON, settings=recipe)
+    ways = [
+        learn(similar(7), method=m, network=SKELETON, settings=recipe)
+        for m in ("warm-start:both=0,margin=10", "individual")
+    ]
     values = [way.rows[1]["validation"][1] for way in ways]
     assert found.rows[1]["notes"]["lead"] == values[1] - values[0]
     assert found.rows[1]["validation"][1] == min(values)
