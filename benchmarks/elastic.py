@@ -30,7 +30,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from benchmarks.backbone_network import ResNet
 from ramet.costs import count_flops, count_parameters
@@ -42,7 +43,7 @@ from ramet.training import Batches, Recipe, accuracy, fit
 
 IMAGE, TRAIN_SIZE = 16, 8000
 WIDTHS = (0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
-EPOCHS = {"mlp": 8, "convnet": 16, "resnet": 16}
+EPOCHS = {"mlp": 8, "convnet": 16, "resnet": 16, "transformer": 16}
 AUGMENT = {"fashion-mnist": "crop:2+flip", "cifar10": "crop:2+flip"}
 RESULTS = Path(__file__).parents[1] / "results" / "elastic.jsonl"
 FIRST_DEVELOPMENT_SEED, NUM_VALIDATED = 20, 4000
@@ -113,7 +114,55 @@ def resnet(in_channels: int, num_classes: int) -> nn.Module:
     return made
 
 
-NETWORKS: dict[str, Make] = {"mlp": mlp, "convnet": convnet, "resnet": resnet}
+HEADED = ("queries", "keys", "values")
+"""Layers of a block whose outputs are heads."""
+
+
+class Block(nn.Module):
+    """Attention and a perceptron, each after a norm and beside a shortcut."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm, self.other_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.queries, self.keys, self.values = (nn.Linear(width, width) for _ in HEADED)
+        self.out = nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape [batch, tokens, stream] in and out; heads are as wide as they were, however wide the stream is."""
+        normed = self.norm(x)
+        parts = [part(normed).unflatten(-1, (self.heads, -1)) for part in (self.queries, self.keys, self.values)]
+        mixed = scaled_dot_product_attention(*(part.transpose(1, 2) for part in parts))
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(gelu(self.up(self.other_norm(x))))
+
+
+class VisionTransformer(nn.Module):
+    """Sixteen patches of 4 x 4, learned positions, and a head on the mean over tokens."""
+
+    def __init__(self, in_channels: int, num_classes: int, width: int = 64, depth: int = 3) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(in_channels, width, 4, 4)
+        self.positions = nn.Parameter(0.02 * torch.randn(1, (IMAGE // 4) ** 2, width))
+        self.blocks = nn.ModuleList(Block(width, 4) for _ in range(depth))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        x = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.head(self.norm(x).mean(1))
+        return logits
+
+
+def transformer(in_channels: int, num_classes: int) -> nn.Module:
+    """A vision transformer of three blocks with a stream of 64 channels: 105 thousand weights for grey images."""
+    return VisionTransformer(in_channels, num_classes)
+
+
+NETWORKS: dict[str, Make] = {"mlp": mlp, "convnet": convnet, "resnet": resnet, "transformer": transformer}
 
 
 def drawn(make: Make, held: DataSet, seed: int) -> nn.Module:
@@ -198,6 +247,12 @@ def run_elastic(make: Make, data: str, held: DataSet, seed: int, choice: Choice)
     return {"sizes": rows, "cost": cost, "cpu_seconds": round(seconds, 1)}
 
 
+def never_pruned(module: nn.Module) -> list[nn.Module]:
+    """What gives the network's outputs, which is its last layer, and a head's channels."""
+    heads = [getattr(block, name) for block in module.modules() if isinstance(block, Block) for name in HEADED]
+    return [*heads, list(module.modules())[-1]]
+
+
 def run_pruned(make: Make, data: str, held: DataSet, seed: int, choice: Choice, cost: float) -> dict[str, Any]:
     """The whole, then each size pruned from it and trained on, for as much as the sandwich cost."""
     import torch_pruning
@@ -214,7 +269,7 @@ def run_pruned(make: Make, data: str, held: DataSet, seed: int, choice: Choice, 
             held.train.x[:1],
             importance=torch_pruning.importance.GroupMagnitudeImportance(),
             pruning_ratio=1 - width,
-            ignored_layers=[list(child.modules())[-1]],  # the last is the classifier
+            ignored_layers=never_pruned(child),
         ).step()
         pruned[f"width={width:g}"] = child
     # Steps of the whole's training that are left for all pruned sizes together, in its own multiply-adds.

@@ -299,10 +299,15 @@ def curve(records: Records, scale: Scale, names: Sequence[str]) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growing", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.growing",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--sets", default=",".join(JUDGED), help=f"of {', '.join((*DEVELOPMENT, *JUDGED))}")
     parser.add_argument("--seeds", type=int, default=5, help="judged seeds, beside those that tune")
-    parser.add_argument("--arms", default="grown,plain,scratch,pruned", help=f"of {', '.join((*VARIANTS, *ARMS))}")
+    known = ", ".join((*VARIANTS, *ARMS)).replace("%", "%%")
+    parser.add_argument("--arms", default="grown,plain,scratch,pruned", help=f"of {known}")
     parser.add_argument("--size", type=int, default=Scale.size, help="parameters of the grown network")
     parser.add_argument("--epochs", type=int, default=Scale.epochs, help="what the growth is worth at its final size")
     parser.add_argument("--train-size", type=int, default=Scale.train_size)
