@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.elastic import table as elastic_table
 from benchmarks.growing import FULL, TUNING_SEEDS, Records, Scale, chosen_rate, curve
 from benchmarks.staged_search import COLUMNS, CPU_SECONDS, JUDGED, SHORT_STEPS
 from ramet.ranking.intervals import t_interval
@@ -224,6 +225,11 @@ def staged_own() -> str:
     return _table(head, rows)
 
 
+def elastic() -> str:
+    """Sizes of one training beside the same sizes trained alone and pruned."""
+    return elastic_table(_records("elastic.jsonl"), "fashion-mnist")
+
+
 def growing(generation: int = 3) -> str:
     """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds.
 
@@ -297,6 +303,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "learning, every copy": lambda: learning(former=True),
     "staged": staged,
     "staged, own spaces": staged_own,
+    "elastic": elastic,
     "growing": growing,
     "growing, curve": growing_curve,
     "growing, first generation": lambda: growing(1),
