@@ -11,6 +11,7 @@ trained alone; the sandwich has one of its own:
 
 - ``alone``: each size from scratch, all steps.
 - ``elastic``: the whole for a share of the steps, then all sizes together by the sandwich rule for the rest of them.
+- ``continued``: the whole for all steps, as ``alone``, then all sizes together for what ``elastic`` costs more.
 - ``pruned``: the whole for all steps, then each size pruned from it (Torch-Pruning, by the magnitude of groups) and
   trained on for so many steps that all of it costs what ``elastic`` did, in multiply-adds. Torch-Pruning is not among
   ramet's dependencies: the arm is left out, with a word, where it is missing.
@@ -43,14 +44,15 @@ from ramet.searching.elastic import calibration_inputs, child_of, sizes_at, trai
 from ramet.spaces import Arch, ElasticSpace, Sandwich, elastic
 from ramet.training import Batches, Recipe, accuracy, fit
 
-TRAIN_SIZE = 8000
+TRAIN_SIZE, BATCH = 8000, 64
 WIDTHS = (0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
 AUGMENT = {"fashion-mnist": "crop:2+flip", "cifar10": "crop:2+flip"}
 RESULTS = Path(__file__).parents[1] / "results" / "elastic.jsonl"
 FIRST_DEVELOPMENT_SEED, NUM_VALIDATED = 20, 4000
 EXAMPLES = 3
 """Inputs that a network is traced with: in no width, so that a transformer's batch is told from its channels."""
-ARMS = ("alone", "elastic", "pruned")
+ARMS = ("alone", "elastic", "continued", "pruned")
+CONTINUED = ARMS[2]
 Make = Callable[[int, int], nn.Module]
 Record = dict[str, Any]
 
@@ -84,6 +86,12 @@ class Case:
     epochs: int
     shares: Mapping[str, Any] = field(default_factory=lambda: {"widths": WIDTHS})
     choice: Choice = Choice()
+    continued_rate: float = 3e-3
+    """The sandwich's, where the whole has been trained to its end before."""
+
+    def choice_for(self, arm: str) -> Choice:
+        """The choice of an arm."""
+        return replace(self.choice, shared_rate=self.continued_rate, first=1.0) if arm == CONTINUED else self.choice
 
     def fresh(self, held: DataSet, seed: int) -> nn.Module:
         """The whole, freshly drawn."""
@@ -125,7 +133,7 @@ def recipe_of(data: str, epochs: int, rate: float, **others: Any) -> Recipe:
     """AdamW with a cosine and a short warm-up, the same for every arm."""
     return Recipe(
         epochs=epochs,
-        batch_size=64,
+        batch_size=BATCH,
         optimizer="adamw",
         learning_rate=rate,
         final_learning_rate=0.0,
@@ -194,21 +202,46 @@ def run_elastic(case: Case, data: str, held: DataSet, seed: int, choice: Choice)
         # A constant rate: the schedule's end belongs to the training that follows.
         first = recipe_of(data, alone, choice.rate, schedule="constant")
         fit(whole, held.train.x, held.train.y, first, seed=seed + 1000)
+    rows, cost = train_together(case, data, held, seed, choice, whole, case.epochs - alone)
+    seconds = round(time.process_time() - begun, 1)
+    return {"sizes": rows, "cost": alone / case.epochs + cost, "cpu_seconds": seconds}
+
+
+def run_continued(case: Case, data: str, held: DataSet, seed: int, choice: Choice, cost: float) -> Record:
+    """The whole as it is trained alone, then all sizes together, for as much as ``elastic`` cost in all."""
+    whole, begun = case.fresh(held, seed), time.process_time()
+    fit(whole, held.train.x, held.train.y, recipe_of(data, case.epochs, choice.rate), seed=seed)
     space = case.space(whole.eval(), held, choice)
-    rest = recipe_of(data, case.epochs - alone, choice.shared_rate)
-    supernet = train_elastic(space, held.train.x, held.train.y, rest, seed=seed, num_between=choice.between)
-    seconds = time.process_time() - begun
-    calibration = calibration_inputs(held.train.x, rest, seed)
-    children = {space.name(arch): child_of(supernet, arch, calibration) for arch in space}
-    rows = {name: measured(child, held, seed) for name, child in children.items()}
+    by_arch = {arch: flops(space.supernet(0, 0).child(arch), held) for arch in space}
+    costs = [cost_together(case, held, space, by_arch, seed, choice, epochs) for epochs in range(1, case.epochs)]
+    epochs = 1 + int(np.argmin(np.abs(np.array(costs) - (cost - 1))))
+    rows, spent = train_together(case, data, held, seed, choice, whole, epochs)
+    seconds = round(time.process_time() - begun, 1)
+    return {"sizes": rows, "cost": 1 + spent, "epochs": epochs, "cpu_seconds": seconds}
+
+
+def train_together(
+    case: Case, data: str, held: DataSet, seed: int, choice: Choice, whole: nn.Module, epochs: int
+) -> tuple[dict[str, Any], float]:
+    """What each size is and reaches after a sandwich, and its cost by the training of the whole."""
+    space = case.space(whole.eval(), held, choice)
+    recipe = recipe_of(data, epochs, choice.shared_rate)
+    supernet = train_elastic(space, held.train.x, held.train.y, recipe, seed=seed, num_between=choice.between)
+    calibration = calibration_inputs(held.train.x, recipe, seed)
+    rows = {space.name(arch): measured(child_of(supernet, arch, calibration), held, seed) for arch in space}
     by_arch = {arch: rows[space.name(arch)]["flops"] for arch in space}
-    steps = Batches(len(held.train.x), rest.batch_size, seed).steps_per_epoch
-    spent = steps * alone * by_arch[space.whole]
-    for step in range(steps * (case.epochs - alone)):
-        archs = {space.whole, space.smallest, *sizes_at(space, seed, step, choice.between)}
-        spent += sum(by_arch[arch] for arch in archs)
-    cost = spent / (steps * case.epochs * by_arch[space.whole])
-    return {"sizes": rows, "cost": cost, "cpu_seconds": round(seconds, 1)}
+    return rows, cost_together(case, held, space, by_arch, seed, choice, epochs)
+
+
+def cost_together(
+    case: Case, held: DataSet, space: ElasticSpace, by_arch: Mapping[Arch, int], seed: int, choice: Choice, epochs: int
+) -> float:
+    """Multiply-adds of so many epochs of a sandwich, by those of training the whole alone."""
+    steps = Batches(len(held.train.x), BATCH, seed).steps_per_epoch
+    turns = (
+        {space.whole, space.smallest, *sizes_at(space, seed, step, choice.between)} for step in range(steps * epochs)
+    )
+    return sum(by_arch[arch] for archs in turns for arch in archs) / (steps * case.epochs * by_arch[space.whole])
 
 
 def run_pruned(case: Case, data: str, held: DataSet, seed: int, choice: Choice, cost: float) -> Record:
@@ -245,9 +278,10 @@ def read(path: Path) -> list[Record]:
 def judged(records: Sequence[Record], data: str, network: str) -> dict[str, dict[int, Record]]:
     """Of each arm the records of a network by its choice, by seed; those that choices were made on are none of them."""
     case = CASES[network]
-    wanted = {"data": data, "network": network, "choice": vars(case.choice), "epochs_each": case.epochs}
     found: dict[str, dict[int, Record]] = {arm: {} for arm in ARMS}
     for record in records:
+        wanted = {"data": data, "network": network, "epochs_each": case.epochs}
+        wanted |= {"choice": vars(case.choice_for(record["arm"]))}
         if record["seed"] < FIRST_DEVELOPMENT_SEED and all(record[key] == value for key, value in wanted.items()):
             found[record["arm"]][record["seed"]] = record
     return found
@@ -255,11 +289,12 @@ def judged(records: Sequence[Record], data: str, network: str) -> dict[str, dict
 
 def table(records: Sequence[Record], data: str) -> str:
     """Markdown: each network's sizes by each arm, over seeds, and the differences from the size trained alone."""
-    lines = [f"| network, seeds | size | parameters | {' | '.join(ARMS)} | elastic minus alone | pruned minus alone |"]
-    lines += ["|---" * (len(ARMS) + 5) + "|"]
+    others = ARMS[1:]
+    heads = [*ARMS, *(f"{arm} minus alone" for arm in others)]
+    lines = [f"| network, seeds | size | parameters | {' | '.join(heads)} |", "|---" * (len(heads) + 3) + "|"]
     for network in CASES:
         arms = judged(records, data, network)
-        seeds = sorted(arms["alone"].keys() & arms["elastic"].keys() & arms["pruned"].keys())
+        seeds = sorted(set.intersection(*(set(arms[arm]) for arm in ARMS)))
         if not seeds:
             continue
         tests = {arm: [tests_of(arms[arm][seed]) for seed in seeds] for arm in ARMS}
@@ -267,18 +302,23 @@ def table(records: Sequence[Record], data: str) -> str:
             each = {arm: np.array([test[name] for test in tests[arm]]) for arm in ARMS}
             cells = [f"{network}, {len(seeds)}", name.replace("_", r"\_"), f"{row['parameters']:,}"]
             cells += [f"{values.mean():.2f} %" for values in each.values()]
-            cells += [
-                t_interval((each[arm] - each["alone"]).tolist()).text(decimals(2)) for arm in ("elastic", "pruned")
-            ]
+            leads = [each[arm] - each["alone"] for arm in others]
+            cells += [t_interval(lead.tolist()).text(decimals(2)) for lead in leads]
             lines.append(f"| {' | '.join(cells)} |")
         costs = [f"{np.mean([arms[arm][seed]['cost'] for seed in seeds]):.2f}" for arm in ARMS]
-        lines.append(f"| {network} | multiply-adds by the whole's | | {' | '.join(costs)} | | |")
+        lines.append(f"| {network} | multiply-adds by the whole's | | {' | '.join(costs)} |{' |' * len(others)}")
     return "\n".join(lines)
 
 
 def tests_of(record: Record) -> dict[str, float]:
     """The test accuracy of each size, in per cent."""
     return {name: 100 * size["test"] for name, size in record["sizes"].items()}
+
+
+def changed(choice: Choice, text: str) -> Choice:
+    """A choice with what a text such as ``rate=0.002,between=2`` changes."""
+    given = dict(entry.split("=") for entry in text.split(",")) if text else {}
+    return replace(choice, **{key: type(getattr(choice, key))(float(value)) for key, value in given.items()})
 
 
 def main() -> None:
@@ -292,32 +332,29 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     case, data = CASES[options.network], options.data
-    choice = case.choice
-    if options.set:
-        given = dict(entry.split("=") for entry in options.set.split(","))
-        choice = replace(choice, **{key: type(getattr(choice, key))(float(value)) for key, value in given.items()})
     for seed in map(int, options.seeds.split(",")):
         held = images(data, seed)
         for arm in options.arms.split(","):
+            choice = changed(case.choice_for(arm), options.set)
             asked = {"network": options.network, "data": data, "arm": arm, "seed": seed}
             asked |= {"epochs_each": case.epochs, "choice": vars(choice)}
             records = read(options.results)
             if any(all(record[key] == value for key, value in asked.items()) for record in records):
                 continue
-            if arm == "alone":
-                found = run_alone(case, data, held, seed, choice)
-            elif arm == "elastic":
-                found = run_elastic(case, data, held, seed, choice)
+            if arm in ("alone", "elastic"):
+                run = run_alone if arm == "alone" else run_elastic
+                found = run(case, data, held, seed, choice)
             else:
-                like = {**asked, "arm": "elastic"}
-                same = [record for record in records if all(record[key] == like[key] for key in like)]
+                like = asked | {"arm": "elastic", "choice": vars(changed(case.choice, options.set))}
+                same = [record for record in records if all(record[key] == value for key, value in like.items())]
                 if not same:
-                    print("pruned: its cost is that of elastic, which is not there yet")
+                    print(f"{arm}: its cost is that of elastic, which is not there yet")
                     continue
+                later = run_continued if arm == CONTINUED else run_pruned
                 try:
-                    found = run_pruned(case, data, held, seed, choice, same[0]["cost"])
+                    found = later(case, data, held, seed, choice, same[0]["cost"])
                 except ModuleNotFoundError as error:
-                    print(f"pruned: left out, because {error.name} is missing (pip install torch-pruning)")
+                    print(f"{arm}: left out, because {error.name} is missing (pip install torch-pruning)")
                     continue
             line = json.dumps(asked | found)
             with options.results.open("a") as file:

@@ -27,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from ramet.data import DataSet, data_folder, load
 from ramet.jobs.search.job import SearchRecipe
 from ramet.ranking import rank_correlation
+from ramet.ranking.predictor import features_of, smoothed
 from ramet.ranking.scoring import score_children, score_losses, score_reestimated
 from ramet.searching.costs import ArchCosts
 from ramet.seeding import derive_seed, numpy_generator, seeded_globally
@@ -113,7 +114,10 @@ def measure(name: str, seed: int) -> Line:
 
 
 def judged(space: NasBench201, network: nn.Module, data: DataSet, scored: Sequence[Arch]) -> Line:
-    """What a trained supernet's scores agree with: all of them, and those of the truly better half."""
+    """What a trained supernet's scores agree with: all of them, and those of the truly better half.
+
+    ``smoothed`` are the losses as the choices of the architectures explain them.
+    """
     x, y = data.validation.x[:NUM_VALIDATED], data.validation.y[:NUM_VALIDATED]
     calibration = [data.train.x[64 * number : 64 * (number + 1)] for number in range(NUM_CALIBRATING)]
     costs = ArchCosts(space, data.train.x.shape[1:], data.num_outputs)
@@ -123,6 +127,8 @@ def judged(space: NasBench201, network: nn.Module, data: DataSet, scored: Sequen
         "batch norm anew": score_reestimated(network, scored, x, y, calibration),
         "parameters": [costs("params", arch) for arch in scored],
     }
+    features = features_of(scored, space.num_options, [])
+    values["smoothed"] = smoothed(features, np.array([values["loss"]]))[0].tolist()
     true = truth(space, scored)
     better = true >= np.median(true)
     counts = {name: np.array([arch.count(option) for arch in scored]) for name, option in COUNTED.items()}
@@ -153,7 +159,7 @@ def known(path: Path) -> list[Line]:
 
 def table_of(lines: Iterable[Line]) -> str:
     """Kendall's tau with the truth by each setting and way to score, over seeds, and among the truly better half."""
-    ways = ("loss", "accuracy", "batch norm anew", "parameters")
+    ways = ("loss", "smoothed", "accuracy", "batch norm anew", "parameters")
     rows = [f"| setting | seeds | {' | '.join(ways)} | loss, better half | parameters, better half | CPU-s |"]
     rows += ["|---" * (len(ways) + 5) + "|"]
     by_setting = {name: [line for line in lines if line["setting"] == name] for name in SETTINGS}

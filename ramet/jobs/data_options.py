@@ -24,6 +24,7 @@ class DataOptions:
         eval_size: use only that many validation and test images.
         validation_fraction: the share of the training images that choices are made on.
         pool: join a data set's own test images to the others before all three parts are drawn by the seed.
+        test_fraction: the share of all images that tests, where they are pooled.
         seed: what the parts are drawn by; the run's seed if none.
     """
 
@@ -33,6 +34,7 @@ class DataOptions:
     eval_size: int | None = None
     validation_fraction: float = 0.2
     pool: bool = option(False, name=HIDDEN)
+    test_fraction: float = option(0.2, name=HIDDEN)
     seed: int | None = option(None, name=HIDDEN)
 
     def anchored(self) -> Self:
@@ -43,7 +45,7 @@ class DataOptions:
         """The options that have a value, as keyword arguments; ``defaults`` are for those that have none."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.pool:
-            del values["pool"]
+            del values["pool"], values["test_fraction"]
         return defaults | {name: value for name, value in values.items() if value is not None}
 
     def images(self, **defaults: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ramet.ranking.metrics import (
     top_n_rank,
     top_precision,
 )
+from ramet.ranking.predictor import smoothed
 from ramet.ranking.reliability import truth_figures
 from ramet.ranking.verdict import TRIVIAL
 from ramet.runs.encoding import Json
@@ -52,6 +53,7 @@ class Scores:
             many the truth is the mean.
         truth_is_alike: whether the truth is in the unit of the scores, so that they can be subtracted.
         options: how often each child has each operation, [children, operations], named by ``option_names``; or none.
+        features: of each child's choices, [children, columns], by which scores are smoothed; or none.
     """
 
     names: list[str]
@@ -74,6 +76,7 @@ class Scores:
     truth_is_alike: bool = True
     options: Floats | None = None
     option_names: list[str] = field(default_factory=list)
+    features: Floats | None = None
 
 
 def analyse(scores: Scores, *, seed: int = 0) -> Json:
@@ -93,7 +96,11 @@ def analyse(scores: Scores, *, seed: int = 0) -> Json:
     }
     if scores.truth is not None:
         result["truth"] = truth_figures(
-            scores.truth, scores.truth_deviation, scores.truth_seeds, generator=numpy_generator(seed, "bootstrap truth")
+            scores.truth,
+            scores.truth_deviation,
+            scores.truth_seeds,
+            features=scores.features,
+            generator=numpy_generator(seed, "bootstrap truth"),
         )
         result["smallest_first"] = {
             "parameters": smallest_first(scores.params, scores.truth),
@@ -130,6 +137,9 @@ def rankings(scores: Scores) -> dict[str, Floats]:
         "reestimated": scores.reestimated,
         "averaged over instances": mean.mean(axis=0, keepdims=True),
     }
+    if scores.features is not None:  # the noise of one instance is not that of another
+        named["smoothed"] = smoothed(scores.features, mean.mean(axis=0, keepdims=True))
+        named["reestimated, smoothed"] = smoothed(scores.features, scores.reestimated.mean(axis=0, keepdims=True))
     if scores.by_loss is not None:
         named["loss"] = scores.by_loss
     if scores.by_average is not None:

@@ -22,6 +22,7 @@ from ramet.ranking.instance import fine_tune_result, load_network, train_instanc
 from ramet.ranking.longer import early_epochs
 from ramet.ranking.metrics import Floats
 from ramet.ranking.plan import Plan, variation_overrides, variation_training
+from ramet.ranking.predictor import can_smooth, features_of
 from ramet.ranking.recommendation import recommend
 from ramet.ranking.setup import SupernetSetup
 from ramet.ranking.trainings import make_training
@@ -326,6 +327,7 @@ class Diagnosis:
             truth_is_alike=truth is None or self._is_alike(truth),
             options=options,
             option_names=option_names,
+            features=features_of(archs, space.num_options, []) if can_smooth(len(archs), space.num_options) else None,
         )
 
     def _is_alike(self, truth: Truth) -> bool:

@@ -26,13 +26,16 @@ def recommend(result: Json) -> list[str]:
         return ["The truth gives every child the same score, so no ranking can be judged by it."]
     if judgement.kind == "noisy truth":
         told = training_sentences("The training", result.get("training"), len(result["children"]))
-        return [*_noisy(result), *_measured(result, judgement), *_training(result, judgement), *_guard(result), *told]
+        measured = [*_measured(result, judgement), *_smoothed_truth(result["truth"])]
+        return [*_noisy(result), *measured, *_training(result, judgement), *_guard(result), *told]
     return [
         *_verdict(result, judgement),
         *_last(result),
         *_single_seed(result["truth"]),
         *_training(result, judgement),
         *_averaging(result),
+        *_smoothing(result["correlation"]),
+        *_smoothed_truth(result["truth"]),
         *_fine_tuning(result),
         *_batch_norm(result["correlation"]),
         *_pruning(result),
@@ -199,6 +202,28 @@ def _averaging(result: Json) -> list[str]:
     return [
         f"Averaging the last {many} evaluations raises the correlation by {interval(gain)} to "
         f"{interval(entry['tau'])}{_at_cost(result, result['costs']['averaging'])}."
+    ]
+
+
+def _smoothing(correlation: Json) -> list[str]:
+    gain = correlation.get("smoothed", {}).get("gain_over_last")
+    if gain is None or not is_defined(gain):
+        return []
+    words = "Smoothing the averaged scores over the space, each child's by those of children with choices in common,"
+    if gain["low"] > 0:
+        tau = interval(correlation["smoothed"]["tau"])
+        return [f"{words} costs nothing and raises the correlation of the last ones by {interval(gain)} to {tau}."]
+    verb = "lowers" if gain["high"] < 0 else "does not clearly change"
+    return [f"{words} {verb} the correlation of the last ones ({interval(gain)})."]
+
+
+def _smoothed_truth(truth: Json) -> list[str]:
+    single, smooth = truth.get("seed_with_others"), truth.get("smoothed_with_others")
+    if single is None or smooth is None or not (is_defined(single) and is_defined(smooth)):
+        return []
+    return [
+        f"One seed of the children alone agrees with the mean of the others at {interval(single)}, smoothed over the "
+        f"space at {interval(smooth)}."
     ]
 
 

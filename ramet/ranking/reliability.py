@@ -10,6 +10,7 @@ import numpy as np
 
 from ramet.ranking.intervals import agreement_interval
 from ramet.ranking.metrics import Floats, rank_correlations, reliability_of_mean, stability
+from ramet.ranking.predictor import smoothed
 from ramet.runs.encoding import Json
 
 MOST_SPLITS = 20
@@ -21,6 +22,7 @@ def truth_figures(
     deviation: Floats | None = None,
     num_seeds: int = 1,
     *,
+    features: Floats | None = None,
     generator: np.random.Generator,
 ) -> Json:
     """What the truth is and how far its seeds agree, as JSON values.
@@ -29,6 +31,7 @@ def truth_figures(
         truth: [seeds, children].
         deviation: of one seed, [children], where the seeds themselves are not known.
         num_seeds: how many seeds ``truth`` is then the mean of.
+        features: of each child's choices, [children, columns], where a seed can be smoothed by them.
         generator: of the resamples of the intervals.
     """
     if len(truth) == 1 and deviation is not None:
@@ -46,6 +49,7 @@ def truth_figures(
         "spread": float(mean.std()),
         "noise": float(truth.std(axis=0, ddof=1).mean()) if len(truth) > 1 else None,
         **_intervals(truth, generator),
+        **_single(truth, features, generator),
     }
 
 
@@ -109,3 +113,13 @@ def _intervals(truth: Floats, generator: np.random.Generator) -> Json:
         truth[[one for one, _ in pairs]], truth[[other for _, other in pairs]], generator=generator
     )
     return {"halves": asdict(halves), "one_seed": asdict(seeds)}
+
+
+def _single(truth: Floats, features: Floats | None, generator: np.random.Generator) -> Json:
+    """How one seed, as it is and smoothed, agrees with the mean of the others, of which it is no part."""
+    if len(truth) < 2 or features is None:
+        return {}
+    others = (truth.sum(axis=0) - truth) / (len(truth) - 1)
+    as_it_is = agreement_interval(truth, others, generator=generator)
+    fitted = agreement_interval(smoothed(features, truth), others, generator=generator)
+    return {"seed_with_others": asdict(as_it_is), "smoothed_with_others": asdict(fitted)}

@@ -28,10 +28,10 @@ def test_a_setting_says_what_is_trained_and_scored(setting: Setting, trained: in
 
 def test_a_table_has_a_row_for_each_setting_that_was_measured() -> None:
     def line(seed: int, tau: float) -> dict[str, object]:
-        ways = dict.fromkeys(("loss", "accuracy", "batch norm anew", "parameters"), tau)
+        ways = dict.fromkeys(("loss", "smoothed", "accuracy", "batch norm anew", "parameters"), tau)
         seconds = {"training": 10.0 * (seed + 1), "scoring": 1.0}
         return {"setting": name, "seed": seed, "tau": ways, "tau_of_better_half": ways, "cpu_seconds": seconds}
 
     name = list(SETTINGS)[1]
     _, _, row = table_of([line(0, 0.1), line(1, 0.3)]).splitlines()
-    assert row == f"| {name} | 2 " + "| 0.20 (0.10, 0.30) " * 6 + "| 15 |"
+    assert row == f"| {name} | 2 " + "| 0.20 (0.10, 0.30) " * 7 + "| 15 |"

@@ -16,11 +16,12 @@ from ramet.training import Settings
 from ramet_papers import TARGETS, Workspace, read_claims
 from ramet_papers.claims import Claim, Figures, write_claims
 from ramet_papers.claims_text import PAPERS, claims_page, claims_text
-from ramet_papers.deeper_insights import presets
+from ramet_papers.deeper_insights import presets, second_setting
 from ramet_papers.deeper_insights.sharing import accuracy_deviation, moves_together
 from ramet_papers.deeper_insights.stability import median_instance, others_correlations
 from ramet_papers.deeper_insights.truth_preset import TruthPreset
 from ramet_papers.deeper_insights.variance import best_quarter_shares
+from ramet_papers.experiment import Experiment
 from ramet_papers.rules import RULES
 
 TINY = replace(
@@ -154,6 +155,24 @@ def test_presets_ask_for_what_the_claims_need():
     assert bench.space_options == {"channels": 8, "num_cells": 2} and bench.truth is None and bench.truth_seeds == 3
     faster = small.without_momentum_faster
     assert variation_overrides(faster)[0] == {"momentum": 0.0, "learning_rate": 0.5, "final_learning_rate": 0.01}
+
+
+@pytest.mark.parametrize(
+    "preset", [*presets.PRESETS.values(), *presets.BENCHES.values()], ids=lambda preset: preset.name
+)
+def test_the_job_of_a_preset_asks_for_its_data(workspace, preset):
+    asked = replace(preset, truth=None).job(workspace).data_options.given()
+    assert preset.data_options.items() <= asked.items()
+
+
+def test_the_second_setting_asks_for_its_data(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(Workspace, "diagnose", lambda self, name, job: asked.append(job) or {}["not run"])
+    workspace = Workspace(runs=tmp_path, results=tmp_path, executor=Inline(), data_dir=tmp_path)
+    for preset, options in second_setting.OPTIONS.items():
+        with pytest.raises(KeyError, match="not run"):
+            second_setting.nasbench201(Experiment(workspace, "deeper-insights/nasbench201", preset))
+        assert options["data_options"].items() <= asked[-1].data_options.given().items()
 
 
 class Idle(Executor):

@@ -141,6 +141,39 @@ CASES = [
         {},
         "last 8 evaluations raises the correlation by 0.40 [0.20, 0.50] to 0.60 [0.50, 0.70], at 0.25 times the cost",
     ),
+    ("nothing was smoothed", {}, "!moothing"),
+    (
+        "smoothing",
+        {"correlation__smoothed": ranking(0.55, 0.15, 0.05, 0.25)},
+        "costs nothing and raises the correlation of the last ones by 0.15 [0.05, 0.25] to 0.55 [0.45, 0.65].",
+    ),
+    (
+        "smoothing may help",
+        {"correlation__smoothed": ranking(0.55, 0.15, -0.05, 0.25)},
+        "does not clearly change the correlation of the last ones (0.15 [-0.05, 0.25]).",
+    ),
+    (
+        "smoothing harms",
+        {"correlation__smoothed": ranking(0.3, -0.1, -0.2, -0.05)},
+        "lowers the correlation of the last ones (-0.10 [-0.20, -0.05]).",
+    ),
+    (
+        "a smoothed seed of the truth",
+        {
+            "truth__seed_with_others": estimate(0.53, 0.4, 0.6),
+            "truth__smoothed_with_others": estimate(0.64, 0.5, 0.7),
+        },
+        "agrees with the mean of the others at 0.53 [0.40, 0.60], smoothed over the space at 0.64 [0.50, 0.70].",
+    ),
+    (
+        "a smoothed seed of a noisy truth",
+        {
+            "truth__reliability_of_halves": 0.4,
+            "truth__seed_with_others": estimate(0.43, 0.4, 0.6),
+            "truth__smoothed_with_others": estimate(0.64, 0.5, 0.7),
+        },
+        "smoothed over the space at 0.64 [0.50, 0.70].",
+    ),
     (
         "averaging does not help",
         {"correlation__averaged": ranking(0.3, -0.1, -0.2, 0.0)},

@@ -18,7 +18,6 @@ from ramet.searching.staged.agreement import Agreement, agreement, best_first, b
 from ramet.searching.staged.budget import NUM_SHORT, SHORT_SHARE, SearchBudget
 from ramet.searching.staged.options import STAGES, StagedOptions
 from ramet.searching.staged.pool import changed_pool, distinct, first_pool
-from ramet.searching.staged.predictor import STRENGTHS, Ridge, features_of
 from ramet.searching.staged.tasks import scoring_space, share_weights, train_rung
 from ramet.spaces import Cells64, Darts, NasBench201
 
@@ -104,36 +103,6 @@ def test_orders_are_mixed_by_weight() -> None:
     assert first_of_each([[0, 1, 2], [3, 1, 0]], taken=[], count=4) == [0, 3, 1, 2]
     assert standardised([0.0, 1.0, 2.0, 1e9]).max() == 3.0
     assert standardised([5.0, 5.0]).tolist() == [0.0, 0.0]
-
-
-def test_the_ridge_leaves_out_as_one_that_is_fitted_anew() -> None:
-    random = np.random.default_rng(0)
-    features, targets = random.normal(size=(12, 5)), random.normal(size=12)
-    model = Ridge(features, targets)
-    assert model.strength in STRENGTHS
-    z = (features - features.mean(axis=0)) / features.std(axis=0) / np.sqrt(5)
-    for place in range(12):  # the features' scale is that of all; the mean is fitted without penalty
-        rest = [row for row in range(12) if row != place]
-        design = np.hstack([z[rest], np.ones((11, 1))])
-        penalty = model.strength * np.diag([1.0] * 5 + [0.0])
-        weights = np.linalg.solve(design.T @ design + penalty, design.T @ targets[rest])
-        assert model.left_out[place] == pytest.approx(np.append(z[place], 1.0) @ weights, abs=1e-9)
-    design = np.hstack([z, np.ones((12, 1))])
-    weights = np.linalg.solve(design.T @ design + model.strength * np.diag([1.0] * 5 + [0.0]), design.T @ targets)
-    assert model(features) == pytest.approx(design @ weights, abs=1e-9)
-
-
-def test_the_ridge_takes_the_strength_that_leaves_out_best() -> None:
-    random = np.random.default_rng(1)
-    features = random.normal(size=(30, 3))
-    assert Ridge(features, features @ [1.0, -2.0, 0.5]).strength == STRENGTHS[0]
-    assert Ridge(features, random.normal(size=30)).strength > 1
-
-
-def test_features_are_choices_and_ranks() -> None:
-    features = features_of([(0, 1), (1, 2)], (2, 3), [[7.0, 900.0]])
-    assert features[:, :5].tolist() == [[1, 0, 0, 1, 0], [0, 1, 0, 0, 1]]
-    assert features[:, 5].tolist() == [0.0, pytest.approx(2**0.5)]
 
 
 def test_what_is_not_paid_is_bounded_by_what_is() -> None:

@@ -101,7 +101,11 @@ class DisturbanceFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class TruthFigures:
-    """What the truth is, and how far it can be relied on; ``halves`` and ``one_seed`` have their intervals."""
+    """What the truth is, and how far it can be relied on; ``halves`` and ``one_seed`` have their intervals.
+
+    ``seed_with_others`` is how one seed agrees with the mean of the others, ``smoothed_with_others`` how it does when
+    smoothed over the space; none where there is one seed, or too few children to smooth.
+    """
 
     seeds: int
     seeds_scores: list[list[float]]
@@ -114,6 +118,8 @@ class TruthFigures:
     noise: float | None
     halves: Interval | None = None
     one_seed: Interval | None = None
+    seed_with_others: Interval | None = None
+    smoothed_with_others: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ import torch
 
 from ramet.execution import Executor, WorkItem
 from ramet.ranking.metrics import Floats
+from ramet.ranking.predictor import Ridge, features_of
 from ramet.ranking.setup import SupernetSetup
 from ramet.runs import Run
 from ramet.runs.encoding import Json
@@ -37,7 +38,6 @@ from ramet.searching.staged.agreement import (
     standardised,
 )
 from ramet.searching.staged.budget import FEWEST_STEPS, NUM_SHORT, SHARED_SHARE, SHORT_SHARE, SearchBudget
-from ramet.searching.staged.predictor import Ridge, features_of
 from ramet.searching.staged.scored_pool import SIZE, ScoredPool
 from ramet.searching.staged.tasks import share_weights, steps_of_epoch, time_steps, train_rung
 from ramet.searching.staged.work import RecordedWork

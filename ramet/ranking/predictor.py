@@ -1,4 +1,4 @@
-"""A small predictor of what a training gives: ridge regression on an architecture's choices and its cheaper scores."""
+"""A small predictor of scores: ridge regression on an architecture's choices and on cheaper scores of it."""
 
 from __future__ import annotations
 
@@ -77,3 +77,26 @@ def features_of(
     weight = np.sqrt(len(num_options))  # a signal counts as much as all choices have columns that can be one
     columns += [weight * (1 - (ranks(values) - 1) / max(len(archs) - 1, 1)) for values in signals]
     return np.stack(columns, axis=1)
+
+
+def smoothed(features: Floats, scores: Floats) -> Floats:
+    """Each ranking as the choices of the children explain it, all children together: what fits no other is noise.
+
+    A score says something about every child that has a choice in common, so that the fit is less noisy than what it is
+    fitted to; what only a certain combination of choices is worth, it loses.
+
+    Args:
+        features: [children, columns], of ``features_of``.
+        scores: [rankings, children]; a ranking with a score that is not finite stays as it is.
+    """
+    rows = [Ridge(features, row)(features) if np.isfinite(row).all() else row for row in scores]
+    return np.stack(rows)
+
+
+def can_smooth(num_children: int, num_options: Sequence[int]) -> bool:
+    """Whether there are twice as many children as choices to explain them by, the least that a smoothing asks for.
+
+    >>> can_smooth(64, (4, 4, 4)), can_smooth(16, (4, 4, 4))
+    (True, False)
+    """
+    return num_children >= 2 * (1 + sum(count - 1 for count in num_options))
