@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.elastic import table as elastic_table
 from benchmarks.growing import FULL, TUNING_SEEDS, Records, Scale, chosen_rate, curve
+from benchmarks.smoothing import measure as measure_smoothing
+from benchmarks.smoothing import table_of as smoothing_table
 from benchmarks.staged_search import COLUMNS, CPU_SECONDS, JUDGED, SHORT_STEPS
 from ramet.ranking.intervals import t_interval
 from ramet.reports.formats import decimals
@@ -230,6 +232,11 @@ def elastic() -> str:
     return elastic_table(_records("elastic.jsonl"), "fashion-mnist")
 
 
+def smoothing() -> str:
+    """What ranks children as one seed of each alone does, and what it costs."""
+    return smoothing_table(measure_smoothing(RESULTS, RESULTS))
+
+
 def growing(generation: int = 3) -> str:
     """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds.
 
@@ -304,6 +311,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "staged": staged,
     "staged, own spaces": staged_own,
     "elastic": elastic,
+    "smoothing": smoothing,
     "growing": growing,
     "growing, curve": growing_curve,
     "growing, first generation": lambda: growing(1),
