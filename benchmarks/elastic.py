@@ -117,7 +117,9 @@ def listed(shares: Sequence[float] | Mapping[str, Sequence[float]]) -> list[Sequ
 
 CASES = {
     "mlp": Case(mlp, 8, choice=Choice(rate=0.01, shared_rate=5e-3, first=0.375, between=3, weight=0.1)),
-    "convnet": Case(convnet, 16, choice=Choice(rate=0.02, shared_rate=0.02, first=0.25, between=4)),
+    "convnet": Case(
+        convnet, 16, choice=Choice(rate=0.02, shared_rate=0.02, first=0.25, between=4), continued_rate=0.01
+    ),
     "transformer": Case(
         transformer,
         16,
