@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.elastic import ARMS, CASES, FIRST_DEVELOPMENT_SEED, Choice, judged, run_alone, run_elastic, table
+from benchmarks.elastic import (
+    ARMS,
+    CASES,
+    CONTINUED,
+    FIRST_DEVELOPMENT_SEED,
+    Choice,
+    judged,
+    run_alone,
+    run_continued,
+    run_elastic,
+    table,
+)
 from benchmarks.elastic_networks import IMAGE
 from ramet.costs import count_parameters
 from ramet.data import DataSet, Split, load
@@ -49,6 +60,8 @@ def test_arms_say_what_each_size_is_and_what_all_cost() -> None:
     flops = [size["flops"] for size in alone["sizes"].values()]
     assert [size["flops"] for size in shared["sizes"].values()] == flops
     assert alone["cost"] == sum(flops) / flops[-1]
+    later = run_continued(SMALL, "fashion-mnist", held, 0, SMALL.choice_for(CONTINUED), shared["cost"])
+    assert list(later["sizes"]) == list(alone["sizes"]) and later["epochs"] == 1 < later["cost"]
     # Half of the steps are the whole's alone; in the others the whole, the smallest and perhaps a third have a turn.
     least, most = ((flops[-1] + 0.5 * flops[0] + 0.5 * third) / flops[-1] for third in (0, flops[-2]))
     assert least <= shared["cost"] <= most
@@ -58,7 +71,7 @@ def record(arm: str, seed: int, test: float, **others: Any) -> dict[str, Any]:
     case = CASES["mlp"]
     sizes = {name: {"parameters": count, "test": test} for name, count in (("width=0.5", 1200), ("width=1", 4000))}
     about = {"network": "mlp", "data": "fashion-mnist", "arm": arm, "seed": seed, "epochs_each": case.epochs}
-    return {**about, "choice": vars(case.choice), "sizes": sizes, "cost": 1.5, **others}
+    return {**about, "choice": vars(case.choice_for(arm)), "sizes": sizes, "cost": 1.5, **others}
 
 
 def test_a_table_has_the_judged_seeds_and_the_choice_alone() -> None:
@@ -70,6 +83,7 @@ def test_a_table_has_the_judged_seeds_and_the_choice_alone() -> None:
     assert judged(records, "fashion-mnist", "mlp") == kept | {"alone": kept["alone"] | {3: records[-1]}}
     lines = table(records, "fashion-mnist").splitlines()
     assert lines[2] == (
-        "| mlp, 2 | width=0.5 | 1,200 | 70.00 % | 71.00 % | 72.00 % | 1.00 [1.00, 1.00] | 2.00 [2.00, 2.00] |"
+        "| mlp, 2 | width=0.5 | 1,200 | 70.00 % | 71.00 % | 72.00 % | 73.00 % | 1.00 [1.00, 1.00] | 2.00 [2.00, 2.00] "
+        "| 3.00 [3.00, 3.00] |"
     )
-    assert lines[-1] == "| mlp | multiply-adds by the whole's | | 1.50 | 1.50 | 1.50 | | |" and len(lines) == 5
+    assert lines[-1] == f"| mlp | multiply-adds by the whole's | |{' 1.50 |' * 4} | | |" and len(lines) == 5
