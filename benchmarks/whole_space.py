@@ -5,7 +5,8 @@ scores 300 drawn architectures with it, and holds the scores against the table's
 Lines are appended to ``results/whole-space.jsonl``; what is there is left out; ``--settings``, ``--seeds`` run a part.
 
 A setting differs from ``as it is`` in what its name says. ``drawn alone`` trains the 300 architectures that are scored
-and no others, so that the space is small and as bad; settings with fewer operations draw 300 among what is left.
+and no others, so that the space is small and as bad; settings with fewer operations draw 300 among what is left. With
+no weights shared, 20 steps for each of the 300 are as many steps as one supernet has.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Setting:
     Attributes:
         without: operations that no architecture has, neither of those trained nor of those scored.
         drawn_alone: whether what is scored is all that is trained.
+        apart: whether each of these has weights of its own, which all begin alike, and ``steps`` for itself.
     """
 
     steps: int = 6000
@@ -60,6 +62,7 @@ class Setting:
     bn_momentum: float = 0.1
     without: tuple[int, ...] = ()
     drawn_alone: bool = False
+    apart: bool = False
 
 
 SETTINGS: dict[str, Setting] = {
@@ -76,6 +79,8 @@ SETTINGS: dict[str, Setting] = {
     "without none, skip and pooling": Setting(without=(NONE, SKIP, POOL)),
     "drawn alone": Setting(drawn_alone=True),
     "drawn alone, without none": Setting(drawn_alone=True, without=(NONE,)),
+    "no weights shared, 20 steps each": Setting(steps=20, drawn_alone=True, apart=True),
+    "no weights shared, 80 steps each": Setting(steps=80, drawn_alone=True, apart=True),
 }
 
 
@@ -88,47 +93,63 @@ def architectures(space: NasBench201, setting: Setting, seed: int) -> tuple[list
 
 
 def measure(name: str, seed: int) -> Line:
-    """Train a setting's supernet, and hold its scores against the table."""
+    """Train what a setting says, and hold its scores against the table."""
     setting = SETTINGS[name]
     space = NasBench201(channels=8, cells_per_stage=setting.cells, bn_momentum=setting.bn_momentum)
     data = load("cifar10", image_size=16, validation_fraction=0.2, seed=seed)
     trained, scored = architectures(space, setting, seed)
+    turns = [[arch] for arch in scored] if setting.apart else [trained]
+    values: dict[str, list[float]] = {}
+    seconds = {"training": 0.0, "scoring": 0.0}
+    for turn in turns:
+        begun = time.process_time()
+        network = train(space, setting, data, turn, seed)
+        seconds["training"] += time.process_time() - begun
+        for way, found in scores_of(network, turn if setting.apart else scored, data).items():
+            values.setdefault(way, []).extend(found)
+        seconds["scoring"] += time.process_time() - begun
+    seconds["scoring"] -= seconds["training"]
+    return {"setting": name, "seed": seed, **judged(space, values, data, scored), "cpu_seconds": seconds}
+
+
+def train(space: NasBench201, setting: Setting, data: DataSet, archs: Sequence[Arch], seed: int) -> nn.Module:
+    """A supernet of which some architectures are trained, each in its turn."""
     with seeded_globally(seed, "weights"):
         network = space.supernet(data.in_channels, data.num_outputs)
-    order = Order("shuffled", len(trained), derive_seed(seed, "order"))
+    order = Order("shuffled", len(archs), derive_seed(seed, "order"))
     recipe = SearchRecipe(learning_rate=setting.rate, weight_decay=5e-4, augment="crop:2+flip")
-    begun = time.process_time()
     fit(
         network,
         data.train.x,
         data.train.y,
         recipe,
         seed=seed,
-        arguments=lambda step: (trained[order[step]],),
+        arguments=lambda step: (archs[order[step]],),
         num_steps=setting.steps,
     )
-    seconds = {"training": time.process_time() - begun}
-    found = judged(space, network, data, scored)
-    seconds["scoring"] = time.process_time() - begun - seconds["training"]
-    return {"setting": name, "seed": seed, **found, "cpu_seconds": seconds}
+    return network
 
 
-def judged(space: NasBench201, network: nn.Module, data: DataSet, scored: Sequence[Arch]) -> Line:
-    """What a trained supernet's scores agree with: all of them, and those of the truly better half.
+def scores_of(network: nn.Module, archs: Sequence[Arch], data: DataSet) -> dict[str, list[float]]:
+    """Scores of architectures on validation images."""
+    x, y = data.validation.x[:NUM_VALIDATED], data.validation.y[:NUM_VALIDATED]
+    calibration = [data.train.x[64 * number : 64 * (number + 1)] for number in range(NUM_CALIBRATING)]
+    return {
+        "loss": score_losses(network, archs, x, y, cross_entropy),
+        "accuracy": score_children(network, archs, x, y),
+        "batch norm anew": score_reestimated(network, archs, x, y, calibration),
+    }
+
+
+def judged(space: NasBench201, values: dict[str, list[float]], data: DataSet, scored: Sequence[Arch]) -> Line:
+    """What scores agree with: all of them, and those of the truly better half.
 
     ``smoothed`` are the losses as the choices of the architectures explain them.
     """
-    x, y = data.validation.x[:NUM_VALIDATED], data.validation.y[:NUM_VALIDATED]
-    calibration = [data.train.x[64 * number : 64 * (number + 1)] for number in range(NUM_CALIBRATING)]
     costs = ArchCosts(space, data.train.x.shape[1:], data.num_outputs)
-    values = {
-        "loss": score_losses(network, scored, x, y, cross_entropy),
-        "accuracy": score_children(network, scored, x, y),
-        "batch norm anew": score_reestimated(network, scored, x, y, calibration),
-        "parameters": [costs("params", arch) for arch in scored],
-    }
     features = features_of(scored, space.num_options, [])
-    values["smoothed"] = smoothed(features, np.array([values["loss"]]))[0].tolist()
+    fitted = smoothed(features, np.array([values["loss"]]))[0].tolist()
+    values = values | {"parameters": [costs("params", arch) for arch in scored], "smoothed": fitted}
     true = truth(space, scored)
     better = true >= np.median(true)
     counts = {name: np.array([arch.count(option) for arch in scored]) for name, option in COUNTED.items()}

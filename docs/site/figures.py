@@ -19,6 +19,7 @@ from benchmarks.growing import FULL, TUNING_SEEDS, Records, Scale, chosen_rate, 
 from benchmarks.smoothing import measure as measure_smoothing
 from benchmarks.smoothing import table_of as smoothing_table
 from benchmarks.staged_search import COLUMNS, CPU_SECONDS, JUDGED, SHORT_STEPS
+from benchmarks.whole_space import table_of as whole_space_table
 from ramet.ranking.intervals import t_interval
 from ramet.reports.formats import decimals
 from ramet_papers import read_claims
@@ -237,6 +238,11 @@ def smoothing() -> str:
     return smoothing_table(measure_smoothing(RESULTS, RESULTS))
 
 
+def whole_space() -> str:
+    """How supernets of all of NAS-Bench-201 rank, one thing changed at a time."""
+    return whole_space_table(_records("whole-space.jsonl"))
+
+
 def growing(generation: int = 3) -> str:
     """A growth beside other ways to its size for its work: the judged seeds of every set, arms of all of its seeds.
 
@@ -312,6 +318,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "staged, own spaces": staged_own,
     "elastic": elastic,
     "smoothing": smoothing,
+    "whole space": whole_space,
     "growing": growing,
     "growing, curve": growing_curve,
     "growing, first generation": lambda: growing(1),
