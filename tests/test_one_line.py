@@ -150,7 +150,7 @@ def small_network():
         (
             lambda: ramet.study("split-digits:5", train_sise=10),
             "options by name must be options of the data, data_dir, image_size, train_size, eval_size, "
-            "validation_fraction, pool, seed, but got 'train_sise'; did you mean train_size?",
+            "validation_fraction, pool, test_fraction, seed, but got 'train_sise'; did you mean train_size?",
         ),
         (
             lambda: ramet.rank(small_network(), "digits"),
