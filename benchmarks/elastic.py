@@ -290,10 +290,9 @@ def judged(records: Sequence[Record], data: str, network: str) -> dict[str, dict
 
 
 def table(records: Sequence[Record], data: str) -> str:
-    """Markdown: each network's sizes by each arm, over seeds, and the differences from the size trained alone."""
-    others = ARMS[1:]
-    heads = [*ARMS, *(f"{arm} minus alone" for arm in others)]
-    lines = [f"| network, seeds | size | parameters | {' | '.join(heads)} |", "|---" * (len(heads) + 3) + "|"]
+    """Markdown: each network's sizes, alone and what the other arms differ from it, over seeds; and what each costs."""
+    heads = ["network", "size", "parameters", "alone, %", *(f"{arm} minus alone, points" for arm in ARMS[1:])]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for network in CASES:
         arms = judged(records, data, network)
         seeds = sorted(set.intersection(*(set(arms[arm]) for arm in ARMS)))
@@ -301,14 +300,12 @@ def table(records: Sequence[Record], data: str) -> str:
             continue
         tests = {arm: [tests_of(arms[arm][seed]) for seed in seeds] for arm in ARMS}
         for name, row in arms["alone"][seeds[0]]["sizes"].items():
-            each = {arm: np.array([test[name] for test in tests[arm]]) for arm in ARMS}
-            cells = [f"{network}, {len(seeds)}", name.replace("_", r"\_"), f"{row['parameters']:,}"]
-            cells += [f"{values.mean():.2f} %" for values in each.values()]
-            leads = [each[arm] - each["alone"] for arm in others]
-            cells += [t_interval(lead.tolist()).text(decimals(2)) for lead in leads]
+            alone, *others = (np.array([test[name] for test in tests[arm]]) for arm in ARMS)
+            cells = [network, name.replace("*", r"\*"), f"{row['parameters']:,}", f"{alone.mean():.2f}"]
+            cells += [t_interval((other - alone).tolist()).text(decimals(2)) for other in others]
             lines.append(f"| {' | '.join(cells)} |")
         costs = [f"{np.mean([arms[arm][seed]['cost'] for seed in seeds]):.2f}" for arm in ARMS]
-        lines.append(f"| {network} | multiply-adds by the whole's | | {' | '.join(costs)} |{' |' * len(others)}")
+        lines.append(f"| {network}, {len(seeds)} seeds | *cost, by the whole's* | | {' | '.join(costs)} |")
     return "\n".join(lines)
 
 
