@@ -179,23 +179,23 @@ def known(path: Path) -> list[Line]:
 
 
 def table_of(lines: Iterable[Line]) -> str:
-    """Kendall's tau with the truth by each setting and way to score, over seeds, and among the truly better half."""
+    """Kendall's tau with the truth by each setting and way to score, of each seed, and among the truly better half."""
     ways = ("loss", "smoothed", "accuracy", "batch norm anew", "parameters")
     rows = [f"| setting | seeds | {' | '.join(ways)} | loss, better half | parameters, better half | CPU-s |"]
     rows += ["|---" * (len(ways) + 5) + "|"]
     by_setting = {name: [line for line in lines if line["setting"] == name] for name in SETTINGS}
     for name, own in by_setting.items():
         if own:
-            cells = [spread([line["tau"][way] for line in own]) for way in ways]
-            cells += [spread([line["tau_of_better_half"][way] for line in own]) for way in ("loss", "parameters")]
+            cells = [each([line["tau"][way] for line in own]) for way in ways]
+            cells += [each([line["tau_of_better_half"][way] for line in own]) for way in ("loss", "parameters")]
             cost = statistics.mean(line["cpu_seconds"]["training"] for line in own)
             rows.append(f"| {name} | {len(own)} | {' | '.join(cells)} | {cost:.0f} |")
     return "\n".join(rows)
 
 
-def spread(values: Sequence[float]) -> str:
-    """The mean, and each value."""
-    return f"{statistics.mean(values):.2f} ({', '.join(f'{value:.2f}' for value in values)})"
+def each(values: Sequence[float]) -> str:
+    """The value of each seed."""
+    return ", ".join(f"{value:z.2f}" for value in values)
 
 
 def main() -> None:

@@ -34,4 +34,4 @@ def test_a_table_has_a_row_for_each_setting_that_was_measured() -> None:
 
     name = list(SETTINGS)[1]
     _, _, row = table_of([line(0, 0.1), line(1, 0.3)]).splitlines()
-    assert row == f"| {name} | 2 " + "| 0.20 (0.10, 0.30) " * 7 + "| 15 |"
+    assert row == f"| {name} | 2 " + "| 0.10, 0.30 " * 7 + "| 15 |"
