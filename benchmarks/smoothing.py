@@ -68,7 +68,7 @@ def measure(results: Path, runs: Path) -> Measured:
         file.write_text(json.dumps(kept(found)) + "\n")
     supernets = json.loads(file.read_text())
     space = Cells64(**BENCH.space_options)
-    alone, losses = read_alone(next((results / "truth").glob("*.jsonl")), supernets["children"])
+    alone, losses = read_alone(results / "truth", supernets["children"])
     return Measured(
         alone=alone,
         losses=losses,
@@ -86,13 +86,16 @@ def kept(diagnosis: Json) -> Json:
     return {"children": diagnosis["children"], "flops": diagnosis["sizes"]["flops"], **scores}
 
 
-def read_alone(file: Path, names: list[str]) -> tuple[Floats, Floats]:
-    """Test accuracies and training losses of the children alone, [seeds, children]."""
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    trained = {(line["seed"], line["arch"]): line["result"] for line in lines if "arch" in line}
-    seeds = sorted({seed for seed, _ in trained})
-    values = [[[trained[seed, name][key] for name in names] for seed in seeds] for key in ("test", "loss")]
-    return np.array(values[0]), np.array(values[1])
+def read_alone(folder: Path, names: list[str]) -> tuple[Floats, Floats]:
+    """Test accuracies and training losses of the bench's children alone, [seeds, children]."""
+    for file in sorted(folder.glob("*.jsonl")):
+        head, *lines = (json.loads(line) for line in file.read_text().splitlines())
+        if BENCH.space_options.items() <= head["setting"]["space"].items():
+            trained = {(line["seed"], line["arch"]): line["result"] for line in lines}
+            seeds = sorted({seed for seed, _ in trained})
+            each = [[[trained[seed, name][key] for name in names] for seed in seeds] for key in ("test", "loss")]
+            return np.array(each[0]), np.array(each[1])
+    raise LookupError(f"{folder} has no children of {BENCH.space_options} alone.")
 
 
 def rankings(known: Measured) -> dict[str, tuple[float, Floats, Floats]]:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.smoothing import DRAWS, RESULTS, SEED, Measured, agreement, lead, measure, rankings, table_of
+from benchmarks.smoothing import (
+    DRAWS,
+    RESULTS,
+    SEED,
+    Measured,
+    agreement,
+    lead,
+    measure,
+    rankings,
+    read_alone,
+    table_of,
+)
 from ramet.ranking.predictor import features_of
 from ramet.seeding import numpy_generator
 from ramet.spaces import Cells64
@@ -54,6 +67,17 @@ def test_a_lead_is_the_difference_on_the_same_children() -> None:
     assert value.value == pytest.approx(agreement(*smooth) - agreement(*seed))
     same = lead(seed, seed, numpy_generator(0, "test"))
     assert (same.low, same.value, same.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_truth_of_another_setting_is_passed_over(tmp_path: Path) -> None:
+    head = {"setting": {"space": {"kind": "cells64", "channels": 16, "num_cells": 4}}}
+    (tmp_path / "0.jsonl").write_text(json.dumps(head) + "\n")
+    with pytest.raises(LookupError, match="alone"):
+        read_alone(tmp_path, ["111"])
+    ours = next((RESULTS / "truth").glob("b859*.jsonl"))
+    shutil.copy(ours, tmp_path / "1.jsonl")
+    alone, losses = read_alone(tmp_path, ["111", "112"])
+    assert alone.shape == losses.shape == (3, 2) and (losses > alone).all()
 
 
 def test_the_records_are_enough_for_the_table(tmp_path: Path) -> None:
