@@ -16,9 +16,10 @@ STRENGTHS = tuple(10.0**power for power in np.arange(-2.0, 3.01, 0.5))
 class Ridge:
     """Ridge regression whose strength has the smallest error on what it leaves out.
 
-    With standardised features Z and centred targets t it minimises ``|t - Z w|^2 + s |w|^2``. By the Gram matrix ``K =
-    Z Z'``, the residual of a sample that the fit leaves out is the residual with it, divided by one minus its own
-    weight in the fit, the diagonal of ``K (K + s I)^-1``: no fit is done twice.
+    With standardised features Z and centred targets t it minimises ``|t - Z w|^2 + s |w|^2``. By ``Z = U D V'`` its fit
+    is ``H t`` with ``H = U D^2 / (D^2 + s) U'``, and the residual of a sample that the fit leaves out is the residual
+    with it, divided by one minus its own weight in the fit, on H's diagonal: no fit is done twice, and one
+    decomposition, linear in the samples, serves all strengths.
 
     Args:
         features: [samples, features].
@@ -41,23 +42,22 @@ class Ridge:
         self._scale = np.where(deviation > 0, deviation, 1.0)
         self._mean = float(targets.mean())
         self._z = (features - self._centre) / self._scale / np.sqrt(features.shape[1])
-        fits = [self._fit(targets, strength) for strength in STRENGTHS]
-        self.strength, self._dual, self.left_out = min(fits, key=lambda fit: float(((fit[2] - targets) ** 2).mean()))
+        u, d, v = np.linalg.svd(self._z, full_matrices=False)
+        fits = [self._fit(u, d, v, targets, strength) for strength in STRENGTHS]
+        self.strength, self._weights, self.left_out = min(fits, key=lambda fit: float(((fit[2] - targets) ** 2).mean()))
         """``left_out`` [samples] is what is predicted of each sample by all others."""
 
-    def _fit(self, targets: Floats, strength: float) -> tuple[float, Floats, Floats]:
-        gram = self._z @ self._z.T
-        inverse = np.linalg.inv(gram + strength * np.eye(len(gram)))
-        centred = targets - self._mean
+    def _fit(self, u: Floats, d: Floats, v: Floats, targets: Floats, strength: float) -> tuple[float, Floats, Floats]:
+        kept, along = d**2 / (d**2 + strength), u.T @ (targets - self._mean)
         # The mean is a coefficient of its own, which a sample has a share of 1 / n in.
-        own = np.diag(gram @ inverse) + 1 / len(targets)
-        residual = centred - gram @ inverse @ centred
-        return strength, inverse @ centred, targets - residual / np.maximum(1 - own, 1e-9)
+        own = (u**2) @ kept + 1 / len(targets)
+        residual = targets - self._mean - u @ (kept * along)
+        return strength, v.T @ (d / (d**2 + strength) * along), targets - residual / np.maximum(1 - own, 1e-9)
 
     def __call__(self, features: Floats) -> Floats:
         """Predictions of other samples, [samples, features] to [samples]."""
         z = (features - self._centre) / self._scale / np.sqrt(features.shape[1])
-        predicted: Floats = self._mean + z @ (self._z.T @ self._dual)
+        predicted: Floats = self._mean + z @ self._weights
         return predicted
 
 
